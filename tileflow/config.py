@@ -1,0 +1,234 @@
+"""Knob, Constraint, Config, ConfigSpace: what may be chosen, what must hold, and one choice.
+
+A knob belongs to a named site (``block:tile_m``, ``reduce:amax#0``, ``load:x#0.eviction``), so that a config
+survives unrelated edits of the kernel. A Config is a frozen value and its own identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
+
+from .errors import ConfigError
+from .expr import TRUE, Expr
+
+Choice = Union[int, str, bool]
+Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
+Direction = Literal["down", "up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One choice. ``choices`` are in their natural order, so that neighbours are small steps; ``default`` is one of them.
+
+    ``active``: an Expr over other knobs; where it is false the knob changes nothing and is normalised to its
+    default, so that two configs that give the same binary are one.
+    """
+
+    name: str
+    site: str
+    choices: tuple[Choice, ...]
+    role: Role
+    default: Choice
+    active: Expr = TRUE
+
+    def __post_init__(self) -> None:
+        if self.default not in self.choices:
+            raise ConfigError(f"the default of knob {self.name} must be one of {self.choices}", got=self.default)
+
+    def encode(self, choice: Choice) -> int:
+        """A choice as an int, for Exprs: ints and bools are themselves, strings their position."""
+        return int(choice) if isinstance(choice, int) else self.choices.index(choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a config must satisfy. ``check`` is an Expr over encoded knobs and ``target.*``; true (non-zero) is good.
+
+    ``repair``: (knob, direction) pairs tried in turn, one step each, until ``check`` holds.
+    ``reason``: why, in words, for people.
+    """
+
+    name: str
+    check: Expr
+    repair: tuple[tuple[str, Direction], ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A frozen choice for every knob: sorted (name, choice) pairs."""
+
+    items: tuple[tuple[str, Choice], ...]
+
+    @staticmethod
+    def of(values: Mapping[str, Choice]) -> Config:
+        return Config(tuple(sorted(values.items())))
+
+    def __getitem__(self, knob: str) -> Choice:
+        for name, choice in self.items:
+            if name == knob:
+                return choice
+        raise ConfigError("a config must name every knob that is asked of it", got=knob, hint=f"it has {self}")
+
+    def get(self, knob: str, default: Choice) -> Choice:
+        return next((choice for name, choice in self.items if name == knob), default)
+
+    def with_(self, changes: Mapping[str, Choice]) -> Config:
+        return Config.of(dict(self.items) | dict(changes))
+
+    def to_dict(self) -> dict[str, Choice]:
+        return dict(self.items)
+
+    @property
+    def key(self) -> str:
+        """The config's identity: 16 hex digits of the SHA-256 of its canonical JSON."""
+        return hashlib.sha256(json.dumps(self.items, separators=(",", ":")).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={choice}" for name, choice in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSpace:
+    """Knobs and the constraints between them. ``environment`` holds the ``target.*`` values that constraints name."""
+
+    knobs: tuple[Knob, ...]
+    constraints: tuple[Constraint, ...] = ()
+    environment: tuple[tuple[str, int], ...] = ()
+    _by_name: dict[str, Knob] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        by_name = {k.name: k for k in self.knobs}
+        if len(by_name) != len(self.knobs):
+            raise ConfigError("knob names must be distinct", got=sorted(k.name for k in self.knobs))
+        object.__setattr__(self, "_by_name", by_name)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a knob, a choice or a constraint does: 16 hex digits."""
+        data: list[Any] = [(k.name, k.choices, k.role, k.active.to_json()) for k in self.knobs]
+        data += [(c.name, c.check.to_json()) for c in self.constraints]
+        return hashlib.sha256(json.dumps([data, self.environment]).encode()).hexdigest()[:16]
+
+    @property
+    def size(self) -> int:
+        """The number of combinations, constraints not counted."""
+        result = 1
+        for knob in self.knobs:
+            result *= len(knob.choices)
+        return result
+
+    def knob(self, name: str) -> Knob:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise ConfigError(
+                "a config may only name knobs of this kernel's space", got=repr(name),
+                hint="the knobs are " + ", ".join(self._by_name),
+            ) from None  # fmt: skip
+
+    @property
+    def default(self) -> Config:
+        """Every knob at its default, repaired."""
+        return self.repair(Config.of({k.name: k.default for k in self.knobs}))
+
+    def check(self, config: Config) -> None:
+        """Raises ConfigError where ``config`` lacks a knob, names another, or has an illegal value."""
+        for name, choice in config.items:
+            knob = self.knob(name)
+            if choice not in knob.choices:
+                raise ConfigError(f"knob {name} must be one of {list(knob.choices)}", got=repr(choice))
+        missing = self._by_name.keys() - config.to_dict().keys()
+        if missing:
+            raise ConfigError("a config must choose every knob", got=f"none for {sorted(missing)}",
+                              hint="complete(...) fills the defaults in")  # fmt: skip
+
+    def complete(self, values: Mapping[str, Choice]) -> Config:
+        """A config from some of the knobs, the others at their defaults. Raises ConfigError."""
+        config = Config.of({k.name: k.default for k in self.knobs} | dict(values))
+        self.check(config)
+        return config
+
+    def violations(self, config: Config) -> list[Constraint]:
+        """The constraints that ``config`` breaks."""
+        env = self._environment(config)
+        return [c for c in self.constraints if not c.check.evaluate(env)]
+
+    def is_valid(self, config: Config) -> bool:
+        return not self.violations(config)
+
+    def repair(self, config: Config) -> Config:
+        """A valid config near ``config``: each broken constraint steps its own knobs until it holds.
+
+        Raises ConfigError when the constraints' repairs do not lead to a valid config.
+        """
+        for _ in range(64):
+            broken = self.violations(config)
+            if not broken:
+                return config
+            stepped = self._step(config, broken[0])
+            if stepped is None:
+                break
+            config = stepped
+        raise ConfigError(
+            "; ".join(c.reason for c in self.violations(config)), got=str(config),
+            hint="no repair is left; choose other values by hand",
+        )  # fmt: skip
+
+    def _step(self, config: Config, constraint: Constraint) -> Config | None:
+        for name, direction in constraint.repair:
+            knob = self.knob(name)
+            position = knob.choices.index(config[name]) + (1 if direction == "up" else -1)
+            if 0 <= position < len(knob.choices):
+                return config.with_({name: knob.choices[position]})
+        return None
+
+    def normalise(self, config: Config) -> Config:
+        """``config`` with every inactive knob at its default: the identity of what it builds."""
+        env = self._environment(config)
+        idle = {k.name: k.default for k in self.knobs if not k.active.evaluate(env)}
+        return config.with_(idle) if idle else config
+
+    def sample(self, rng: random.Random, tries: int = 64) -> Config:
+        """A valid, normalised config, uniform over choices before rejection; repaired after ``tries`` rejections."""
+        config = self.default
+        for _ in range(tries):
+            config = Config.of({k.name: rng.choice(k.choices) for k in self.knobs})
+            if self.is_valid(config):
+                return self.normalise(config)
+        return self.normalise(self.repair(config))
+
+    def neighbours(self, config: Config) -> Iterator[Config]:
+        """The valid configs one knob away: one step for ordered knobs (ints), any other choice for the rest."""
+        for knob in self.knobs:
+            position = knob.choices.index(config[knob.name])
+            ordered = all(isinstance(c, int) and not isinstance(c, bool) for c in knob.choices)
+            steps = (position - 1, position + 1) if ordered else range(len(knob.choices))
+            for step in steps:
+                if step != position and 0 <= step < len(knob.choices):
+                    changed = config.with_({knob.name: knob.choices[step]})
+                    if self.is_valid(changed):
+                        yield self.normalise(changed)
+
+    def enumerate(self) -> Iterator[Config]:
+        """Every valid, normalised config once, in a fixed order."""
+        seen: set[Config] = set()
+        for choices in itertools.product(*(k.choices for k in self.knobs)):
+            config = Config.of(dict(zip((k.name for k in self.knobs), choices, strict=True)))
+            if self.is_valid(config):
+                config = self.normalise(config)
+                if config not in seen:
+                    seen.add(config)
+                    yield config
+
+    def _environment(self, config: Config) -> dict[str, int]:
+        env = dict(self.environment)
+        for name, choice in config.items:
+            env[name] = self.knob(name).encode(choice)
+        return env

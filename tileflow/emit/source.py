@@ -1,0 +1,44 @@
+"""TritonSource: the text of one region's kernel for one config, and how to call it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from ..config import Choice
+from ..expr import Expr
+from ..runtime.abi import LaunchArg
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSource:
+    """One region of a kernel as a Triton program. Pickles; two equal hashes build the same binary for a target.
+
+    ``text``: a module that defines the ``@triton.jit`` function ``name``, standalone but for its imports.
+    ``args``: the run-time arguments in the function's order; ``constexprs``: the others, by name.
+    ``options``: Triton's compile options (``num_warps``, ``num_stages`` ...).
+    ``grid``, ``guards``: Exprs over the launch symbols of :mod:`tileflow.runtime.abi`, the config's knobs already
+    substituted. ``lines``: for each line of ``text`` the user's line it comes from (0 for none).
+    """
+
+    name: str
+    region: int
+    text: str
+    args: tuple[LaunchArg, ...]
+    constexprs: tuple[tuple[str, Choice], ...]
+    options: tuple[tuple[str, Choice], ...]
+    grid: tuple[Expr, Expr, Expr]
+    guards: Expr
+    mode: Literal["static", "dynamic"] = "static"
+    lines: tuple[int, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of everything that the binary depends on; the user's line numbers are not part of it."""
+        data = [
+            self.name, self.region, self.text, [a.to_json() for a in self.args], self.constexprs, self.options,
+            [g.to_json() for g in self.grid], self.guards.to_json(), self.mode,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(data).encode()).hexdigest()

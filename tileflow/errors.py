@@ -1,0 +1,150 @@
+"""Every error that tileflow raises: the constraint, what was got, where, what to do, and whether a retry helps.
+
+TileflowError
++-- KernelError            the kernel's author can mend it; carries the author's file, line and caret
+|   +-- SplitError         host/device split: what a tile loop may contain, what host code may read
+|   +-- TraceError         a torch operation, a shape, an index or a carried value inside a tile loop
+|   |   +-- UnsupportedOp
+|   |   +-- ShapeError
+|   |   +-- MissingAttribute   also an AttributeError, so that ``hasattr`` keeps its meaning
+|   +-- HostDataError      host code reads values, and there are none (meta tensors)
++-- ConfigError            an unknown knob, an illegal value, a violated constraint
++-- CallError              a call's arguments: shapes, dtypes, devices
++-- BuildError             Triton or the assembler refused a source
+|   +-- BuildTimeout
++-- LaunchError            the driver refused a launch
+|   +-- OutOfResources     too much shared memory, too many registers: another config may work
++-- TableError             a table or a bundle is truncated, tampered with, too new, of another kernel version
++-- SpecError              a sweep spec names an unknown field, kernel, device class ...
++-- ClusterError           placement, leases, a lost worker
++-- InternalError          ours: asks for a report
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's source. ``line`` counts from 1, ``column`` from 0; ``text`` is that line."""
+
+    file: str
+    line: int
+    column: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def caret(self) -> str:
+        """The source line with a caret under the column; empty when the text is not known."""
+        if not self.text:
+            return ""
+        stripped = self.text.lstrip()
+        shift = max(self.column - (len(self.text) - len(stripped)), 0)
+        return f"    {stripped}\n    {' ' * shift}^"
+
+
+class TileflowError(Exception):
+    """Base of all. ``constraint`` is what must hold, ``got`` the values that broke it, ``hint`` the next step."""
+
+    retryable: bool = False
+
+    def __init__(
+        self, constraint: str, *, got: object = None, where: Location | str | None = None, hint: str = ""
+    ) -> None:
+        self.constraint = constraint
+        self.got = got
+        self.where = where
+        self.hint = hint
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        lines = [self.constraint if self.got is None else f"{self.constraint}, but got {self.got}"]
+        if self.where is not None:
+            lines.append(f"  at {self.where}")
+        if isinstance(self.where, Location) and self.where.text:
+            lines.append(self.where.caret())
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.constraint, self.got, self.where, self.hint)
+
+
+def _rebuild(
+    cls: type[TileflowError], constraint: str, got: object, where: Location | str | None, hint: str
+) -> TileflowError:
+    return cls(constraint, got=got, where=where, hint=hint)
+
+
+class KernelError(TileflowError):
+    """The kernel's source must change."""
+
+
+class SplitError(KernelError):
+    """The function cannot be cut into host code and device regions."""
+
+
+class TraceError(KernelError):
+    """The body of a tile loop cannot be recorded."""
+
+
+class UnsupportedOp(TraceError):
+    """A torch operation that tiles do not have."""
+
+
+class ShapeError(TraceError):
+    """Tiles whose dimensions do not agree."""
+
+
+class MissingAttribute(TraceError, AttributeError):
+    """A method or attribute that a tile does not have."""
+
+
+class HostDataError(KernelError):
+    """Host code of a kernel depends on values; lower it from real example inputs."""
+
+
+class ConfigError(TileflowError):
+    """A config names an unknown knob, an illegal value, or violates a constraint."""
+
+
+class CallError(TileflowError):
+    """A kernel was called with arguments it cannot take."""
+
+
+class BuildError(TileflowError):
+    """Triton or the assembler refused a generated source."""
+
+
+class BuildTimeout(BuildError):
+    """Compiling took longer than its limit."""
+
+
+class LaunchError(TileflowError):
+    """The driver refused a launch."""
+
+
+class OutOfResources(LaunchError):
+    """The device has too little shared memory or too few registers for this binary."""
+
+
+class TableError(TileflowError):
+    """A table or bundle cannot be trusted or does not belong to this kernel."""
+
+
+class SpecError(TileflowError):
+    """A sweep spec is wrong; names the field, the value and the remedy."""
+
+
+class ClusterError(TileflowError):
+    """Placement or a worker failed; the trial is not to blame."""
+
+    retryable = True
+
+
+class InternalError(TileflowError):
+    """A mistake of tileflow's own."""

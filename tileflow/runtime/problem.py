@@ -1,0 +1,149 @@
+"""Problem: a call's arguments as metadata. What a table is keyed by and a trial belongs to.
+
+No torch is needed to read one: dtypes are torch's names without the ``torch.`` prefix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ..errors import TableError
+
+Scalar = Union[int, float, bool, str, None]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor argument: ``strides`` in elements; ``aligned``: its data pointer is divisible by 16."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    aligned: bool = True
+
+    @property
+    def layout(self) -> str:
+        """The stride class: ``c`` (contiguous), else the strides themselves, as ``s4096,1``."""
+        expected, contiguous = 1, True
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                contiguous = False
+            expected *= max(size, 1)
+        return "c" if contiguous else "s" + ",".join(map(str, self.strides))
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}[{'x'.join(map(str, self.shape))}]"
+        if self.layout != "c":
+            text += self.layout
+        return text if self.aligned else text + "u"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A Python scalar. Ints and floats are run-time parameters: their value is an example, not part of the key.
+    ``bool``, ``str``, ``None`` and dtypes select code and are."""
+
+    type: str
+    value: Scalar
+
+    @property
+    def selects_code(self) -> bool:
+        return self.type not in ("int", "float")
+
+    def __str__(self) -> str:
+        return f"{self.value!r}" if self.selects_code else self.type
+
+
+@dataclass(frozen=True, slots=True)
+class CallableSpec:
+    """A function argument (an epilogue): the hash of its code, and the specs of the tensors and scalars it closes over."""
+
+    name: str
+    hash: str
+    cells: tuple[tuple[str, ArgSpec], ...] = ()
+
+    def __str__(self) -> str:
+        cells = ",".join(f"{name}={spec}" for name, spec in self.cells)
+        return f"fn:{self.hash[:12]}({cells})"
+
+
+ArgSpec = Union[TensorSpec, ScalarSpec, CallableSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``kernel``: ``module:qualname``. ``args``: (parameter name, spec) in the signature's order."""
+
+    kernel: str
+    args: tuple[tuple[str, ArgSpec], ...]
+
+    @property
+    def key(self) -> str:
+        """Canonical text, the same on every machine: ``x=bfloat16[4096x8192] eps=float``."""
+        return " ".join(f"{name}={spec}" for name, spec in self.args)
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(f"{self.kernel} {self.key}".encode()).hexdigest()[:16]
+
+    @property
+    def categories(self) -> str:
+        """All of the key but the sizes: what must be equal for one row to serve another shape."""
+        parts = []
+        for name, spec in self.args:
+            if isinstance(spec, TensorSpec):
+                layout = "c" if spec.layout == "c" else "s"
+                parts.append(f"{name}={spec.dtype}[{len(spec.shape)}]{layout}{'' if spec.aligned else 'u'}")
+            elif isinstance(spec, CallableSpec):
+                parts.append(f"{name}=fn:{spec.hash[:12]}")
+            else:
+                parts.append(f"{name}={spec}")
+        return " ".join(parts)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """``x.shape.0`` and so on, in order: the numeric part of the key."""
+        return {
+            f"{name}.shape.{i}": size
+            for name, spec in self.args
+            if isinstance(spec, TensorSpec)
+            for i, size in enumerate(spec.shape)
+        }
+
+    @property
+    def bucket(self) -> str:
+        """The categories with every size rounded up to a power of two."""
+        sizes = ",".join(str(1 << max(n - 1, 0).bit_length()) for n in self.sizes.values())
+        return f"{self.categories} @ {sizes}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "args": [[name, _spec_to_json(spec)] for name, spec in self.args]}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Problem:
+        return Problem(data["kernel"], tuple((name, _spec_from_json(spec)) for name, spec in data["args"]))
+
+    def __str__(self) -> str:
+        return f"{self.kernel} {self.key}"
+
+
+def _spec_to_json(spec: ArgSpec) -> dict[str, Any]:
+    if isinstance(spec, TensorSpec):
+        return {"tensor": spec.dtype, "shape": list(spec.shape), "strides": list(spec.strides), "aligned": spec.aligned}
+    if isinstance(spec, ScalarSpec):
+        return {"scalar": spec.type, "value": spec.value}
+    return {"callable": spec.name, "hash": spec.hash, "cells": [[n, _spec_to_json(s)] for n, s in spec.cells]}
+
+
+def _spec_from_json(data: dict[str, Any]) -> ArgSpec:
+    match data:
+        case {"tensor": dtype, "shape": shape, "strides": strides, "aligned": aligned}:
+            return TensorSpec(dtype, tuple(shape), tuple(strides), aligned)
+        case {"scalar": type_, "value": value}:
+            return ScalarSpec(type_, value)
+        case {"callable": name, "hash": hash_, "cells": cells}:
+            return CallableSpec(name, hash_, tuple((n, _spec_from_json(s)) for n, s in cells))
+    raise TableError("a problem's argument must be a tensor, a scalar or a callable", got=json.dumps(data)[:200])
