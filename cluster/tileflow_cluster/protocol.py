@@ -1,0 +1,232 @@
+"""What a sweep's driver and whoever evaluates its trials say to each other.
+
+A driver submits :class:`TrialRequest`, polls :class:`TrialResult`, and asks :meth:`Evaluator.capacity` before it
+asks a strategy for more. Three evaluators follow this protocol: inline (this process), replay (recorded outcomes),
+Ray. All values are frozen and pickle; a kernel travels as its name and hash, never as code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from tileflow.config import Config
+from tileflow.errors import SpecError
+from tileflow.measure.types import Outcome
+from tileflow.runtime.abi import Binary, Resources
+from tileflow.runtime.problem import Scalar
+
+Mode = Literal["static", "dynamic"]
+ProblemItems = tuple[tuple[str, Scalar], ...]
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRef:
+    """A kernel by name: ``name`` is ``module:qualname``; workers import it and check ``semantic_hash``.
+
+    ``sys_path``: directories that must be importable on a worker, in order, before its own.
+    """
+
+    name: str
+    semantic_hash: str
+    sys_path: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        module, colon, qualname = self.name.partition(":")
+        if not (module and colon and qualname):
+            raise SpecError("a kernel is named module:qualname", got=repr(self.name))
+        if module == "__main__":
+            raise SpecError(
+                "a kernel must be importable by workers",
+                got=repr(self.name),
+                hint="move it from the script you run into a module of its own and import it from there",
+            )
+        if "<locals>" in qualname:
+            raise SpecError(
+                "a kernel must be importable by workers",
+                got=repr(self.name),
+                hint="define it at the top level of its module, not inside a function",
+            )
+
+
+def problem_items(problem: Mapping[str, Scalar]) -> ProblemItems:
+    """A problem's keyword arguments as sorted pairs."""
+    return tuple(sorted(problem.items()))
+
+
+def problem_key(problem: ProblemItems) -> str:
+    """Canonical text of a problem's keyword arguments."""
+    return json.dumps(dict(problem), sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequest:
+    """One config to evaluate for one problem on one device class.
+
+    ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases: an
+    evaluator gives a requeued request the next one of each, and drops whatever an older lease still answers.
+    ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales the
+    measuring limits; None where there is none. ``seed``: of the inputs' values.
+    """
+
+    request_id: str
+    kernel: KernelRef
+    problem: ProblemItems
+    device_class: str
+    config: Config
+    mode: Mode = "static"
+    incumbent_us: float | None = None
+    seed: int = 0
+    attempt: int = 1
+    epoch: int = 1
+
+    @property
+    def key(self) -> str:
+        """Identity of what is asked, known before compiling: the same for every request for the same config."""
+        return _digest(
+            self.kernel.name, self.kernel.semantic_hash, problem_key(self.problem),
+            self.device_class, self.mode, self.config.key,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """How one attempt ended.
+
+    ``retried``: infrastructure failed and the evaluator has queued the request again; another result follows.
+    ``blocklisted``: why the config will not be run again (it killed workers); empty otherwise.
+    ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
+    ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
+    ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
+    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: of the longest region, 0 to 1.
+    ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds.
+    """
+
+    request_id: str
+    attempt: int
+    epoch: int
+    trial_id: str
+    outcome: Outcome
+    source_hash: str = ""
+    toolchain: str = ""
+    resources: tuple[Resources, ...] = ()
+    queue_s: float = 0.0
+    compile_s: float = 0.0
+    compiled_by: Facts = ()
+    launched_by: Facts = ()
+    host: str = ""
+    gpu_uuid: str = ""
+    traffic_bytes: int | None = None
+    flops: int | None = None
+    roofline_frac: float | None = None
+    occupancy: float | None = None
+    binaries_kept: bool = False
+    duplicate_of: str = ""
+    retried: bool = False
+    blocklisted: str = ""
+
+    @property
+    def final(self) -> bool:
+        """No further result follows for this request."""
+        return not self.retried
+
+    @property
+    def blames_config(self) -> bool:
+        """The outcome says something about the config, so that a strategy may be told."""
+        return self.final and (bool(self.blocklisted) or not self.outcome.status.is_infrastructure)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """What serves one device class. ``measured``: on hardware; False: by the cost model. ``workers``: how many now."""
+
+    name: str
+    measured: bool
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Since the evaluator started. ``considered``: final results of any kind; ``measured``: timed on hardware (or by
+    whatever stands for it in tests). ``device_idle``: share of device workers' time without a trial, 0 to 1."""
+
+    elapsed_s: float = 0.0
+    considered: int = 0
+    measured: int = 0
+    modelled: int = 0
+    duplicates: int = 0
+    retried: int = 0
+    dropped: int = 0
+    compile_s: float = 0.0
+    device_idle: float = 0.0
+
+    @property
+    def considered_per_s(self) -> float:
+        return self.considered / self.elapsed_s if self.elapsed_s else 0.0
+
+    @property
+    def measured_per_s(self) -> float:
+        return self.measured / self.elapsed_s if self.elapsed_s else 0.0
+
+
+class Evaluator(Protocol):
+    """Takes requests, gives results in whatever order they end. Not thread-safe: one driver thread uses it."""
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        """What there is to evaluate on, now."""
+
+    def capacity(self, device_class: str) -> int:
+        """How many more requests for ``device_class`` keep its workers busy; 0 while draining. Raises ClusterError."""
+
+    def submit(self, request: TrialRequest) -> None:
+        """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Results since the last call; waits up to ``timeout_s`` for a first one, and not at all where nothing is pending."""
+
+    def pending(self) -> int:
+        """Requests submitted whose final result was not polled yet."""
+
+    def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
+
+    def drain(self) -> None:
+        """Take no more: what is not yet on a device comes back as ``cancelled``; what is there has a short grace. Returns
+        at once; poll until :meth:`pending` is 0."""
+
+    @property
+    def draining(self) -> bool:
+        """True after :meth:`drain`, or after a SIGTERM that the evaluator caught."""
+
+    def counters(self) -> Counters: ...
+
+    def close(self) -> None:
+        """Stop every worker. Idempotent. Pending requests are lost to the caller, who still has them journalled."""
+
+
+def source_hash(hashes: Sequence[str]) -> str:
+    """One hash for the sources of all regions of a call, in order (``TritonSource.hash`` covers options and mode)."""
+    return _digest(*hashes)
+
+
+def trial_id(
+    semantic_hash: str, problem: ProblemItems, device_class: str, source: str, mode: Mode, toolchain: str
+) -> str:
+    """The identity of a trial: configs that give the same sources, options and mode under one toolchain are one.
+
+    ``source`` is :func:`source_hash` of the emitted sources; for a config that emits none, ``config:<key>``.
+    """
+    return _digest(semantic_hash, problem_key(problem), device_class, source, mode, toolchain)
+
+
+def toolchain_text(compiled_by: Facts) -> str:
+    """``ptxas=12.9 torch=2.13.0 triton=3.7.1``: the same for the same versions."""
+    return " ".join(f"{name}={version}" for name, version in sorted(compiled_by))
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:24]
