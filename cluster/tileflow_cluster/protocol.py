@@ -70,7 +70,8 @@ class TrialRequest:
     ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases: an
     evaluator gives a requeued request the next one of each, and drops whatever an older lease still answers.
     ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales the
-    measuring limits; None where there is none. ``seed``: of the inputs' values.
+    measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even where the
+    outcome is known (canaries, the final comparison); such a result is never a duplicate.
     """
 
     request_id: str
@@ -81,6 +82,7 @@ class TrialRequest:
     mode: Mode = "static"
     incumbent_us: float | None = None
     seed: int = 0
+    remeasure: bool = False
     attempt: int = 1
     epoch: int = 1
 
@@ -102,7 +104,8 @@ class TrialResult:
     ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
     ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
     ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
-    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: of the longest region, 0 to 1.
+    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: the lowest of all regions,
+    0 to 1.
     ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds.
     """
 
@@ -180,13 +183,14 @@ class Evaluator(Protocol):
         """What there is to evaluate on, now."""
 
     def capacity(self, device_class: str) -> int:
-        """How many more requests for ``device_class`` keep its workers busy; 0 while draining. Raises ClusterError."""
+        """How many more requests for ``device_class`` keep its workers busy; 0 while draining. Raises ClusterError where
+        nothing serves it (any more)."""
 
     def submit(self, request: TrialRequest) -> None:
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call; waits up to ``timeout_s`` for a first one, and not at all where nothing is pending."""
+        """Results since the last call. Waits up to ``timeout_s`` for a first one; not at all where nothing is pending."""
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""
@@ -195,8 +199,10 @@ class Evaluator(Protocol):
         """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
 
     def drain(self) -> None:
-        """Take no more: what is not yet on a device comes back as ``cancelled``; what is there has a short grace. Returns
-        at once; poll until :meth:`pending` is 0."""
+        """Take no more. What is not yet on a device comes back as ``cancelled``; what is there has a short grace.
+
+        Returns at once; poll until :meth:`pending` is 0.
+        """
 
     @property
     def draining(self) -> bool:
