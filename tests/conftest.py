@@ -1,0 +1,71 @@
+"""What every test runs under: a clean environment, a loopback Ray, GPU tests skipped where there is no GPU, golden files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Process-wide switches of the compilers: a test that needs one starts a process of its own.
+SWITCHES = ("TRITON_INTERPRET", "TILEFLOW_INTERPRET")
+
+# Read when Ray starts; a plain local start would listen on every interface, and turn on a token that jobs lack.
+RAY_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_failure_threshold": "2",
+    "RAY_health_check_initial_delay_ms": "0",
+}
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code gives now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in SWITCHES:
+        os.environ.pop(name, None)
+    for name, value in RAY_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("DO_NOT_TRACK", "true")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    needing = [item for item in items if item.get_closest_marker("gpu")]
+    if not needing:
+        return
+    import torch  # a second of import that a run without GPU tests does not pay
+
+    if not torch.cuda.is_available():
+        for item in needing:
+            item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture(autouse=True)
+def _no_leaked_switches() -> Iterator[None]:
+    """Fails the test that leaves a process-wide switch set, rather than the tests after it."""
+    yield
+    leaked = [name for name in SWITCHES if os.environ.pop(name, None) is not None]
+    assert not leaked, f"{leaked} left in this process's environment; use a process of its own"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)``: ``text`` must equal ``tests/golden/<name>``; ``--update-golden`` writes it instead."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            return
+        assert path.exists(), f"tests/golden/{name} is missing; write it with --update-golden and review it"
+        assert text == path.read_text(), f"tests/golden/{name} differs; --update-golden rewrites it for review"
+
+    return compare
