@@ -198,7 +198,7 @@ class Expr:
         if self.op == "sum":
             return "(" + " + ".join(parts) + ")"
         if self.op == "prod":
-            return " * ".join(parts)
+            return "(" + " * ".join(parts) + ")"  # a product may be the right operand of // or %
         return _PYTHON[self.op].format(*parts)
 
     def __str__(self) -> str:
