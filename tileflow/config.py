@@ -12,19 +12,19 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from .errors import ConfigError
 from .expr import TRUE, Expr
 
-Choice = Union[int, str, bool]
+Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One choice. ``choices`` are in their natural order, so that neighbours are small steps; ``default`` is one of them.
+    """One choice. ``choices`` are in their natural order, so that neighbours are small steps; ``default`` is one.
 
     ``active``: an Expr over other knobs; where it is false the knob changes nothing and is normalised to its
     default, so that two configs that give the same binary are one.
@@ -38,8 +38,19 @@ class Knob:
     active: Expr = TRUE
 
     def __post_init__(self) -> None:
-        if self.default not in self.choices:
-            raise ConfigError(f"the default of knob {self.name} must be one of {self.choices}", got=self.default)
+        if len({(type(c), c) for c in self.choices}) != len(self.choices):
+            raise ConfigError(f"the choices of knob {self.name} must be distinct", got=self.choices)
+        if not self.allows(self.default):
+            raise ConfigError(f"the default of knob {self.name} must be one of {self.choices}", got=repr(self.default))
+
+    @property
+    def ordered(self) -> bool:
+        """The choices are numbers, so that the next one is a small step."""
+        return all(type(c) is int for c in self.choices)
+
+    def allows(self, choice: Choice) -> bool:
+        """``choice`` is one of the choices; ``True`` is not 1 here, since the two spell different configs."""
+        return any(type(c) is type(choice) and c == choice for c in self.choices)
 
     def encode(self, choice: Choice) -> int:
         """A choice as an int, for Exprs: ints and bools are themselves, strings their position."""
@@ -111,8 +122,8 @@ class ConfigSpace:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when a knob, a choice or a constraint does: 16 hex digits."""
-        data: list[Any] = [(k.name, k.choices, k.role, k.active.to_json()) for k in self.knobs]
+        """Changes when a knob, a choice, a default or a constraint does: 16 hex digits."""
+        data: list[Any] = [(k.name, k.choices, k.default, k.role, k.active.to_json()) for k in self.knobs]
         data += [(c.name, c.check.to_json()) for c in self.constraints]
         return hashlib.sha256(json.dumps([data, self.environment]).encode()).hexdigest()[:16]
 
@@ -142,7 +153,7 @@ class ConfigSpace:
         """Raises ConfigError where ``config`` lacks a knob, names another, or has an illegal value."""
         for name, choice in config.items:
             knob = self.knob(name)
-            if choice not in knob.choices:
+            if not knob.allows(choice):
                 raise ConfigError(f"knob {name} must be one of {list(knob.choices)}", got=repr(choice))
         missing = self._by_name.keys() - config.to_dict().keys()
         if missing:
@@ -164,15 +175,16 @@ class ConfigSpace:
         return not self.violations(config)
 
     def repair(self, config: Config) -> Config:
-        """A valid config near ``config``: each broken constraint steps its own knobs until it holds.
+        """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold.
 
         Raises ConfigError when the constraints' repairs do not lead to a valid config.
         """
+        config = self.normalise(config)
         for _ in range(64):
             broken = self.violations(config)
             if not broken:
                 return config
-            stepped = self._step(config, broken[0])
+            stepped = next(filter(None, (self._step(config, constraint) for constraint in broken)), None)
             if stepped is None:
                 break
             config = stepped
@@ -186,49 +198,78 @@ class ConfigSpace:
             knob = self.knob(name)
             position = knob.choices.index(config[name]) + (1 if direction == "up" else -1)
             if 0 <= position < len(knob.choices):
-                return config.with_({name: knob.choices[position]})
+                stepped = self.normalise(config.with_({name: knob.choices[position]}))
+                if stepped != config:  # else the knob is inactive, and stepping it changes nothing
+                    return stepped
         return None
 
     def normalise(self, config: Config) -> Config:
-        """``config`` with every inactive knob at its default: the identity of what it builds."""
-        env = self._environment(config)
-        idle = {k.name: k.default for k in self.knobs if not k.active.evaluate(env)}
-        return config.with_(idle) if idle else config
+        """``config`` with every inactive knob at its default: the identity of what it builds.
+
+        A knob that returns to its default may idle others; knobs only ever move to their defaults, so this ends.
+        """
+        while True:
+            env = self._environment(config)
+            values = config.to_dict()
+            idle = {k.name: k.default for k in self.knobs if values[k.name] != k.default and not k.active.evaluate(env)}
+            if not idle:
+                return config
+            config = config.with_(idle)
+
+    def adapt(self, values: Mapping[str, Choice]) -> Config:
+        """The valid config nearest to one of another space of the same kernel (another shape, another device).
+
+        Numbers move to the nearest choice; unknown knobs and other illegal choices give way to the default.
+        Raises ConfigError where no repair is left.
+        """
+        chosen = {k.name: _nearest(k, values.get(k.name, k.default)) for k in self.knobs}
+        return self.repair(Config.of(chosen))
 
     def sample(self, rng: random.Random, tries: int = 64) -> Config:
-        """A valid, normalised config, uniform over choices before rejection; repaired after ``tries`` rejections."""
+        """A valid, normalised config: uniform over the choices, bad draws rejected; the last of ``tries`` is repaired.
+
+        Raises ConfigError where no repair is left.
+        """
         config = self.default
         for _ in range(tries):
-            config = Config.of({k.name: rng.choice(k.choices) for k in self.knobs})
+            config = self.normalise(Config.of({k.name: rng.choice(k.choices) for k in self.knobs}))
             if self.is_valid(config):
-                return self.normalise(config)
-        return self.normalise(self.repair(config))
+                return config
+        return self.repair(config)
 
     def neighbours(self, config: Config) -> Iterator[Config]:
-        """The valid configs one knob away: one step for ordered knobs (ints), any other choice for the rest."""
+        """The valid, normalised configs one knob away, each once: a step for numbers, else any other choice."""
+        seen = {self.normalise(config)}
         for knob in self.knobs:
             position = knob.choices.index(config[knob.name])
-            ordered = all(isinstance(c, int) and not isinstance(c, bool) for c in knob.choices)
-            steps = (position - 1, position + 1) if ordered else range(len(knob.choices))
+            steps = (position - 1, position + 1) if knob.ordered else range(len(knob.choices))
             for step in steps:
                 if step != position and 0 <= step < len(knob.choices):
-                    changed = config.with_({knob.name: knob.choices[step]})
-                    if self.is_valid(changed):
-                        yield self.normalise(changed)
+                    changed = self.normalise(config.with_({knob.name: knob.choices[step]}))
+                    if changed not in seen and self.is_valid(changed):
+                        seen.add(changed)
+                        yield changed
 
     def enumerate(self) -> Iterator[Config]:
-        """Every valid, normalised config once, in a fixed order."""
-        seen: set[Config] = set()
+        """Every valid, normalised config once, in a fixed order: the first knob varies slowest."""
+        names = [k.name for k in self.knobs]
         for choices in itertools.product(*(k.choices for k in self.knobs)):
-            config = Config.of(dict(zip((k.name for k in self.knobs), choices, strict=True)))
-            if self.is_valid(config):
-                config = self.normalise(config)
-                if config not in seen:
-                    seen.add(config)
-                    yield config
+            config = Config.of(dict(zip(names, choices, strict=True)))
+            if self.normalise(config) == config and self.is_valid(config):
+                yield config
 
     def _environment(self, config: Config) -> dict[str, int]:
+        if len(config.items) != len(self.knobs):
+            self.check(config)
         env = dict(self.environment)
         for name, choice in config.items:
             env[name] = self.knob(name).encode(choice)
         return env
+
+
+def _nearest(knob: Knob, choice: Choice) -> Choice:
+    if knob.allows(choice):
+        return choice
+    if not knob.ordered or type(choice) is not int:
+        return knob.default
+    return min(knob.choices, key=lambda c: abs(int(c) - choice))

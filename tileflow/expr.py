@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 from .errors import TableError
 
-ExprLike = Union["Expr", int]
+ExprLike: TypeAlias = "Expr | int"
 
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b,
