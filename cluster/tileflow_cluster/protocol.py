@@ -67,10 +67,10 @@ def problem_key(problem: ProblemItems) -> str:
 class TrialRequest:
     """One config to evaluate for one problem on one device class.
 
-    ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases: an
-    evaluator gives a requeued request the next one of each, and drops whatever an older lease still answers.
-    ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales the
-    measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even where the
+    ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
+    every time a worker is given the request it takes the next one, and whatever an older lease still answers is
+    dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
+    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even where the
     outcome is known (canaries, the final comparison); such a result is never a duplicate.
     """
 
@@ -104,8 +104,8 @@ class TrialResult:
     ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
     ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
     ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
-    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: the lowest of all regions,
-    0 to 1.
+    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: the lowest of all
+    regions, 0 to 1.
     ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds.
     """
 
@@ -183,14 +183,16 @@ class Evaluator(Protocol):
         """What there is to evaluate on, now."""
 
     def capacity(self, device_class: str) -> int:
-        """How many more requests for ``device_class`` keep its workers busy; 0 while draining. Raises ClusterError where
-        nothing serves it (any more)."""
+        """How many more requests for ``device_class`` keep its workers busy; 0 while draining.
+
+        Raises ClusterError where nothing serves it (any more).
+        """
 
     def submit(self, request: TrialRequest) -> None:
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one; not at all where nothing is pending."""
+        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending."""
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""
@@ -227,6 +229,14 @@ def trial_id(
     ``source`` is :func:`source_hash` of the emitted sources; for a config that emits none, ``config:<key>``.
     """
     return _digest(semantic_hash, problem_key(problem), device_class, source, mode, toolchain)
+
+
+def config_trial_id(request: TrialRequest) -> str:
+    """The trial id of a request that emitted no source: it was rejected, or never came back from compiling."""
+    return trial_id(
+        request.kernel.semantic_hash, request.problem, request.device_class,
+        f"config:{request.config.key}", request.mode, "",
+    )  # fmt: skip
 
 
 def toolchain_text(compiled_by: Facts) -> str:

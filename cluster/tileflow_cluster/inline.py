@@ -1,0 +1,122 @@
+"""The evaluator in this process: the twin of the Ray one, for one machine, for tests, for debugging."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tileflow.errors import ClusterError
+from tileflow.runtime.abi import Binary
+
+from .ledger import Lease, Ledger
+from .protocol import Counters, DeviceClass, TrialRequest, TrialResult
+from .stages import Compiler, Device, Stages
+
+AHEAD = 4
+Binaries = tuple[Binary, ...]
+
+
+class InlineEvaluator:
+    """One compiler and one device per class, used in turn by whoever polls.
+
+    ``measured``: device classes of this machine's GPUs; ``modelled``: classes that the cost model stands in for.
+    Raises ClusterError where a GPU is not what it should be.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        *,
+        measured: Sequence[str] = (),
+        modelled: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._ledger: Ledger[Binaries] = Ledger(clock)
+        self._measured = tuple(measured)
+        self._compiler: Compiler = stages.open_compiler()
+        self._devices: dict[str, Device] = {name: stages.open_device(name) for name in measured}
+        self._devices |= {name: stages.open_model(name) for name in modelled if name not in measured}
+        self._binaries: dict[str, Binaries] = {}
+        self._device_s = 0.0
+        self._draining = False
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return tuple(DeviceClass(name, name in self._measured, 1) for name in self._devices)
+
+    def capacity(self, device_class: str) -> int:
+        self._require(device_class)
+        return 0 if self._draining else max(AHEAD - self._ledger.in_flight(device_class), 0)
+
+    def submit(self, request: TrialRequest) -> None:
+        self._require(request.device_class)
+        self._ledger.submit(request)
+        if self._draining:
+            self._ledger.cancel(also_on_devices=True)
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Runs trials until one has ended or ``timeout_s`` has passed; at least one stage, however long it takes."""
+        deadline = self._clock() + timeout_s
+        results = self._ledger.take_results()
+        while not results and self._step():
+            results = self._ledger.take_results()
+            if self._clock() >= deadline:
+                break
+        return results
+
+    def pending(self) -> int:
+        return self._ledger.pending
+
+    def fetch_binaries(self, trial_id: str) -> Binaries:
+        if trial_id not in self._binaries:
+            raise ClusterError("binaries are kept of trials that were compiled here", got=trial_id)
+        return self._binaries[trial_id]
+
+    def drain(self) -> None:
+        self._draining = True
+        self._ledger.cancel(also_on_devices=True)
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    def counters(self) -> Counters:
+        counters = self._ledger.counters()
+        capacity_s = counters.elapsed_s * len(self._devices)
+        return replace(counters, device_idle=max(1 - self._device_s / capacity_s, 0.0) if capacity_s else 0.0)
+
+    def close(self) -> None:
+        self._compiler.close()
+        for device in self._devices.values():
+            device.close()
+
+    def _step(self) -> bool:
+        """One stage of one trial, devices first; False where nothing waits."""
+        for name, device in self._devices.items():
+            lease = self._ledger.lease("device", name, name)
+            if lease is not None:
+                self._run(device, lease)
+                return True
+        lease = self._ledger.lease("compile", "inline")
+        if lease is not None:
+            compiled, binaries = self._compiler.compile(lease.request)
+            if compiled.rejected is None:
+                self._binaries.setdefault(compiled.trial_id, binaries)
+            self._ledger.compiled(lease, compiled, binaries)
+        return lease is not None
+
+    def _run(self, device: Device, lease: Lease[Binaries]) -> None:
+        assert lease.compiled is not None and lease.payload is not None
+        started = self._clock()
+        outcome = device.run(lease.request, lease.compiled, lease.payload)
+        self._device_s += self._clock() - started
+        self._ledger.finish(lease, outcome, device.identity)
+
+    def _require(self, device_class: str) -> None:
+        if device_class not in self._devices:
+            raise ClusterError(
+                "a request's device class must be served",
+                got=repr(device_class),
+                hint=f"this evaluator serves: {', '.join(self._devices)}",
+            )

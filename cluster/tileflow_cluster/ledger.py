@@ -1,0 +1,320 @@
+"""The ledger: which request waits for what, who holds its lease, which outcomes are known.
+
+Every evaluator moves its requests through one; it knows no worker, no Ray and no clock but the one it is given. A
+request waits to be compiled, is leased to a compile worker, waits for its device class, is leased to a device worker,
+and ends in exactly one final result. Nothing is lost, because a request leaves the ledger only with that result;
+nothing comes twice, because an answer counts only while its lease is the current one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Generic, Literal, TypeVar
+
+from tileflow.measure.types import Outcome, Status
+
+from .protocol import Counters, TrialRequest, TrialResult, config_trial_id, toolchain_text
+from .stages import CompiledTrial, DeviceIdentity
+
+Payload = TypeVar("Payload")
+Phase = Literal["compile", "device"]
+
+MAX_ATTEMPTS = 5
+POISON_KILLS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Lease(Generic[Payload]):
+    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs."""
+
+    request: TrialRequest
+    phase: Phase
+    worker: str
+    compiled: CompiledTrial | None = None
+    payload: Payload | None = None
+
+
+@dataclass(slots=True)
+class _Entry(Generic[Payload]):
+    request: TrialRequest
+    phase: Phase
+    waiting_since: float
+    queue_s: float = 0.0
+    compiled: CompiledTrial | None = None
+    payload: Payload | None = None
+    lease: Lease[Payload] | None = None
+    leases: int = 0
+    leads: str = ""
+    killed: list[str] = field(default_factory=list)
+    oom_retried: bool = False
+
+
+class Ledger(Generic[Payload]):
+    """``Payload``: how binaries travel; a tuple of them in one process, an object reference under Ray."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._entries: dict[str, _Entry[Payload]] = {}
+        self._waiting: dict[str, deque[str]] = {}
+        self._results: list[TrialResult] = []
+        self._known: dict[str, TrialResult] = {}
+        self._trial_of_key: dict[str, str] = {}
+        self._leaders: dict[str, str] = {}
+        self._followers: dict[str, list[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._compile_s = 0.0
+
+    # What the driver does
+
+    def submit(self, request: TrialRequest) -> None:
+        """Queue ``request`` for compiling; one whose outcome is known is answered at once."""
+        if request.request_id in self._entries:
+            raise ValueError(f"request {request.request_id} is already pending")
+        entry = _Entry[Payload](request, "compile", self._clock())
+        self._entries[request.request_id] = entry
+        known = self._known.get(self._trial_of_key.get(request.key, ""))
+        if known is not None and not request.remeasure:
+            self._repeat(entry, known)
+        else:
+            self._queue(entry)
+
+    def take_results(self) -> list[TrialResult]:
+        results, self._results = self._results, []
+        return results
+
+    @property
+    def pending(self) -> int:
+        """Requests without a final result, and results that nobody took yet."""
+        return len(self._entries) + sum(result.final for result in self._results)
+
+    def in_flight(self, device_class: str) -> int:
+        """Requests for ``device_class`` without a final result."""
+        return sum(entry.request.device_class == device_class for entry in self._entries.values())
+
+    def waiting(self, phase: Phase, device_class: str = "") -> int:
+        return len(self._waiting.get(_queue_name(phase, device_class), ()))
+
+    # What workers do
+
+    def lease(self, phase: Phase, worker: str, device_class: str = "") -> Lease[Payload] | None:
+        """The request that has waited longest for this kind of worker, or None."""
+        queue = self._waiting.get(_queue_name(phase, device_class))
+        if not queue:
+            return None
+        entry = self._entries[queue.popleft()]
+        entry.queue_s += self._clock() - entry.waiting_since
+        entry.leases += 1
+        if entry.leases > 1:
+            entry.request = replace(entry.request, epoch=entry.request.epoch + 1)
+        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload)
+        return entry.lease
+
+    def compiled(self, lease: Lease[Payload], compiled: CompiledTrial, payload: Payload | None) -> None:
+        """A compile worker answered: reject, recognise as a known trial, or queue for the device class."""
+        entry = self._answered(lease)
+        if entry is None:
+            return
+        entry.compiled, entry.payload = compiled, payload
+        self._compile_s += compiled.compile_s
+        request = entry.request
+        self._trial_of_key[request.key] = compiled.trial_id
+        known = self._known.get(compiled.trial_id)
+        if known is not None and not request.remeasure:
+            self._repeat(entry, known)
+        elif compiled.rejected is not None:
+            self._end(entry, compiled.rejected)
+        else:
+            self._await_device(entry)
+
+    def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity) -> None:
+        """A device worker answered. Infrastructure losses are tried again, and running out of memory once."""
+        entry = self._answered(lease)
+        if entry is None:
+            return
+        if outcome.status is Status.OOM and not entry.oom_retried:
+            entry.oom_retried = True
+            self._again(entry, outcome, on)
+        elif outcome.status.is_infrastructure and entry.request.attempt < MAX_ATTEMPTS:
+            self._again(entry, outcome, on)
+        else:
+            self._end(entry, outcome, on)
+
+    def lost(self, lease: Lease[Payload], outcome: Outcome, *, blame: bool, recompile: bool = False) -> None:
+        """The worker will not answer. ``blame``: the config may have killed it, and is blocklisted the second time.
+
+        ``recompile``: the binaries are gone with their node.
+        """
+        entry = self._release(lease)
+        if entry is None:
+            return
+        if blame:
+            entry.killed.append(lease.worker)
+        if recompile:
+            entry.phase, entry.compiled, entry.payload = "compile", None, None
+            self._stop_leading(entry, None)
+        if len(entry.killed) >= POISON_KILLS:
+            reason = (
+                f"{outcome.error_digest or outcome.status} on {len(entry.killed)} workers: {', '.join(entry.killed)}"
+            )
+            self._end(entry, outcome, blocklisted=reason)
+        elif entry.request.attempt < MAX_ATTEMPTS:
+            self._again(entry, replace(outcome, status=Status.WORKER_LOST))
+        else:
+            self._end(entry, replace(outcome, status=Status.WORKER_LOST))
+
+    def cancel(self, *, also_on_devices: bool) -> None:
+        """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
+        for entry in list(self._entries.values()):
+            if also_on_devices or entry.lease is None or entry.phase == "compile":
+                self._end(entry, Outcome(Status.CANCELLED, measured=False))
+
+    def fail_class(self, device_class: str, outcome: Outcome) -> None:
+        """End every request for a device class that nothing serves any more."""
+        for entry in [e for e in self._entries.values() if e.request.device_class == device_class]:
+            self._end(entry, outcome)
+
+    def counters(self) -> Counters:
+        """All but the share of idle time, which only the owner of the workers knows."""
+        return Counters(
+            elapsed_s=self._clock() - self._started,
+            considered=self._counts["considered"],
+            measured=self._counts["measured"],
+            modelled=self._counts["modelled"],
+            duplicates=self._counts["duplicates"],
+            retried=self._counts["retried"],
+            dropped=self._counts["dropped"],
+            compile_s=self._compile_s,
+        )
+
+    # The moves
+
+    def _answered(self, lease: Lease[Payload]) -> _Entry[Payload] | None:
+        """The entry that ``lease`` may answer for; None, counted, where the lease is an old one."""
+        entry = self._release(lease)
+        self._counts["dropped"] += entry is None
+        return entry
+
+    def _release(self, lease: Lease[Payload]) -> _Entry[Payload] | None:
+        entry = self._entries.get(lease.request.request_id)
+        if entry is None or entry.lease is not lease:
+            return None
+        entry.lease = None
+        return entry
+
+    def _queue(self, entry: _Entry[Payload]) -> None:
+        entry.waiting_since = self._clock()
+        name = _queue_name(entry.phase, entry.request.device_class)
+        self._waiting.setdefault(name, deque()).append(entry.request.request_id)
+
+    def _await_device(self, entry: _Entry[Payload]) -> None:
+        assert entry.compiled is not None
+        entry.phase = "device"
+        if entry.request.remeasure:
+            self._queue(entry)
+            return
+        leader = self._leaders.setdefault(entry.compiled.trial_id, entry.request.request_id)
+        if leader == entry.request.request_id:
+            entry.leads = entry.compiled.trial_id
+            self._queue(entry)
+        else:
+            self._followers.setdefault(leader, []).append(entry.request.request_id)
+
+    def _again(self, entry: _Entry[Payload], outcome: Outcome, on: DeviceIdentity | None = None) -> None:
+        self._counts["retried"] += 1
+        self._results.append(self._result(entry, outcome, on, retried=True))
+        entry.request = replace(entry.request, attempt=entry.request.attempt + 1)
+        entry.queue_s = 0.0
+        self._queue(entry)
+
+    def _repeat(self, entry: _Entry[Payload], known: TrialResult) -> None:
+        del self._entries[entry.request.request_id]
+        self._counts["considered"] += 1
+        self._counts["duplicates"] += 1
+        compile_s = entry.compiled.compile_s if entry.compiled else 0.0
+        request = entry.request
+        self._results.append(
+            replace(
+                known,
+                request_id=request.request_id,
+                attempt=request.attempt,
+                epoch=request.epoch,
+                duplicate_of=known.request_id,
+                queue_s=entry.queue_s,
+                compile_s=compile_s,
+            )
+        )
+
+    def _end(
+        self, entry: _Entry[Payload], outcome: Outcome, on: DeviceIdentity | None = None, blocklisted: str = ""
+    ) -> None:
+        result = self._result(entry, outcome, on, blocklisted=blocklisted)
+        request_id = entry.request.request_id
+        del self._entries[request_id]
+        for queue in self._waiting.values():
+            if request_id in queue:
+                queue.remove(request_id)
+        self._counts["considered"] += 1
+        if outcome.measurement is not None:
+            self._counts["measured" if outcome.measured else "modelled"] += 1
+        self._results.append(result)
+        if result.blames_config:
+            self._known.setdefault(result.trial_id, result)
+            self._trial_of_key.setdefault(entry.request.key, result.trial_id)
+        self._stop_leading(entry, result)
+
+    def _stop_leading(self, entry: _Entry[Payload], result: TrialResult | None) -> None:
+        """Those that gave the same binary hear its outcome; where there is none, the first of them leads."""
+        if not entry.leads:
+            return
+        del self._leaders[entry.leads]
+        entry.leads = ""
+        followers = self._followers.pop(entry.request.request_id, [])
+        for follower in [self._entries[f] for f in followers if f in self._entries]:
+            if result is not None and result.blames_config:
+                self._repeat(follower, result)
+            else:
+                self._await_device(follower)
+
+    def _result(
+        self,
+        entry: _Entry[Payload],
+        outcome: Outcome,
+        on: DeviceIdentity | None,
+        *,
+        retried: bool = False,
+        blocklisted: str = "",
+    ) -> TrialResult:
+        request = entry.request
+        compiled = entry.compiled or CompiledTrial(trial_id=config_trial_id(request))
+        median = outcome.measurement.median_us if outcome.measurement else None
+        return TrialResult(
+            request_id=request.request_id,
+            attempt=request.attempt,
+            epoch=request.epoch,
+            trial_id=compiled.trial_id,
+            outcome=outcome,
+            source_hash=compiled.source_hash,
+            toolchain=toolchain_text(compiled.compiled_by),
+            resources=compiled.resources,
+            queue_s=entry.queue_s,
+            compile_s=compiled.compile_s,
+            compiled_by=compiled.compiled_by,
+            launched_by=on.launched_by if on else (),
+            host=on.host if on else compiled.host,
+            gpu_uuid=on.gpu_uuid if on else "",
+            traffic_bytes=compiled.traffic_bytes,
+            flops=compiled.flops,
+            roofline_frac=compiled.roofline_us / median if compiled.roofline_us and median else None,
+            occupancy=compiled.occupancy,
+            binaries_kept=entry.payload is not None,
+            retried=retried,
+            blocklisted=blocklisted,
+        )
+
+
+def _queue_name(phase: Phase, device_class: str) -> str:
+    return phase if phase == "compile" else f"{phase}:{device_class}"

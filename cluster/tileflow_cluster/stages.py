@@ -1,0 +1,83 @@
+"""The stages of a trial: compile anywhere, model anywhere, measure on the device.
+
+:class:`Stages` is what an evaluator hands to its workers; it pickles, and opens on each worker what lives there.
+:class:`TileflowStages` is the real one; tests put fakes in its place that sleep, fail, hang and die.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tileflow.measure.types import Outcome
+from tileflow.runtime.abi import Binary, Resources
+
+from .protocol import Facts, TrialRequest
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTrial:
+    """What compiling found out, without the machine code.
+
+    ``rejected``: the outcome of a config that never reaches a device. ``roofline_us``: the roofline's time for the
+    call on its device class. ``occupancy``: the lowest of all regions, 0 to 1.
+    """
+
+    trial_id: str
+    source_hash: str = ""
+    compiled_by: Facts = ()
+    compile_s: float = 0.0
+    host: str = ""
+    rejected: Outcome | None = None
+    resources: tuple[Resources, ...] = ()
+    traffic_bytes: int | None = None
+    flops: int | None = None
+    roofline_us: float | None = None
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdentity:
+    """What a device worker stands on. ``gpu_uuid`` is empty for a worker that only models."""
+
+    device_class: str
+    host: str = ""
+    gpu_uuid: str = ""
+    launched_by: Facts = ()
+
+
+class Compiler(Protocol):
+    """Lives on a compile worker, serves every target."""
+
+    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+        """Returns within the stages' ``compile_limit_s``; a config's failure is in ``CompiledTrial.rejected``."""
+
+    def close(self) -> None: ...
+
+
+class Device(Protocol):
+    """Lives on a device worker: one GPU, or a model of one."""
+
+    @property
+    def identity(self) -> DeviceIdentity: ...
+
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+        """Measure (or model) one trial. Returns within the stages' ``device_limit_s``."""
+
+    def close(self) -> None: ...
+
+
+class Stages(Protocol):
+    """Opens compilers and devices on workers. Limits are in seconds and count from the moment a worker starts."""
+
+    @property
+    def compile_limit_s(self) -> float: ...
+
+    def device_limit_s(self, request: TrialRequest) -> float: ...
+
+    def open_compiler(self) -> Compiler: ...
+
+    def open_device(self, device_class: str) -> Device:
+        """The GPU that this process sees. Raises ClusterError where it is not one GPU of ``device_class``."""
+
+    def open_model(self, device_class: str) -> Device: ...
