@@ -1,4 +1,4 @@
-"""What every test runs under: a clean environment, a loopback Ray, GPU tests skipped where there is no GPU, golden files."""
+"""What every test runs under: a clean environment, a loopback Ray, GPU tests skipped without one, golden files."""
 
 from __future__ import annotations
 

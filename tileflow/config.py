@@ -230,12 +230,15 @@ class ConfigSpace:
 
         Raises ConfigError where no repair is left.
         """
-        config = self.default
-        for _ in range(tries):
-            config = self.normalise(Config.of({k.name: rng.choice(k.choices) for k in self.knobs}))
+        config = self._draw(rng)
+        for _ in range(tries - 1):
             if self.is_valid(config):
-                return config
+                break
+            config = self._draw(rng)
         return self.repair(config)
+
+    def _draw(self, rng: random.Random) -> Config:
+        return self.normalise(Config.of({k.name: rng.choice(k.choices) for k in self.knobs}))
 
     def neighbours(self, config: Config) -> Iterator[Config]:
         """The valid, normalised configs one knob away, each once: a step for numbers, else any other choice."""

@@ -1,4 +1,4 @@
-"""Spaces of configs: what repair, normalise, neighbours and enumerate promise, over generated spaces and golden keys."""
+"""Spaces of configs: what repair, normalise, neighbours and enumerate promise, and golden keys."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_config_reads_and_changes_by_name() -> None:
     assert (config["b"], config.get("c", 7), config.with_({"b": 4})["b"]) == (2, 7, 4)
     assert str(config) == "a=x, b=2"
     assert Config.of(config.to_dict()) == config
-    with pytest.raises(ConfigError, match="'?c'?"):
+    with pytest.raises(ConfigError, match="got c"):
         config["c"]
 
 

@@ -1,0 +1,100 @@
+"""What every strategy shares: seeds first, no config twice, and an end only when the space has one.
+
+:class:`RandomStrategy` is the whole of that machinery with nothing added; the others say what to try before it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from tileflow.config import Config, ConfigSpace
+from tileflow.errors import ConfigError
+
+from .protocol import Result
+
+SPARE_DRAWS = 64
+
+
+class RandomStrategy:
+    """Valid configs, uniform over the choices; the order depends on the seed alone, not on what is told.
+
+    A strategy fed with a journal of its own run therefore goes on where that run stopped. When draws only find
+    known configs the rest of the space is enumerated, so that small spaces are searched to the last config.
+    """
+
+    def __init__(self, space: ConfigSpace, seed: int) -> None:
+        self.space = space
+        self._rng = random.Random(seed)
+        self._seeds: deque[Config] = deque()
+        self._known: dict[Config, Result | None] = {}  # None: asked, not yet told
+        self._rest: Iterator[Config] | None = None
+
+    def seed(self, configs: Iterable[Config]) -> None:
+        for config in configs:
+            self.space.check(config)
+            self._seeds.append(self.space.repair(config))
+
+    def ask(self, n: int) -> list[Config]:
+        asked: list[Config] = []
+        while len(asked) < n:
+            config = self._next_seed() or self._suggest() or self._unknown()
+            if config is None:
+                break
+            self._known[config] = None
+            asked.append(config)
+        return asked
+
+    def tell(self, config: Config, result: Result) -> None:
+        self.space.check(config)
+        config = self.space.normalise(config)
+        standing = self._known.get(config)
+        if standing is None or standing.infrastructure:
+            self._known[config] = result
+            self._learn(config, result)
+
+    # ---- what the other strategies add ----------------------------------------------------------
+
+    def _suggest(self) -> Config | None:
+        """A config that is not known yet; None leaves the choice to chance."""
+        return None
+
+    def _learn(self, config: Config, result: Result) -> None:
+        """Takes a verdict (or a loss, before one) on a normalised config that may never have been asked."""
+
+    # ---- the common ground ----------------------------------------------------------------------
+
+    def _next_seed(self) -> Config | None:
+        while self._seeds:
+            config = self._seeds.popleft()
+            if config not in self._known:
+                return config
+        return None
+
+    def _unknown(self) -> Config | None:
+        """A random config that is not known; where draws find none the next in enumeration; None at its end."""
+        if self._rest is None:
+            # A resumed run draws each config of its journal once more before it meets a new one.
+            for _ in range(len(self._known) + SPARE_DRAWS):
+                config = self._draw()
+                if config is None:
+                    break
+                if config not in self._known:
+                    return config
+            self._rest = self.space.enumerate()
+        return next((config for config in self._rest if config not in self._known), None)
+
+    def _draw(self) -> Config | None:
+        try:
+            return self.space.sample(self._rng)
+        except ConfigError:  # valid configs are rarer than draws and repairs can find; enumeration will tell
+            return None
+
+
+class ExhaustiveStrategy(RandomStrategy):
+    """Every valid config in :meth:`ConfigSpace.enumerate`'s order. For small spaces."""
+
+    def __init__(self, space: ConfigSpace, seed: int = 0) -> None:
+        super().__init__(space, seed)
+        self._rest = space.enumerate()

@@ -1,0 +1,48 @@
+"""The strategies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from optuna.samplers import TPESampler
+
+from tileflow.config import Config, ConfigSpace
+from tileflow.errors import SpecError
+
+from .base import ExhaustiveStrategy, RandomStrategy
+from .codec import Codec
+from .local import LocalSampler
+from .optuna_strategy import OptunaStrategy
+from .protocol import Strategy
+
+
+def _tpe(space: ConfigSpace, seed: int) -> Strategy:
+    # constant_liar: what is in flight counts as bad, so that parallel workers are not all sent to one place
+    return OptunaStrategy(space, TPESampler(seed=seed, constant_liar=True), seed)
+
+
+def _local(space: ConfigSpace, seed: int) -> Strategy:
+    return OptunaStrategy(space, LocalSampler(Codec(space), seed), seed)
+
+
+STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
+    "random": RandomStrategy,
+    "exhaustive": ExhaustiveStrategy,
+    "tpe": _tpe,
+    "local": _local,
+}
+
+
+def make(name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = ()) -> Strategy:
+    """The strategy ``name`` over ``space``, deterministic under ``seed``, that asks for ``seeds`` first.
+
+    Raises SpecError for an unknown name, ConfigError for a seed that is not of the space.
+    """
+    try:
+        strategy = STRATEGIES[name](space, seed)
+    except KeyError:
+        raise SpecError(
+            "a search strategy must be one that is known", got=repr(name), hint=f"known: {', '.join(STRATEGIES)}"
+        ) from None
+    strategy.seed(seeds)
+    return strategy
