@@ -1,0 +1,160 @@
+"""All that differs between Triton 3.6 and 3.9, and every use of Triton's internals, in one file.
+
+Checked against the sources of 3.6.0 and 3.7.1. A compiled kernel takes, on both vendors and in both versions: the
+arguments whose signature is not ``constexpr``, in the function's order; then a pointer to global scratch; then a
+pointer to profile scratch. Specialising an argument that equals 1 is ``JITFunction``'s doing: ``ASTSource`` drops
+nothing that is not declared ``constexpr``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import Choice
+from ..errors import BuildError
+from ..target import Target
+
+_FORMATS = {"cuda": ("ptx", "cubin"), "hip": ("amdgcn", "hsaco")}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What Triton made of one source: machine code, its assembly text, and the facts that a launch needs.
+
+    ``warps``: per block, warp specialisation counted. ``ctas``: blocks per program (a cluster). ``shared``: dynamic
+    shared memory, bytes. ``tensor_memory``: columns. ``scratch``: (name, bytes per block, alignment), in the order of
+    the parameters.
+    """
+
+    symbol: str
+    format: str
+    code: bytes
+    assembly: str
+    warps: int
+    ctas: int
+    shared: int
+    tensor_memory: int
+    scratch: tuple[tuple[str, int, int], ...]
+    cooperative: bool
+    pdl: bool
+
+
+def compile_ast(
+    function: Any,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Choice],
+    aligned: Sequence[int],
+    target: Target,
+    options: Mapping[str, Choice],
+) -> Compiled:
+    """Compile the ``@triton.jit`` function for ``target``; ``aligned`` arguments (by index) are divisible by 16.
+
+    Line tables are left out: they carry the path of the generated file, so equal sources would give unequal
+    binaries on two machines. Whatever Triton raises comes through, and says where.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    architecture = target.capability or target.arch
+    source = ASTSource(function, dict(signature), dict(constexprs), {(i,): [["tt.divisibility", 16]] for i in aligned})
+    gpu = GPUTarget(target.backend, architecture, target.warp_size)
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.disable_line_info = True
+        try:
+            kernel = triton.compile(source, target=gpu, options=dict(options))
+        except (OSError, json.JSONDecodeError):
+            # A cache entry that another process or a full disk left torn is read back as it is: compile once anew.
+            triton.knobs.compilation.always_compile = True
+            kernel = triton.compile(source, target=gpu, options=dict(options))
+    return _facts(kernel, target)
+
+
+def check_options(options: Mapping[str, Choice], target: Target) -> None:
+    """Raises BuildError for an option that Triton's backend does not have: Triton itself drops it in silence."""
+    module = importlib.import_module(f"triton.backends.{target.vendor}.compiler")
+    known = {f.name for f in dataclasses.fields(module.CUDAOptions if target.vendor == "nvidia" else module.HIPOptions)}
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise BuildError(
+            f"compile options must be known to Triton's {target.backend} backend", got=", ".join(unknown),
+            hint="known: " + ", ".join(sorted(known)),
+        )  # fmt: skip
+
+
+def resource_errors() -> tuple[type[Exception], ...]:
+    """The exceptions by which Triton says that a kernel needs more than the device has."""
+    from triton.runtime.errors import OutOfResources
+
+    return (OutOfResources,)
+
+
+def tool(name: str) -> str:
+    """The path of ``cuobjdump``, ``nvdisasm`` or ``ptxas`` that Triton's package carries."""
+    import triton
+
+    return str(getattr(triton.knobs.nvidia, name).path)
+
+
+def ptxas_version() -> str:
+    """The version of the assembler in Triton's package, as ``12.9.86``."""
+    import triton
+
+    return str(triton.knobs.nvidia.ptxas.version)
+
+
+def interpreting() -> bool:
+    """Whether this process imports ``@triton.jit`` functions as interpreted ones."""
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
+def mend_interpreter() -> None:
+    """Make the interpreter's ``tl.dot`` right for bfloat16 operands; it multiplies their raw bits (3.6 to 3.9)."""
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    if hasattr(builder, "tileflow_dot"):
+        return
+    original = builder.create_dot
+
+    def widened(handle: Any) -> Any:
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        bits = handle.data.view("uint16").astype("uint32") << 16
+        return interpreter.TensorHandle(bits.view("float32"), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return original(self, widened(a), widened(b), *rest)
+
+    builder.tileflow_dot = builder.create_dot = create_dot
+
+
+def _facts(kernel: Any, target: Target) -> Compiled:
+    metadata = kernel.metadata
+    assembly, binary = _FORMATS[target.backend]
+    return Compiled(
+        symbol=metadata.name,
+        format=binary,
+        code=kernel.asm[binary],
+        assembly=kernel.asm[assembly],
+        warps=metadata.num_warps,
+        ctas=metadata.num_ctas,
+        shared=metadata.shared,
+        # AMD kernels have no tensor memory and no global scratch; their metadata does not name them.
+        tensor_memory=getattr(metadata, "tmem_size", None) or 0,
+        scratch=(
+            ("global", getattr(metadata, "global_scratch_size", 0), getattr(metadata, "global_scratch_align", 1)),
+            ("profile", metadata.profile_scratch_size, metadata.profile_scratch_align),
+        ),
+        cooperative=metadata.launch_cooperative_grid,
+        # HIP has no programmatic dependent launch.
+        pdl=getattr(metadata, "launch_pdl", False),
+    )

@@ -1,0 +1,181 @@
+"""TritonSource + Target -> Binary, on a machine that needs no GPU."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..emit.source import TritonSource
+from ..errors import BuildError, OutOfResources, TileflowError
+from ..runtime.abi import Binary, LaunchAbi
+from ..target import Target
+from . import compat
+from .resources import read_resources
+
+_TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell SM
+_ERROR_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What a binary's machine code depends on besides its source and target."""
+
+    torch: str
+    triton: str
+    ptxas: str
+
+    @property
+    def key(self) -> str:
+        return f"torch {self.torch}, triton {self.triton}, ptxas {self.ptxas}"
+
+
+@functools.cache
+def toolchain() -> Toolchain:
+    """The versions installed here. torch is not imported; its local version (``+cu128``) is part of it."""
+    return Toolchain(importlib.metadata.version("torch"), importlib.metadata.version("triton"), compat.ptxas_version())
+
+
+def cache_folder() -> Path:
+    """``$TILEFLOW_CACHE``, else ``~/.cache/tileflow``."""
+    chosen = os.environ.get("TILEFLOW_CACHE")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "tileflow"
+
+
+def build(source: TritonSource, target: Target) -> Binary:
+    """Compile one region for one device class.
+
+    Raises OutOfResources where the device has too little shared or tensor memory for it (a config that need not be
+    tried), BuildError where Triton or the assembler refuses it.
+    """
+    if compat.interpreting():
+        raise BuildError("a process that compiles must not interpret", got="TRITON_INTERPRET=1", hint="unset it")
+    compat.check_options(dict(source.options), target)
+    try:
+        compiled = _compile(source, target)
+    except TileflowError:
+        raise
+    except compat.resource_errors() as error:
+        raise OutOfResources("a kernel must fit the device", got=str(error), where=_place(source, target)) from error
+    except Exception as error:  # Triton raises anything, AssertionError and MLIR's RuntimeError among it
+        raise BuildError(
+            "Triton must accept a generated source", got=_summary(error, source), where=_place(source, target)
+        ) from error
+    _check_limits(compiled, source, target)
+    x, y, z = source.grid
+    abi = LaunchAbi(
+        symbol=compiled.symbol,
+        args=source.args,
+        # A source's grid counts programs, an ABI's blocks: a program is a cluster of them along x.
+        grid=(x * compiled.ctas, y, z),
+        threads=compiled.warps * target.warp_size,
+        shared=compiled.shared,
+        scratch=compiled.scratch,
+        cluster=(compiled.ctas, 1, 1),
+        cooperative=compiled.cooperative,
+        pdl=compiled.pdl,
+    )
+    resources = read_resources(compiled, target)
+    return Binary(
+        source.region, target.name, compiled.format, compiled.code, abi, source.guards, resources, source.mode
+    )
+
+
+def load_function(source: TritonSource) -> Any:
+    """The ``@triton.jit`` function of ``source``, imported from a file that holds its text.
+
+    ``triton.jit`` reads its function's source from a file, so the text is written to one named by its digest.
+    """
+    return _functions(source.text)[source.name]
+
+
+def _compile(source: TritonSource, target: Target) -> compat.Compiled:
+    function = load_function(source)
+    types = {arg.name: arg.type for arg in source.args}
+    constexprs = dict(source.constexprs)
+    names: list[str] = function.arg_names
+    missing = [name for name in names if name not in types and name not in constexprs]
+    run_time = [name for name in names if name in types]
+    if missing or run_time != [arg.name for arg in source.args]:
+        raise BuildError(
+            "a source's args must be its function's run-time parameters in order, the others its constexprs",
+            got=f"{names} against {list(types)} and {list(constexprs)}",
+        )  # fmt: skip
+    signature = {name: types.get(name, "constexpr") for name in names}
+    by_name = {arg.name: arg for arg in source.args}
+    aligned = [i for i, name in enumerate(names) if name in by_name and by_name[name].divisible_by_16]
+    return compat.compile_ast(function, signature, constexprs, aligned, target, dict(source.options))
+
+
+@functools.lru_cache(maxsize=256)
+def _functions(text: str) -> Mapping[str, Any]:
+    path = _write(text)
+    spec = importlib.util.spec_from_file_location(f"tileflow_generated_{path.stem}", path)
+    assert spec is not None and spec.loader is not None  # a .py path always has both
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+def _write(text: str) -> Path:
+    """A file with ``text``, named by its digest; whole whenever it is there, whoever writes it at the same time."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    path = cache_folder() / "sources" / digest[:2] / f"{digest}.py"
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    return path
+
+
+def _check_limits(compiled: compat.Compiled, source: TritonSource, target: Target) -> None:
+    for resource, needed, limit in (
+        ("bytes of shared memory a block", compiled.shared, target.smem_per_block),
+        ("columns of tensor memory", compiled.tensor_memory, _TENSOR_MEMORY_COLUMNS),
+        ("threads a block", compiled.warps * target.warp_size, 1024),
+    ):
+        if needed > limit:
+            raise OutOfResources(
+                f"a kernel must use at most {limit} {resource}", got=needed, where=_place(source, target),
+                hint="smaller blocks or fewer stages need less",
+            )  # fmt: skip
+
+
+def _place(source: TritonSource, target: Target) -> str:
+    return f"region {source.region} ({source.name}) for {target.name}"
+
+
+def _summary(error: Exception, source: TritonSource) -> str:
+    """The lines of Triton's message that a person reads: the last ones of each error down the chain of causes."""
+    chain: list[BaseException] = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    deepest = chain[-1]
+    message = [line for line in str(deepest).splitlines() if line.strip()]
+    lines = [f"{type(deepest).__name__}: {message[-1] if message else 'no message'}"]
+    if len(message) > 1:
+        lines += message[: _ERROR_LINES - 1]
+    user = _user_line(chain, source)
+    if user:
+        lines.append(f"from line {user} of the kernel's file")
+    return "\n".join(lines)
+
+
+def _user_line(chain: list[BaseException], source: TritonSource) -> int:
+    """The user's line under the deepest error that carries a position in the generated text; 0 where none does."""
+    for error in reversed(chain):
+        node = getattr(error, "node", None)
+        if node is not None and hasattr(node, "lineno") and source.lines:
+            # Triton counts a function's lines from its def; the decorator is one line above.
+            start = next(i for i, line in enumerate(source.text.splitlines()) if f"def {source.name}(" in line)
+            at = start + node.lineno - 1
+            return source.lines[at] if at < len(source.lines) else 0
+    return 0
