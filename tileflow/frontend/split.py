@@ -1,0 +1,330 @@
+"""The host/device split: every outermost tile loop of a kernel becomes a launch in the user's own function.
+
+The function itself stays what it is, Python that Python runs; only the loops are cut out of its AST. Standard library
+only: production runs host functions too.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import inspect
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tileflow.errors import SplitError
+from tileflow.frontend.liveness import (
+    COMPREHENSIONS,
+    FUNCTIONS,
+    Liveness,
+    Names,
+    bound_names,
+    local_names,
+    parameters,
+    target_names,
+)
+from tileflow.frontend.source import FunctionSource, Lines, compile_function, function_source, location, resolve
+
+CONTEXT = "__tileflow__"
+PARALLEL = "the iterations of an outermost tile loop run in parallel: store results into a tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A name that a region reads. ``local``: a parameter or a name that host code binds; else a cell or a global."""
+
+    name: str
+    kind: Literal["local", "cell", "global"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionSource:
+    """One outermost tile loop. ``function`` is the marked function that it iterates over (``tile``, ``grid`` ...).
+
+    ``targets`` are the loop variables, a tuple target flattened. ``captures`` are ordered by name; each may be missing
+    from a launch's frame where the host code binds it on some paths only.
+    """
+
+    index: int
+    function: Callable[..., Any]
+    targets: tuple[str, ...]
+    loop: ast.For
+    captures: tuple[Capture, ...]
+    file: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostFunction:
+    """A kernel cut in two. ``run(context, *args, **kwargs)`` is the host code; ``context`` answers its launches.
+
+    ``context`` follows ``tileflow.runtime.dispatch.HostContext``.
+    """
+
+    fn: types.FunctionType
+    run: Callable[..., Any]
+    regions: tuple[RegionSource, ...]
+    signature: inspect.Signature
+
+
+def split(fn: Callable[..., Any]) -> HostFunction:
+    """Cut every outermost tile loop out of ``fn``.
+
+    Raises KernelError when ``fn`` has no readable source, and SplitError, with the place, when a loop holds what cannot
+    run on a device or when host code reads what a loop assigns.
+    """
+    source = function_source(fn)
+    cutter = _Cutter(source)
+    loops = cutter.find_launches()
+    regions = cutter.regions(loops)
+    body = _LaunchCalls(cutter, loops).rewrite(source.tree.body)
+    source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
+    run = compile_function(source.fn, source.tree, CONTEXT)
+    return HostFunction(source.fn, run, regions, inspect.signature(fn))
+
+
+class _Cutter:
+    """Finds the launches of one function and what each of them captures."""
+
+    def __init__(self, source: FunctionSource) -> None:
+        self.source = source
+        self.body = source.tree.body
+        self.local = local_names(source.tree)
+
+    def resolve(self, expression: ast.expr) -> object:
+        return resolve(expression, self.source.fn, self.local)
+
+    def marked_call(self, node: ast.AST, mark: str) -> Any:
+        """The function that ``node`` calls if that bears ``mark``, else None."""
+        function = self.resolve(node.func) if isinstance(node, ast.Call) else None
+        return function if getattr(function, mark, False) is True else None
+
+    def tile_loop(self, node: ast.AST) -> Any:
+        return self.marked_call(node, "__tileflow_loop__")
+
+    def find_launches(self) -> dict[ast.For, Callable[..., Any]]:
+        """The outermost tile loops in the order of the text, with the function that each iterates over."""
+        loops: dict[ast.For, Callable[..., Any]] = {}
+        self._search(self.body, loops)
+        return loops
+
+    def _search(self, nodes: Iterable[ast.AST], loops: dict[ast.For, Callable[..., Any]]) -> None:
+        for node in nodes:
+            function = self.tile_loop(node.iter) if isinstance(node, ast.For) else None
+            if function is not None:
+                assert isinstance(node, ast.For)
+                loops[node] = function
+                self._search(ast.iter_child_nodes(node.iter), loops)
+            elif self.tile_loop(node) is not None:
+                raise self._misplaced(node)
+            elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                inner = next((n for n in ast.walk(node) if self.tile_loop(n) is not None), None)
+                if inner is not None:
+                    raise self._misplaced(inner)
+            else:
+                self._search(ast.iter_child_nodes(node), loops)
+
+    def _misplaced(self, node: ast.AST) -> SplitError:
+        return SplitError(
+            "a tile loop of host code must be a for statement of the kernel itself",
+            got="a call elsewhere (a comprehension, a nested function, an argument ...)",
+            where=location(self.source, node),
+            hint="write `for tile in ...:` at the level of the kernel's body, or inside its if, for, while or with",
+        )
+
+    def regions(self, loops: dict[ast.For, Callable[..., Any]]) -> tuple[RegionSource, ...]:
+        for loop in loops:
+            check_device_code([loop], self.source, self.tile_loop, launch=loop)
+        assigned = {loop: bound_names([loop.target, *loop.body]) for loop in loops}
+        host = self.host_names(loops)
+        needed = {loop: Liveness(loop.body).entry - set(target_names(loop.target)) for loop in loops}
+        for loop in loops:
+            self._no_carry(loop, needed[loop] & assigned[loop] & host)
+        # A region's own maybe-unbound temporaries are no reads of what came before.
+        live = Liveness(self.body, {loop: needed[loop] - (assigned[loop] - host) for loop in loops})
+        for loop in loops:
+            self._no_result(loop, live.after[loop] & assigned[loop])
+        kept = {loop: self._captures(needed[loop] - (assigned[loop] - host), host) for loop in loops}
+        return tuple(
+            RegionSource(
+                i, loops[loop], target_names(loop.target), loop, kept[loop], self.source.file, self.source.lines
+            )
+            for i, loop in enumerate(loops)
+        )
+
+    def host_names(self, loops: Iterable[ast.For]) -> Names:
+        """The names that parameters and host code bind."""
+        loops = list(loops)
+        bound = bound_names(self.body, skip=loops) | bound_names(loop.iter for loop in loops)
+        return self.local & (bound | set(parameters(self.source.tree.args)))
+
+    def _captures(self, names: Names, host: Names) -> tuple[Capture, ...]:
+        code, found = self.source.fn.__code__, []
+        for name in sorted(names):
+            if name in host:
+                found.append(Capture(name, "local"))
+            elif name in code.co_freevars:
+                found.append(Capture(name, "cell"))
+            elif name not in self.local and (name in self.source.fn.__globals__ or not hasattr(builtins, name)):
+                found.append(Capture(name, "global"))
+        return tuple(found)
+
+    def _no_carry(self, loop: ast.For, names: Names) -> None:
+        for name in sorted(names):
+            raise SplitError(
+                f"{name} is read and assigned by the iterations of one launch",
+                where=location(self.source, find_name(loop.body, name)),
+                hint=f"{PARALLEL}, or give the value inside the loop another name",
+            )
+
+    def _no_result(self, loop: ast.For, names: Names) -> None:
+        for name in sorted(names):
+            raise SplitError(
+                f"host code cannot read {name}, which the tile loop at line {loop.lineno} assigns",
+                where=location(self.source, find_name(self.body, name, after=loop)),
+                hint=PARALLEL,
+            )
+
+
+def find_name(body: Sequence[ast.AST], name: str, after: ast.stmt | None = None) -> ast.AST:
+    """The first read of ``name`` in ``body``, preferably one that stands after the statement ``after``."""
+    reads = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
+    reads = sorted((n for n in reads if isinstance(n.ctx, ast.Load)), key=lambda n: (n.lineno, n.col_offset))
+    last = (after.end_lineno or after.lineno) if after else 0
+    return next((n for n in reads if n.lineno > last), reads[0] if reads else after or body[0])
+
+
+def anchor(source: FunctionSource, local: Names) -> list[ast.stmt]:
+    """A statement that never runs and keeps names what they were in ``source``'s function: free ones free, local local.
+
+    Without it a name used only in code that moved elsewhere would leave the closure, or turn into a global.
+    """
+    lines = [*source.fn.__code__.co_freevars, *(f"{name} = None" for name in sorted(local))]
+    if not lines:
+        return []
+    (statement,) = ast.parse("if False:\n" + "\n".join(f"    {line}" for line in lines)).body
+    for node in ast.walk(statement):
+        ast.copy_location(node, source.tree)
+        if isinstance(node, ast.stmt | ast.expr):
+            node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
+    return [statement]
+
+
+class _LaunchCalls(ast.NodeTransformer):
+    """Host code with its launches and its questions to the config turned into calls of the context."""
+
+    def __init__(self, cutter: _Cutter, loops: Iterable[ast.For]) -> None:
+        self.cutter = cutter
+        self.index = {loop: i for i, loop in enumerate(loops)}
+        self.site_of: dict[ast.expr, str] = {}
+        self.used: dict[str, int] = {}
+
+    def rewrite(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(statement) for statement in body]
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if node not in self.index:
+            return self.generic_visit(node)
+        iterable = copy.deepcopy(node.iter)  # the region keeps the loop as it is written
+        assert isinstance(iterable, ast.Call)
+        first = [ast.Constant(self.index[node]), ast.Call(ast.Name("locals", ast.Load()), [], [])]
+        launch = ast.Call(_context("launch"), [*first, *iterable.args], iterable.keywords)
+        statement = ast.Expr(self.generic_visit(ast.copy_location(launch, node.iter)))  # type: ignore[arg-type]
+        ast.copy_location(statement, node)
+        statement.end_lineno, statement.end_col_offset = node.iter.end_lineno, node.iter.end_col_offset
+        return statement
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if len(node.targets) == 1:
+            self._name_sites(node.targets[0], node.value)
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            self._name_sites(node.target, node.value)
+        return self.generic_visit(node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        self._name_sites(node.target, node.value)
+        return self.generic_visit(node)
+
+    def _name_sites(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            for t, v in zip(target.elts, value.elts, strict=False):
+                self._name_sites(t, v)
+        elif isinstance(target, ast.Name):
+            self.site_of[value] = target.id
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = self.cutter.marked_call(node, "__tileflow_host__")
+        if function is None:
+            return self.generic_visit(node)
+        name = self.site_of.get(node, getattr(function, "__name__", "host"))
+        count = self.used[name] = self.used.get(name, 0) + 1
+        site = ast.Constant(name if count == 1 else f"{name}#{count - 1}")
+        call = ast.Call(_context("host_call"), [site, node.func, *node.args], node.keywords)
+        return self.generic_visit(ast.copy_location(call, node))
+
+
+def _context(method: str) -> ast.expr:
+    return ast.Attribute(ast.Name(CONTEXT, ast.Load()), method, ast.Load())
+
+
+REFUSED: dict[type[ast.AST], str] = {
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield from",
+    ast.Await: "await",
+    ast.AsyncFor: "async for",
+    ast.AsyncWith: "async with",
+    ast.AsyncFunctionDef: "async def",
+    ast.With: "with",
+    ast.Try: "try",
+    ast.TryStar: "try",
+    ast.Delete: "del",
+    ast.ClassDef: "class",
+    ast.Match: "match",
+}
+
+
+def check_device_code(
+    nodes: Iterable[ast.AST], source: Lines, tile_loop: Callable[[ast.AST], Any], launch: ast.For | None = None
+) -> None:
+    """SplitError at the first thing that device code cannot hold.
+
+    ``launch`` is the outermost tile loop when ``nodes`` are its region (which cannot return), None for a helper function.
+    """
+
+    def refuse(what: str, node: ast.AST, hint: str) -> SplitError:
+        return SplitError(f"device code cannot contain {what}", where=location(source, node), hint=hint)
+
+    def check(node: ast.AST, loop: ast.AST | None) -> None:
+        if type(node) in REFUSED:
+            raise refuse(REFUSED[type(node)], node, "move it into host code, or write it with for, if and while")
+        if isinstance(node, ast.Return) and launch is not None:
+            raise refuse("return", node, PARALLEL)
+        if isinstance(node, ast.Break) and loop is not None and (loop is launch or tile_loop(loop.iter)):  # type: ignore[attr-defined]
+            raise refuse("break out of a tile loop", node, "bound the loop instead: tile(begin, end)")
+        if isinstance(node, COMPREHENSIONS):
+            for generator in node.generators:
+                if tile_loop(generator.iter):
+                    raise refuse("a tile loop in a comprehension", generator.iter, "write a for statement")
+        if isinstance(node, ast.For) and node.orelse and node is launch:
+            raise refuse("else on an outermost tile loop", node.orelse[0], "write it after the loop")
+        if isinstance(node, FUNCTIONS):
+            declared = next((n for n in ast.walk(node) if isinstance(n, ast.Nonlocal | ast.Global)), None)
+            if declared is not None:
+                raise refuse("an assignment to outer names", declared, "return the value instead")
+        elif isinstance(node, ast.For | ast.While):
+            for child in ast.iter_child_nodes(node):
+                check(child, loop if child in node.orelse else node if isinstance(node, ast.For) else None)
+        elif isinstance(node, ast.Nonlocal | ast.Global):
+            raise refuse("an assignment to outer names", node, "store into a tensor, or return the value")
+        else:
+            for child in ast.iter_child_nodes(node):
+                check(child, loop)
+
+    for node in nodes:
+        check(node, None)
