@@ -67,9 +67,10 @@ class LaunchArg:
 class LaunchAbi:
     """How to launch one binary.
 
-    ``symbol``: the entry point's name. ``grid``: three Exprs. ``threads``: per block. ``shared``: dynamic shared
-    memory, bytes. ``scratch``: (name, bytes per block, alignment) of the scratch pointers that Triton appends after
-    the arguments; size 0 passes a null pointer. ``cluster``: block cluster dims (1, 1, 1 for none).
+    ``symbol``: the entry point's name. ``grid``: three Exprs, counted in programs (a cluster of blocks is one).
+    ``threads``: per block. ``shared``: dynamic shared memory, bytes. ``scratch``: (name, bytes per block, alignment) of
+    the scratch pointers that Triton appends after the arguments; size 0 passes a null pointer. ``cluster``: block
+    cluster dims (1, 1, 1 for none).
     """
 
     symbol: str
@@ -107,7 +108,8 @@ class LaunchAbi:
 @dataclass(frozen=True, slots=True)
 class Resources:
     """Static facts of a binary. ``spills``: bytes of local memory a thread. ``instructions``: counts by mnemonic class
-    (``mma``, ``load_global``, ``store_global``, ``load_shared``, ``sfu``, ``fma``, ``total`` ...); empty where unread."""
+    (``mma``, ``load_global``, ``store_global``, ``load_shared``, ``sfu``, ``fma``, ``total`` ...); empty where unread.
+    """
 
     registers: int
     spills: int

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from ..errors import TableError
 
-Scalar = Union[int, float, bool, str, None]
+Scalar = int | float | bool | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class CallableSpec:
-    """A function argument (an epilogue): the hash of its code, and the specs of the tensors and scalars it closes over."""
+    """A function argument (an epilogue): the hash of its code, and the specs of what it closes over (a default of its
+    parameter ``p`` is called ``default:p``)."""
 
     name: str
     hash: str
@@ -70,7 +72,7 @@ class CallableSpec:
         return f"fn:{self.hash[:12]}({cells})"
 
 
-ArgSpec = Union[TensorSpec, ScalarSpec, CallableSpec]
+ArgSpec = TensorSpec | ScalarSpec | CallableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,10 @@ def _spec_to_json(spec: ArgSpec) -> dict[str, Any]:
     if isinstance(spec, TensorSpec):
         return {"tensor": spec.dtype, "shape": list(spec.shape), "strides": list(spec.strides), "aligned": spec.aligned}
     if isinstance(spec, ScalarSpec):
-        return {"scalar": spec.type, "value": spec.value}
+        value = spec.value
+        if isinstance(value, float) and not math.isfinite(value):
+            value = str(value)  # JSON has neither infinities nor nan
+        return {"scalar": spec.type, "value": value}
     return {"callable": spec.name, "hash": spec.hash, "cells": [[n, _spec_to_json(s)] for n, s in spec.cells]}
 
 
@@ -143,7 +148,7 @@ def _spec_from_json(data: dict[str, Any]) -> ArgSpec:
         case {"tensor": dtype, "shape": shape, "strides": strides, "aligned": aligned}:
             return TensorSpec(dtype, tuple(shape), tuple(strides), aligned)
         case {"scalar": type_, "value": value}:
-            return ScalarSpec(type_, value)
+            return ScalarSpec(type_, float(value) if type_ == "float" else value)
         case {"callable": name, "hash": hash_, "cells": cells}:
             return CallableSpec(name, hash_, tuple((n, _spec_from_json(s)) for n, s in cells))
     raise TableError("a problem's argument must be a tensor, a scalar or a callable", got=json.dumps(data)[:200])

@@ -1,0 +1,91 @@
+"""Running a kernel's host function: the context that it calls back, and binding launchers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import index
+from typing import Any, Protocol
+
+from ..config import Choice, Config
+from ..errors import CallError, ConfigError, LaunchError
+from .launch import Launcher
+
+Bounds = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class HostContext(Protocol):
+    """What a host function calls in place of its tile loops: its first parameter, ``__tileflow__``."""
+
+    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """The ``region``-th outermost tile loop. ``frame``: the host function's locals; the rest: those of ``tile``."""
+        ...
+
+    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """``register_block_size`` and ``register_tunable`` at ``site``, the knob's name."""
+        ...
+
+
+def bounds(first: Any, end: Any = None, block_size: Any = None) -> Bounds:
+    """(begins, ends) of ``tile``'s arguments: ``tile(end)``, ``tile(begin, end)``, either with lists for several axes.
+
+    ``block_size`` belongs to the config and is not looked at. Raises CallError.
+    """
+    if end is None:
+        if isinstance(first, (list, tuple)):
+            return (0,) * len(first), _indices(first)
+        return (0,), _indices((first,))
+    if isinstance(first, (list, tuple)) != isinstance(end, (list, tuple)):
+        raise CallError("a tile's begin and end must both be lists or both be ints", got=f"{first!r} and {end!r}")
+    if not isinstance(first, (list, tuple)):
+        return _indices((first,)), _indices((end,))
+    if len(first) != len(end):
+        raise CallError("a tile's begins and ends must be as many", got=f"{len(first)} and {len(end)}")
+    return _indices(first), _indices(end)
+
+
+def _indices(values: Sequence[Any]) -> tuple[int, ...]:
+    try:
+        return tuple(map(index, values))
+    except TypeError as error:
+        raise CallError("a tile's bounds must be ints", got=repr(values), hint=str(error)) from error
+
+
+class RuntimeContext:
+    """Launches what was built. Holds no state of a call, so that one serves all calls and threads."""
+
+    __slots__ = ("_config", "_launchers")
+
+    def __init__(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> None:
+        self._config = config.to_dict()
+        self._launchers = {region: tuple(variants) for region, variants in launchers.items()}
+
+    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Launch the first variant whose guards hold. Raises LaunchError where none does."""
+        begins, ends = bounds(*args, **kwargs)
+        for launcher in self._launchers.get(region, ()):
+            if launcher(frame, begins, ends):
+                return
+        raise self._unmatched(region, begins, ends)
+
+    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
+        """The config's choice for the knob ``site``."""
+        try:
+            return self._config[site]
+        except KeyError:
+            name = getattr(function, "__name__", "a host call")
+            raise ConfigError(f"the config must choose {site}, which {name} asks for", got=str(self._config)) from None
+
+    def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> LaunchError:
+        variants = self._launchers.get(region, ())
+        guards = "; ".join(str(v.guards) for v in variants)
+        return LaunchError(
+            f"one variant of region {region} must accept the call",
+            got=f"bounds {begins} to {ends}, guards: {guards}" if variants else "no variant at all",
+            hint="the arguments differ from those that the kernel was lowered for",
+        )
+
+
+def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
+    """``host`` (a callable that takes its context first) as a plain callable of the user's arguments."""
+    return partial(host, RuntimeContext(config, launchers))

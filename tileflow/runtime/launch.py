@@ -1,0 +1,361 @@
+"""Launching one region's binary: the Launcher protocol, and launchers generated from a binary's ABI.
+
+A launch costs 5 us in the driver, so what is ours around it is one Python function, generated for the binary at
+hand: it reads the captured values by their paths, checks the guards, packs the arguments with one ``struct`` call
+into a buffer that the driver reads, and enqueues. Nothing of Triton's launcher is used (it compiles C).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ..errors import CallError, TableError
+from ..expr import Expr
+from ..target import CATALOGUE
+from .abi import Binary, LaunchAbi, LaunchArg
+from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
+from .paths import Path, Symbol, cell_of, default_of, read_step, root_reader
+
+if TYPE_CHECKING:
+    import torch
+
+# struct's codes of Triton's signature words; native sizes and alignment are the kernel parameters' own
+_FORMATS = {
+    "i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
+}  # fmt: skip
+_DTYPES = {
+    "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+}  # fmt: skip
+_MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
+_UNPACKABLE = (struct.error, OverflowError, TypeError)
+
+
+class Launcher(Protocol):
+    """Launches one variant of one region."""
+
+    guards: Expr
+
+    def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
+        """Launch on the current stream with what ``frame`` (the host function's locals) holds now.
+
+        False: the guards do not hold for what was captured, and nothing was launched. Raises LaunchError.
+        """
+        ...
+
+
+def launcher_for(binary: Binary, device: torch.device | str | int, scope: FunctionType | None = None) -> Launcher:
+    """A Launcher of ``binary`` on a live ``device``; ``scope``: the user's function, for captured cells and globals.
+
+    Loads the machine code, so OutOfResources and LaunchError may come here already.
+    """
+    match binary.format:
+        case "cubin":
+            return cuda_launcher(binary, device, scope)
+        case "hsaco":
+            return hip_launcher(binary, device, scope)
+    raise TableError("a binary's format must be cubin or hsaco", got=repr(binary.format))
+
+
+def cuda_launcher(
+    binary: Binary,
+    device: torch.device | str | int,
+    scope: FunctionType | None = None,
+    *,
+    driver: Any = None,
+    stream: Callable[[], Any] | None = None,
+) -> Launcher:
+    """A Launcher through ``cuda.bindings.driver`` (which torch's CUDA builds bring).
+
+    ``driver``, ``stream``: stand-ins for that module and for the reader of the current stream.
+    """
+    index = _index(device)
+    loaded = cuda_load(binary, index, driver)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+
+
+def hip_launcher(
+    binary: Binary,
+    device: torch.device | str | int,
+    scope: FunctionType | None = None,
+    *,
+    library: Any = None,
+    stream: Callable[[], Any] | None = None,
+) -> Launcher:
+    """The twin for AMD, through ``libamdhip64.so``'s module API. Written from HIP's documentation and tested against a
+    stand-in library; it has not run on hardware yet.
+    """
+    index = _index(device)
+    loaded = hip_load(binary, index, library)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+
+
+def _index(device: torch.device | str | int) -> int:
+    """The ordinal, as ``Tensor.get_device`` says it: -1 for the CPU."""
+    if isinstance(device, int):
+        return device
+    import torch
+
+    device = torch.device(device)
+    if device.type == "cpu":
+        return -1
+    return torch.accelerator.current_device_index() if device.index is None else device.index
+
+
+# ---- generating ---------------------------------------------------------------------------------------------------
+
+
+def _generate(
+    binary: Binary, loaded: Loaded, index: int, stream: Callable[[], Any], scope: FunctionType | None
+) -> Launcher:
+    """One function for one binary. It carries ``guards``, which makes it a Launcher."""
+    writer = _Writer(binary, scope)
+    text = writer.source()
+    namespace: dict[str, Any] = writer.namespace | {
+        "cell_of": cell_of,
+        "default_of": default_of,
+        "device_index": index,
+        "current_stream": stream,
+        "enqueue": loaded.enqueue,
+        "function": loaded.function,
+        "success": loaded.success,
+        "recover": loaded.recover,
+        "refused": loaded.refused,
+        "missing": _missing_error(binary),
+        "wrong_device": _device_error(binary, index),
+        "unpackable": _argument_error(binary),
+        "on_device": _on_device,
+        "scratch": _scratch,
+        "MISSING": _MISSING,
+        "UNPACKABLE": _UNPACKABLE,
+        "pool": [],
+        "new_buffer": _buffer_maker(writer.format),
+        "pack": struct.Struct("@" + writer.format).pack_into,
+    }
+    exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
+    launch = namespace["launch"]
+    launch.guards = binary.guards
+    return cast(Launcher, launch)
+
+
+class _Writer:
+    """Writes the source of one launcher: each captured value, shape and pointer is read once, into a local."""
+
+    def __init__(self, binary: Binary, scope: FunctionType | None) -> None:
+        self.binary = binary
+        self.scope = scope
+        self.namespace: dict[str, Any] = {}
+        self.format = "".join(_format(a) for a in binary.abi.args) + "Q" * len(binary.abi.scratch)
+        self._reads: list[str] = []
+        self._locals: dict[Any, str] = {}
+        self._outside: set[str] = set()
+        target = CATALOGUE.get(binary.target)
+        self._target = {} if target is None else dict(target.symbols())
+
+    def source(self) -> str:
+        abi = self.binary.abi
+        guard = self._expr(self.binary.guards)
+        values = [self._argument(a) for a in abi.args]
+        grid = [self._expr(g) for g in abi.grid]
+        tensors = {self._value(Path.parse(a.path)): a for a in abi.args if a.kind == "tensor"}
+        dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and a.type[1:] in _DTYPES]
+        accepts = " and ".join([guard, *dtypes])
+        elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in tensors) or "False"
+        launched = [f"({g}) * {c}" if c != 1 else g for g, c in zip(("gx", "gy", "gz"), abi.cluster, strict=True)]
+        enqueue = (
+            f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
+            "stream, buffer[0], 0)"
+        )
+        lines = [
+            "def launch(frame, begins, ends):",
+            "    try:",
+            *(f"        {line}" for line in self._reads or ["pass"]),
+            "    except MISSING as error:",
+            "        raise missing(error) from error",
+            f"    if not ({accepts}):",
+            "        return False",
+            f"    gx, gy, gz = {', '.join(grid)}",
+            "    if gx <= 0 or gy <= 0 or gz <= 0:",
+            "        return True",
+            f"    if {elsewhere}:",
+            f"        raise wrong_device([{', '.join(f'{v}.device' for v in tensors)}])",
+            "    stream = current_stream()",
+            "    if stream is None:",
+            "        return on_device(device_index, launch, frame, begins, ends)",
+            *(f"    {line}" for line in self._scratch_lines(abi)),
+            "    buffer = pool.pop() if pool else new_buffer()",
+            *(self._pack_lines([*values, *(f"s{i}_ptr" for i in range(len(abi.scratch)))])),
+            f"    status = {enqueue}",
+            "    if status != success and recover(status):",
+            f"        status = {enqueue}",
+            "    pool.append(buffer)",
+            "    if status != success:",
+            "        raise refused(status)",
+            "    return True",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _pack_lines(self, values: list[str]) -> list[str]:
+        if not values:
+            return []
+        return [
+            "    try:",
+            f"        pack(buffer[1], 0, {', '.join(values)})",
+            "    except UNPACKABLE as error:",
+            f"        raise unpackable(({', '.join(values)},), error) from error",
+        ]
+
+    def _scratch_lines(self, abi: LaunchAbi) -> list[str]:
+        """Scratch memory lives in torch's allocator, which hands it out again in the order of the stream."""
+        blocks = abi.cluster[0] * abi.cluster[1] * abi.cluster[2]
+        lines = []
+        for i, (_, size, _alignment) in enumerate(abi.scratch):
+            if size:
+                lines.append(f"s{i} = scratch({int(size) * blocks} * gx * gy * gz, device_index)")
+                lines.append(f"s{i}_ptr = s{i}.data_ptr()")
+            else:
+                lines.append(f"s{i}_ptr = 0")
+        return lines
+
+    def _argument(self, arg: LaunchArg) -> str:
+        if arg.kind == "int":
+            if arg.value is None:
+                raise TableError("an int argument must have a value", got=arg.name, where=self.binary.abi.symbol)
+            return self._expr(arg.value)
+        path = Path.parse(arg.path)
+        return self._pointer(path) if arg.kind == "tensor" else self._value(path)
+
+    def _dtype_check(self, value: str, arg: LaunchArg) -> str:
+        """What comes from a cell or a global is in no call's key, so its dtype may have changed since the build."""
+        import torch
+
+        name = f"dtype_{arg.type[1:]}"
+        self.namespace[name] = getattr(torch, _DTYPES[arg.type[1:]])
+        return f"{value}.dtype is {name}"
+
+    def _expr(self, expr: Expr) -> str:
+        return expr.substitute(self._target).python(self._symbol)
+
+    def _symbol(self, name: str) -> str:
+        symbol = Symbol.parse(name)
+        if symbol.path is None:
+            return f"{symbol.field}s[{symbol.axis}]"
+        match symbol.field:
+            case "align":
+                return f"({self._pointer(symbol.path)} % 16 == 0)"
+            case "shape":
+                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{symbol.axis}]"
+            case "stride":
+                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{symbol.axis}]"
+        return self._value(symbol.path)
+
+    def _pointer(self, path: Path) -> str:
+        return self._local(("pointer", path), self._value(path) + ".data_ptr()")
+
+    def _value(self, path: Path) -> str:
+        if path.steps:
+            before = self._value(Path(path.root, path.steps[:-1]))
+            local = self._local(path, read_step(before, path.steps[-1]))
+            if before in self._outside:
+                self._outside.add(local)
+            return local
+        text, home = root_reader(path.root, self.scope)
+        if home is None:
+            return self._local(path, text)
+        name = f"home{len(self.namespace)}"
+        self.namespace[name] = home
+        local = self._local(path, text.format(home=name))
+        self._outside.add(local)
+        return local
+
+    def _local(self, key: Any, source: str) -> str:
+        if key not in self._locals:
+            self._locals[key] = f"v{len(self._locals)}"
+            self._reads.append(f"{self._locals[key]} = {source}")
+        return self._locals[key]
+
+
+def _format(arg: LaunchArg) -> str:
+    if arg.kind == "tensor":
+        return "Q"
+    try:
+        return _FORMATS[arg.type]
+    except KeyError:
+        raise TableError(
+            f"argument {arg.name} must have one of the types {', '.join(_FORMATS)}", got=repr(arg.type)
+        ) from None
+
+
+def _buffer_maker(fmt: str) -> Callable[[], tuple[int, Any, Any]]:
+    """Makes (address of the pointer array, the values' buffer, the array). A launch takes one out of its pool for as
+    long as the driver reads it, so that threads never share one."""
+    offsets = [struct.calcsize("@" + fmt[: i + 1]) - struct.calcsize("@" + fmt[i]) for i in range(len(fmt))]
+    size = struct.calcsize("@" + fmt)
+
+    def new_buffer() -> tuple[int, Any, Any]:
+        values = ctypes.create_string_buffer(max(size, 1))
+        base = ctypes.addressof(values)
+        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
+        return ctypes.addressof(pointers), values, pointers
+
+    return new_buffer
+
+
+def _scratch(size: int, index: int) -> torch.Tensor:
+    import torch
+
+    return torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", index))
+
+
+def _on_device(
+    index: int, launch: Launcher, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
+) -> bool:
+    """Launch again with the arguments' device current."""
+    import torch
+
+    with torch.cuda.device(index):
+        return launch(frame, begins, ends)
+
+
+# ---- errors -------------------------------------------------------------------------------------------------------
+
+
+def _missing_error(binary: Binary) -> Callable[[Exception], CallError]:
+    def missing(error: Exception) -> CallError:
+        return CallError(
+            "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
+            got=f"{type(error).__name__}: {error}",
+            where=f"region {binary.region} ({binary.abi.symbol})",
+        )
+
+    return missing
+
+
+def _device_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
+    def wrong_device(devices: list[Any]) -> CallError:
+        return CallError(
+            f"every tensor of a launch must be on device {index}",
+            got=", ".join(map(str, devices)),
+            where=f"region {binary.region} ({binary.abi.symbol})",
+            hint="allocate outputs with device=x.device",
+        )
+
+    return wrong_device
+
+
+def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
+    def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
+        types = [a.type for a in binary.abi.args]
+        return CallError(
+            f"the arguments must fit {', '.join(types)}",
+            got=f"{values[: len(types)]} ({error})",
+            where=f"region {binary.region} ({binary.abi.symbol})",
+        )
+
+    return unpackable

@@ -1,0 +1,111 @@
+"""Paths and launch symbols (see :mod:`.abi`): parsing them, and Python source text that reads them again.
+
+A table is data, so a path out of one is parsed strictly, and reaches generated source only as a ``repr``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass
+from types import CellType, FunctionType
+from typing import Any, Literal
+
+from ..errors import TableError
+
+Step = tuple[Literal["cell", "default", "global", "item", "attr"], str]
+
+_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|attr):\w+)*)")
+_STEP = re.compile(r"\.(cell|default|global|item|attr):(\w+)")
+_BOUND = re.compile(r"(begin|end)\.(\d+)")
+_FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<align>align))")
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A variable of the host frame, and the steps from it to a captured value."""
+
+    root: str
+    steps: tuple[Step, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> Path:
+        """Raises TableError where ``text`` is not a path, or an attribute or item is not one that a path may name."""
+        match = _PATH.fullmatch(text)
+        steps = tuple(_STEP.findall(match["steps"])) if match else ()
+        if match is None or any(
+            (kind == "attr" and (name.startswith("_") or not name.isidentifier() or keyword.iskeyword(name)))
+            or (kind == "item" and not name.isdecimal())
+            for kind, name in steps
+        ):
+            raise TableError(
+                "a path must be a variable followed by .cell:, .default:, .global:, .item: or .attr: steps",
+                got=repr(text),
+                hint="the table is damaged or was written by a newer tileflow",
+            )
+        return Path(match["root"], steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A launch symbol: ``field`` of what is at ``path`` (``value``: the int itself), or a bound (no ``path``)."""
+
+    field: Literal["value", "shape", "stride", "align", "begin", "end"]
+    path: Path | None = None
+    axis: int = 0
+
+    @staticmethod
+    def parse(name: str) -> Symbol:
+        """Raises TableError where ``name`` is neither a bound nor leads from a path."""
+        if bound := _BOUND.fullmatch(name):
+            return Symbol("begin" if bound[1] == "begin" else "end", None, int(bound[2]))
+        match = _FIELD.fullmatch(name)
+        if match is None:
+            return Symbol("value", Path.parse(name))
+        if match["align"]:
+            return Symbol("align", Path.parse(match["path"]))
+        return Symbol("shape" if match["field"] == "shape" else "stride", Path.parse(match["path"]), int(match["axis"]))
+
+
+def cell_of(function: FunctionType, name: str) -> CellType:
+    """The closure cell ``name`` of ``function``. Raises ValueError where it has none."""
+    return (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+
+
+def default_of(function: FunctionType, name: str) -> Any:
+    """The default of the parameter ``name``. Raises KeyError where it has none."""
+    if function.__kwdefaults__ and name in function.__kwdefaults__:
+        return function.__kwdefaults__[name]
+    defaults = function.__defaults__ or ()
+    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))[name]
+
+
+def read_step(source: str, step: Step) -> str:
+    """Source text of one step from the value that ``source`` spells; uses ``cell_of`` and ``default_of``."""
+    kind, name = step
+    match kind:
+        case "cell":
+            return f"cell_of({source}, {name!r}).cell_contents"
+        case "default":
+            return f"default_of({source}, {name!r})"
+        case "global":
+            return f"{source}.__globals__[{name!r}]"
+        case "item":
+            return f"{source}[{int(name)}]"
+        case "attr":
+            return f"{source}.{name}"
+
+
+def root_reader(name: str, scope: FunctionType | None) -> tuple[str, object]:
+    """Source text that reads the variable ``name`` at a launch, and the object that the text calls ``home``.
+
+    What the host function binds itself is in its frame; its closure cells and globals are found through ``scope``.
+    """
+    if scope is not None:
+        code = scope.__code__
+        if name in code.co_freevars:
+            return "{home}.cell_contents", cell_of(scope, name)
+        if name not in code.co_varnames and name not in code.co_cellvars and name in scope.__globals__:
+            return f"{{home}}[{name!r}]", scope.__globals__
+    return f"frame[{name!r}]", None
