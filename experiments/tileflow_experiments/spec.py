@@ -1,0 +1,315 @@
+"""The sweep spec: one YAML file, read strictly into frozen values.
+
+    name: demo
+    kernels:
+      - kernel: examples.softmax:softmax
+        problems:
+          - {m: 1024, n: 2048, dtype: bfloat16}
+    device_classes: [nvidia-h200, amd-mi300x]
+    strategy: {name: random, seed: 0}
+    budget: {trials: 40}
+
+Reading has two halves: :func:`parse` needs nothing but the file, :func:`check` imports the kernels and asks them
+and the strategies' registry. Both raise SpecError with the field's path (``kernels[0].problems[1].dtype``), the
+value and the remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from tileflow.errors import SpecError, TileflowError
+from tileflow.target import CATALOGUE
+
+Mode = Literal["static", "dynamic"]
+Parameter = int | float | bool | str
+
+MODES: tuple[Mode, ...] = ("static", "dynamic")
+DTYPES = (
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "int64", "int32", "int16", "int8", "uint8", "bool",
+)  # fmt: skip
+T = TypeVar("T")
+
+
+class KernelInputs(Protocol):
+    """The part of ``tileflow.api.Kernel`` that a spec is checked against."""
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """``kernel``: ``module:qualname``. ``problems``: keyword arguments of the kernel's ``inputs`` function."""
+
+    kernel: str
+    problems: tuple[tuple[tuple[str, Parameter], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySpec:
+    """``name``: of tileflow_search's registry. ``seed``: of everything random in the sweep."""
+
+    name: str
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """For each (kernel, problem, device class): exactly one of a number of distinct trials and a wall-clock time."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSpec:
+    """A sweep. ``seeds``: tables whose rows for the same kernels are tried first, after the default config.
+
+    ``modes``: the search runs in the first; the winners' binaries are exported in all. ``output``: an absolute
+    folder, or None where the command line names it.
+    """
+
+    name: str
+    kernels: tuple[KernelSpec, ...]
+    device_classes: tuple[str, ...]
+    strategy: StrategySpec
+    budget: Budget
+    seeds: tuple[Path, ...] = ()
+    modes: tuple[Mode, ...] = ("static",)
+    output: Path | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """What the journal's header keeps; :func:`parse` reads it back."""
+        budget = {"trials": self.budget.trials} if self.budget.trials is not None else {"seconds": self.budget.seconds}
+        data: dict[str, object] = {
+            "name": self.name,
+            "kernels": [{"kernel": k.kernel, "problems": [dict(p) for p in k.problems]} for k in self.kernels],
+            "device_classes": list(self.device_classes),
+            "strategy": {"name": self.strategy.name, "seed": self.strategy.seed},
+            "budget": budget,
+            "seeds": [str(path) for path in self.seeds],
+            "modes": list(self.modes),
+        }
+        return data if self.output is None else data | {"output": str(self.output)}
+
+
+def read(path: Path) -> SweepSpec:
+    """The spec in the YAML file ``path``. Raises SpecError."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError("the sweep spec must be YAML", got=str(error), where=str(path)) from None
+    try:
+        return parse(data)
+    except SpecError as error:
+        where = f"{error.where} in {path}"
+        raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
+
+
+def parse(data: object) -> SweepSpec:
+    """The spec in plain data, checked without importing a kernel. Raises SpecError."""
+    root = _Node(data, "")
+    fields = root.mapping(
+        required=("name", "kernels", "device_classes", "strategy", "budget"), optional=("seeds", "modes", "output")
+    )
+    return SweepSpec(
+        name=_name(fields["name"]),
+        kernels=_distinct(fields["kernels"], _kernel, lambda k: k.kernel),
+        device_classes=_distinct(fields["device_classes"], lambda n: n.one_of(CATALOGUE, "a device class"), str),
+        strategy=_strategy(fields["strategy"]),
+        budget=_budget(fields["budget"]),
+        seeds=tuple(_absolute(node) for node in fields["seeds"].sequence(empty=True)) if "seeds" in fields else (),
+        modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else ("static",),
+        output=_absolute(fields["output"]) if "output" in fields else None,
+    )
+
+
+def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iterable[str]) -> None:
+    """Imports every kernel with ``load`` and asks it for every problem on the ``meta`` device. Raises SpecError.
+
+    ``strategies``: the names that the registry knows.
+    """
+    _Node(spec.strategy.name, "strategy.name").one_of(strategies, "a strategy")
+    for i, entry in enumerate(spec.kernels):
+        where = f"kernels[{i}].kernel"
+        try:
+            kernel = load(entry.kernel)
+        except TileflowError as error:
+            raise SpecError(
+                error.constraint, got=error.got or repr(entry.kernel), where=where, hint=error.hint
+            ) from None
+        except Exception as error:  # whatever the author's module raises while it is imported
+            raise SpecError(
+                "the kernel's module must import",
+                got=f"{entry.kernel!r}: {type(error).__name__}: {error}",
+                where=where,
+                hint="import it in a Python shell from the same folder to see the traceback",
+            ) from error
+        for j, problem in enumerate(entry.problems):
+            _check_problem(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
+    for i, path in enumerate(spec.seeds):
+        if not path.is_file():
+            raise SpecError("a seed must be a table's file", got=repr(str(path)), where=f"seeds[{i}]",
+                            hint="remove it, or give the absolute path of an exported table")  # fmt: skip
+
+
+def _check_problem(kernel: KernelInputs, problem: dict[str, Any], where: str) -> None:
+    try:
+        kernel.inputs(device="meta", **problem)
+    except Exception as error:  # the author's own function: it may raise anything
+        named = next((key for key in problem if f"'{key}'" in str(error)), None)
+        raise SpecError(
+            "the kernel's inputs function must accept the problem", got=f"{problem}: {type(error).__name__}: {error}",
+            where=f"{where}.{named}" if named else where,
+            hint="a problem's keys are the keyword arguments of the function given as inputs= to @tileflow.kernel",
+        ) from error  # fmt: skip
+
+
+# ---- fields ---------------------------------------------------------------------------------------------------------
+
+
+def _name(node: _Node) -> str:
+    name = node.text()
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise node.error("a sweep's name must be letters, digits, '-' and '_'", "it names the MLflow experiment")
+    return name
+
+
+def _kernel(node: _Node) -> KernelSpec:
+    fields = node.mapping(required=("kernel", "problems"))
+    ref = fields["kernel"].text()
+    module, colon, qualname = ref.partition(":")
+    if not (colon and qualname and all(part.isidentifier() for part in f"{module}.{qualname}".split("."))):
+        raise fields["kernel"].error("a kernel must be module:qualname", "for example examples.softmax:softmax")
+    if module == "__main__":
+        raise fields["kernel"].error("a kernel must live in an importable module", "move it out of __main__")
+    return KernelSpec(ref, _distinct(fields["problems"], _problem, repr))
+
+
+def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
+    fields = node.entries()
+    if "dtype" in fields:
+        fields["dtype"].one_of(DTYPES, "a dtype")
+    return tuple((key, child.parameter()) for key, child in sorted(fields.items()))
+
+
+def _strategy(node: _Node) -> StrategySpec:
+    fields = node.mapping(required=("name",), optional=("seed",))
+    return StrategySpec(fields["name"].text(), fields["seed"].integer(least=0) if "seed" in fields else 0)
+
+
+def _budget(node: _Node) -> Budget:
+    fields = node.mapping(optional=("trials", "seconds"))
+    if len(fields) != 1:
+        raise node.error("a budget must be one of trials and seconds", "for example budget: {trials: 100}")
+    if "trials" in fields:
+        return Budget(trials=fields["trials"].integer(least=1))
+    return Budget(seconds=fields["seconds"].seconds())
+
+
+def _mode(node: _Node) -> Mode:
+    return cast(Mode, node.one_of(MODES, "a shape mode"))
+
+
+def _absolute(node: _Node) -> Path:
+    path = Path(node.text())
+    if not path.is_absolute():
+        raise node.error(
+            "a path in a sweep spec must be absolute",
+            f"a job runs in a throwaway copy of its folder; did you mean {os.path.abspath(path)}?",
+        )
+    return path
+
+
+def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T], str]) -> tuple[T, ...]:
+    seen: dict[str, T] = {}
+    for child in node.sequence():
+        value = read_one(child)
+        if identity(value) in seen:
+            raise child.error("the entries of a list must be distinct", "remove the second one")
+        seen[identity(value)] = value
+    return tuple(seen.values())
+
+
+# ---- strict reading -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A value of the file and its path."""
+
+    value: object
+    path: str
+
+    def error(self, constraint: str, hint: str) -> SpecError:
+        return SpecError(constraint, got=repr(self.value), where=self.path or "the top level", hint=hint)
+
+    def entries(self) -> dict[str, _Node]:
+        if not isinstance(self.value, Mapping) or not self.value or not all(isinstance(k, str) for k in self.value):
+            raise self.error("the field must be a non-empty mapping with text keys", "write key: value")
+        return {key: _Node(child, f"{self.path}.{key}" if self.path else key) for key, child in self.value.items()}
+
+    def mapping(self, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, _Node]:
+        fields = self.entries()
+        known = required + optional
+        for key, child in fields.items():
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise SpecError("the spec may only have known fields", got=repr(key), where=child.path,
+                                hint=f"{hint}known: {', '.join(known)}")  # fmt: skip
+        for key in required:
+            if key not in fields:
+                path = f"{self.path}.{key}" if self.path else key
+                raise SpecError("a required field must be there", got="nothing", where=path, hint=f"add {key}: ...")
+        return fields
+
+    def sequence(self, empty: bool = False) -> list[_Node]:
+        if not isinstance(self.value, list) or not (self.value or empty):
+            raise self.error("the field must be a non-empty list", "write [a, b] or one '- ' line each")
+        return [_Node(child, f"{self.path}[{i}]") for i, child in enumerate(self.value)]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str) or not self.value:
+            raise self.error("the field must be text", "quote it where YAML reads a number or a date")
+        return self.value
+
+    def one_of(self, known: Iterable[str], what: str) -> str:
+        known = tuple(known)
+        if self.value not in known:
+            close = difflib.get_close_matches(str(self.value), known, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}")
+        return str(self.value)
+
+    def integer(self, least: int) -> int:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < least:
+            raise self.error(f"the field must be a whole number, at least {least}", "write digits without quotes")
+        return self.value
+
+    def seconds(self) -> float:
+        value = self.value
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+            raise self.error("the field must be a positive number of seconds", "write digits without quotes")
+        return float(value)
+
+    def parameter(self) -> Parameter:
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise self.error("a number must be finite", "write a finite number")
+        if not isinstance(self.value, int | float | bool | str):
+            raise self.error("the field must be a number, text or true/false", "nested values are not taken here")
+        return self.value
