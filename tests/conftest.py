@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Process-wide switches of the compilers: a test that needs one starts a process of its own.
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, value in RAY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("DO_NOT_TRACK", "true")
+    # A busy machine is no reason to fail, and a run that gates a change draws the same examples each time.
+    hypothesis.settings.register_profile("tileflow", deadline=None, derandomize="CI" in os.environ)
+    hypothesis.settings.load_profile("tileflow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,9 +41,9 @@ class Location:
         """The source line with a caret under the column; empty when the text is not known."""
         if not self.text:
             return ""
-        stripped = self.text.lstrip()
-        shift = max(self.column - (len(self.text) - len(stripped)), 0)
-        return f"    {stripped}\n    {' ' * shift}^"
+        indentation = len(self.text) - len(self.text.lstrip())
+        shift = max(self.column - indentation, 0)
+        return f"    {self.text.strip()}\n    {' ' * shift}^"
 
 
 class TileflowError(Exception):

@@ -36,6 +36,7 @@ _UNARY: dict[str, Callable[[int], int]] = {
     "not": lambda a: int(not a),
     "next_pow2": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
+_TRUTHS = frozenset({"eq", "ne", "lt", "le", "and", "or", "not"})
 _PYTHON = {
     "floordiv": "({0} // {1})",
     "mod": "({0} % {1})",
@@ -343,10 +344,16 @@ def _binary(op: str, left: Expr, right: Expr) -> Expr:
 
 
 def _logical(op: str, left: Expr, right: Expr) -> Expr:
+    left, right = _truth(left), _truth(right)
     absorbing = 0 if op == "and" else 1
     for one, other in ((left, right), (right, left)):
         if one.constant is not None:
-            return Expr("const", (absorbing,)) if bool(one.constant) == bool(absorbing) else other
+            return one if one.constant == absorbing else other
     if left == right:
         return left
     return Expr(op, (left, right))
+
+
+def _truth(e: Expr) -> Expr:
+    """``e`` as 0 or 1, so that Python's ``and`` and ``or``, which give an operand, give the same in text."""
+    return e if e.op in _TRUTHS or e.constant in (0, 1) else _binary("ne", e, Expr.of(0))

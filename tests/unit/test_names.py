@@ -1,0 +1,42 @@
+"""The public names: what users and the other layers import. Adding one is a line here; losing one breaks them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+
+import pytest
+
+PUBLIC = {
+    "tileflow.config": {"Choice", "Config", "ConfigSpace", "Constraint", "Direction", "Knob", "Role"},
+    "tileflow.expr": {"FALSE", "TRUE", "Expr", "ExprLike", "all_of", "any_of"},
+    "tileflow.target": {"CATALOGUE", "Target", "Vendor", "identify", "normalise_arch", "target"},
+    "tileflow_search": {"STRATEGIES", "Result", "Strategy", "make"},
+}
+
+
+def public_names(module_name: str) -> set[str]:
+    """``__all__``, else what the module itself defines at its top without a leading underscore."""
+    module = importlib.import_module(module_name)
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    names: set[str] = set()
+    for node in ast.parse(inspect.getsource(module)).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Assign(targets=targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return {name for name in names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("module_name", PUBLIC)
+def test_public_names_are_pinned(module_name: str) -> None:
+    assert public_names(module_name) == PUBLIC[module_name]
+
+
+def test_strategies_are_pinned() -> None:
+    from tileflow_search import STRATEGIES
+
+    assert list(STRATEGIES) == ["random", "exhaustive", "tpe", "local"]

@@ -1,0 +1,93 @@
+"""The device catalogue: plausible, consistent figures, found by name and by what a driver calls the device."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from tileflow.errors import SpecError
+from tileflow.expr import Expr
+from tileflow.target import CATALOGUE, Target, identify, normalise_arch, target
+
+EVERY = pytest.mark.parametrize("entry", CATALOGUE.values(), ids=str)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "capability", "sms", "smem_per_block", "warp_size"),
+    [
+        ("nvidia-a100", "sm_80", 80, 108, 163 << 10, 32),
+        ("nvidia-h100-sxm", "sm_90a", 90, 132, 227 << 10, 32),
+        ("nvidia-h100-pcie", "sm_90a", 90, 114, 227 << 10, 32),
+        ("nvidia-h200", "sm_90a", 90, 132, 227 << 10, 32),
+        ("nvidia-b200", "sm_100a", 100, 148, 227 << 10, 32),
+        ("nvidia-rtx5090", "sm_120", 120, 170, 99 << 10, 32),
+        ("amd-mi300x", "gfx942", 0, 304, 64 << 10, 64),
+        ("amd-mi350x", "gfx950", 0, 256, 160 << 10, 64),
+    ],
+)
+def test_the_figures_that_decide_what_builds(
+    name: str, arch: str, capability: int, sms: int, smem_per_block: int, warp_size: int
+) -> None:
+    entry = target(name)
+    assert (entry.arch, entry.capability, entry.sm_count) == (arch, capability, sms)
+    assert (entry.smem_per_block, entry.warp_size) == (smem_per_block, warp_size)
+    assert entry.backend == ("cuda" if entry.vendor == "nvidia" else "hip")
+
+
+@EVERY
+def test_an_entry_is_consistent(entry: Target) -> None:
+    assert CATALOGUE[entry.name] is entry
+    assert entry.name.startswith(entry.vendor + "-")
+    assert entry.smem_per_block <= entry.smem_per_sm
+    assert entry.max_threads_per_sm % entry.warp_size == 0
+    assert entry.tflops("float32") < entry.tflops("bfloat16") == entry.tflops("float16")
+    assert entry.tflops("float64") == entry.tflops("float32"), "an unknown rate is the plain float32 one"
+    assert min(rate for _, rate in entry.peak_tflops) > 0
+    assert pickle.loads(pickle.dumps(entry)) == entry
+    with pytest.raises(FrozenInstanceError):
+        entry.sm_count = 1  # type: ignore[misc]
+
+
+@EVERY
+def test_siblings_are_other_entries_of_the_same_vendor_and_arch(entry: Target) -> None:
+    for sibling in entry.siblings:
+        other = target(sibling)
+        assert other is not entry
+        assert (other.vendor, other.arch) == (entry.vendor, entry.arch), "a sibling's binaries must run here"
+
+
+@EVERY
+def test_a_driver_s_name_leads_back_to_the_entry(entry: Target) -> None:
+    assert entry.display_names
+    for display in entry.display_names:
+        assert identify(display) is entry
+
+
+def test_the_two_h100_are_told_apart() -> None:
+    assert identify("NVIDIA H100 80GB HBM3").name != identify("NVIDIA H100 PCIe").name
+
+
+@EVERY
+def test_constraints_can_name_the_fields(entry: Target) -> None:
+    fits = Expr.of(entry.smem_per_block).le(Expr.sym("target.smem_per_block"))
+    assert fits.evaluate(entry.symbols()) == 1
+    for symbol, number in entry.symbols().items():
+        assert number == getattr(entry, symbol.removeprefix("target."))
+
+
+def test_an_unknown_device_class_gives_the_known_ones() -> None:
+    with pytest.raises(SpecError, match="'nvidia-h300'") as caught:
+        target("nvidia-h300")
+    assert all(name in str(caught.value) for name in CATALOGUE)
+
+
+def test_an_unknown_device_gives_the_remedy() -> None:
+    with pytest.raises(SpecError, match="got 'GeForce 256'"):
+        identify("GeForce 256")
+
+
+def test_amd_feature_suffixes_are_no_part_of_the_arch() -> None:
+    assert normalise_arch("gfx942:sramecc+:xnack-") == "gfx942"
+    assert normalise_arch("sm_90a") == "sm_90a"
