@@ -1,0 +1,80 @@
+"""What production imports: look a call up in a table, launch a binary.
+
+No search, no compiler, no Ray, no MLflow, no Triton; torch is imported when a call is described or launched.
+:func:`tileflow.runtime.describe.describe` stays in its module, which needs torch.
+"""
+
+from .abi import Binary, LaunchAbi, LaunchArg, Resources
+from .bundle import Bundle, load_bundle, write_bundle
+from .dispatch import HostContext, RuntimeContext, bind, bounds
+from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
+from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
+from .registry import Hit, clear, load, lookup, reject, stats
+from .table import (
+    Correct,
+    CreatedBy,
+    DeviceInfo,
+    Entry,
+    Fallback,
+    KernelId,
+    KeyField,
+    RegionLaunch,
+    Requirement,
+    Table,
+    Validator,
+    Variant,
+    dump_table,
+    launches_of,
+    load_table,
+    merge,
+    parse_table,
+    requirements_of,
+    table_text,
+)
+
+__all__ = [
+    "Binary",
+    "Bundle",
+    "CallableSpec",
+    "Correct",
+    "CreatedBy",
+    "DeviceInfo",
+    "Entry",
+    "Fallback",
+    "Hit",
+    "HostContext",
+    "KernelId",
+    "KeyField",
+    "LaunchAbi",
+    "LaunchArg",
+    "Launcher",
+    "Problem",
+    "RegionLaunch",
+    "Requirement",
+    "Resources",
+    "RuntimeContext",
+    "ScalarSpec",
+    "Table",
+    "TensorSpec",
+    "Validator",
+    "Variant",
+    "bind",
+    "bounds",
+    "clear",
+    "cuda_launcher",
+    "dump_table",
+    "hip_launcher",
+    "launcher_for",
+    "launches_of",
+    "load",
+    "load_bundle",
+    "load_table",
+    "lookup",
+    "merge",
+    "parse_table",
+    "reject",
+    "requirements_of",
+    "stats",
+    "table_text",
+    "write_bundle",
+]

@@ -21,7 +21,7 @@ from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[FunctionType], str]
 
-_ALIGNMENT = 16
+_Tensor = torch.Tensor
 
 
 def describe(
@@ -63,7 +63,7 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
             str(value.dtype).removeprefix("torch."),
             tuple(value.shape),
             tuple(value.stride()),
-            value.data_ptr() % _ALIGNMENT == 0,
+            value.data_ptr() % 16 == 0,
         )
     if isinstance(value, Enum):
         return ScalarSpec("enum", f"{type(value).__qualname__}.{value.name}")
@@ -75,7 +75,7 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
     if value is None:
         return ScalarSpec("None", None)
     raise CallError(
-        "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or tuples of them",
+        "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or tuples",
         got=f"{name} of type {type(value).__qualname__}",
     )
 
@@ -94,7 +94,7 @@ def _captured(function: FunctionType) -> list[tuple[str, Any]]:
     found = [
         (name, cell.cell_contents)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        if _is_filled(cell)
+        if _is_filled(cell) and cell.cell_contents is not function
     ]
     defaults = function.__defaults__ or ()
     positional = function.__code__.co_varnames[: function.__code__.co_argcount]
@@ -124,15 +124,20 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
     Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
     that rebinding a global that it reads is not seen. Unknown types enter by type; :func:`describe` refuses them.
     """
-    if kwargs:
-        return (*map(_key, args), *kwargs, *map(_key, kwargs.values()))
-    return tuple(map(_key, args))
+    # spelled out for tensors: a call for each would double the time
+    key = tuple(
+        [
+            (v.shape, v.stride(), v.dtype, v.device, not v.data_ptr() & 15) if isinstance(v, _Tensor) else _key(v)
+            for v in args
+        ]
+    )
+    return (*key, *kwargs, *map(_key, kwargs.values())) if kwargs else key
 
 
 def _key(value: Any) -> Hashable:
-    if isinstance(value, torch.Tensor):
-        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & (_ALIGNMENT - 1))
-    kind = type(value)
+    if isinstance(value, _Tensor):
+        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15)
+    kind: Any = type(value)
     if kind is int or kind is float:
         return kind
     if kind is bool or value is None or kind is str or kind is torch.dtype:
@@ -146,7 +151,7 @@ def _key(value: Any) -> Hashable:
         return tuple(map(_key, value))
     if isinstance(value, Enum):
         return value
-    return kind
+    return kind  # type: ignore[no-any-return]
 
 
 # ---- devices ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,512 @@
+"""The table: what a sweep found out, as one canonical JSON file. Data only; parsing needs neither torch nor Triton.
+
+A table belongs to one kernel. Its *entries* are rows for one device class and one problem; the *portfolio* and the
+*default* are configs for calls that no entry fits. ``table_id`` is the SHA-256 of everything else in the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Literal, NoReturn
+
+from ..config import Config, ConfigSpace
+from ..errors import TableError
+from ..expr import Expr
+from ..target import CATALOGUE, Target
+from .abi import Binary, LaunchAbi, Resources
+from .codec import decode, encode
+from .paths import Path
+from .problem import Problem, TensorSpec
+
+SCHEMA_VERSION = 1
+
+Level = Literal["require", "warn", "info"]
+Origin = Literal["measured", "transferred", "portfolio", "modelled"]
+KeyKind = Literal["exact", "bucket", "pow2", "ceil"]
+
+ORIGINS: tuple[Origin, ...] = ("measured", "transferred", "portfolio", "modelled")  # best first
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """A version that the table was made with. ``require``: another one refuses the table; else it is said."""
+
+    name: str
+    value: str
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
+class KernelId:
+    """``module`` and qualified ``name`` of the kernel, and what its rows are rows of."""
+
+    name: str
+    module: str
+    semantic_hash: str
+    space_fingerprint: str = ""
+
+    @staticmethod
+    def of(ref: str, semantic_hash: str, space_fingerprint: str = "") -> KernelId:
+        """From ``module:qualname``."""
+        module, _, name = ref.partition(":")
+        return KernelId(name, module, semantic_hash, space_fingerprint)
+
+    @property
+    def ref(self) -> str:
+        return f"{self.module}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device class as the sweep saw it. ``siblings``: whose rows it may borrow, in order. None: not known."""
+
+    vendor: Literal["nvidia", "amd"]
+    arch: str
+    sm_or_cu_count: int
+    mem_gb: int
+    smem_per_block: int
+    display_name: str = ""
+    siblings: tuple[str, ...] = ()
+    pci_device_id: str | None = None
+    partition: str | None = None
+    power_cap_w: float | None = None
+
+    @staticmethod
+    def of(entry: Target) -> DeviceInfo:
+        return DeviceInfo(
+            entry.vendor, entry.arch, entry.sm_count, entry.mem_gb, entry.smem_per_block,
+            entry.display_names[0] if entry.display_names else "", entry.siblings,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KeyField:
+    """How a size may differ from a row's: ``exact`` not at all; ``pow2`` within one power of two; ``ceil`` the row's
+    is at least as large; ``bucket`` freely, the nearest by logarithm wins."""
+
+    name: str
+    kind: KeyKind
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A constraint of the space with the config filled in: ``check`` is over ``target.*`` and the problem's sizes."""
+
+    name: str
+    check: Expr
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One binary of one region. ``sha256``: its file in a bundle; None where only the config is known."""
+
+    guards: Expr
+    resources: Resources
+    launch_abi: LaunchAbi
+    target: str
+    sha256: str | None = None
+    mode: Literal["static", "dynamic"] = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionLaunch:
+    """The variants of one region, tried in order; ``grid`` is the first one's."""
+
+    region: int
+    grid: tuple[Expr, Expr, Expr]
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correct:
+    """The check that the row passed: ``max_err`` relative to the tolerance's scale (at most 1)."""
+
+    rtol: float
+    atol: float
+    max_err: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The best config found for one problem on one device class. Times in microseconds of a whole call.
+
+    ``ci95``: half-width of the median's 95 % interval, of ``n`` samples. ``noise_pct``: how much the canary moved.
+    ``tie_set``: keys of configs that were not told apart. ``measured_on``: the device class that measured ``best_us``
+    (empty where nothing did). ``toolchain``: rows of different toolchains are not compared.
+    """
+
+    device: str
+    problem: Problem
+    config: Config
+    origin: Origin
+    best_us: float | None = None
+    default_us: float | None = None
+    ci95: float | None = None
+    n: int = 0
+    noise_pct: float | None = None
+    tie_set: tuple[str, ...] = ()
+    correct: Correct | None = None
+    launches: tuple[RegionLaunch, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    measured_on: str = ""
+    toolchain: str = ""
+    trial_id: str = ""
+
+    @property
+    def order(self) -> tuple[str, str, int, float, str]:
+        """Rows in the order of a file, and of preference among rows for the same call."""
+        time = float("inf") if self.best_us is None else self.best_us
+        return self.device, self.problem.key, ORIGINS.index(self.origin), time, self.config.key
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A config without a row: of an arch's portfolio, or (``arch`` empty) the default, safe everywhere.
+
+    ``problem``: where it won; a portfolio's row is taken by its distance from there. ``reason``: why it is here.
+    """
+
+    config: Config
+    vendor: str = ""
+    arch: str = ""
+    problem: Problem | None = None
+    launches: tuple[RegionLaunch, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedBy:
+    tileflow: str = ""
+    sweep_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """See the module. ``domain``: device class -> size -> (smallest, largest) tuned there."""
+
+    kernel: KernelId
+    devices: Mapping[str, DeviceInfo]
+    entries: tuple[Entry, ...]
+    domain: Mapping[str, Mapping[str, tuple[int, int]]]
+    key_schema: tuple[KeyField, ...] = ()
+    portfolio: tuple[Fallback, ...] = ()
+    default: Fallback | None = None
+    validators: tuple[Validator, ...] = ()
+    created_by: CreatedBy = field(default_factory=CreatedBy)
+    parent_table_id: str | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    @staticmethod
+    def of(kernel: KernelId, entries: Iterable[Entry], **other: Any) -> Table:
+        """A table of ``entries``, sorted, with devices from the catalogue, domain and key schema from the entries."""
+        rows = tuple(sorted(entries, key=lambda e: e.order))
+        devices = {e.device: DeviceInfo.of(CATALOGUE[e.device]) for e in rows if e.device in CATALOGUE}
+        derived: dict[str, Any] = {"devices": devices, "domain": domain_of(rows), "key_schema": key_schema_of(rows)}
+        table = Table(kernel, entries=rows, **(derived | other))
+        validate(table)
+        return table
+
+    @property
+    def table_id(self) -> str:
+        """SHA-256 of the canonical body: 64 hex digits."""
+        body = json.dumps(encode(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(body.encode()).hexdigest()
+
+
+def domain_of(entries: Sequence[Entry]) -> dict[str, dict[str, tuple[int, int]]]:
+    """The range of each size over the entries of each device class."""
+    domain: dict[str, dict[str, tuple[int, int]]] = {}
+    for entry in entries:
+        sizes = domain.setdefault(entry.device, {})
+        for name, size in entry.problem.sizes.items():
+            low, high = sizes.get(name, (size, size))
+            sizes[name] = (min(low, size), max(high, size))
+    return domain
+
+
+def key_schema_of(entries: Sequence[Entry]) -> tuple[KeyField, ...]:
+    """All that a key consists of: sizes by bucket, everything else exactly."""
+    kinds: dict[str, KeyKind] = {}
+    for entry in entries:
+        for name, spec in entry.problem.args:
+            kinds.setdefault(name, "exact")
+            if isinstance(spec, TensorSpec):
+                kinds |= {f"{name}.shape.{i}": "bucket" for i in range(len(spec.shape))}
+    return tuple(KeyField(name, kind) for name, kind in sorted(kinds.items()))
+
+
+def launches_of(binaries: Iterable[Binary]) -> tuple[RegionLaunch, ...]:
+    """The ``launches`` of a row whose regions are ``binaries``, in the order that their guards are tried in."""
+    regions: dict[int, list[Binary]] = {}
+    for binary in binaries:
+        regions.setdefault(binary.region, []).append(binary)
+    return tuple(
+        RegionLaunch(
+            region,
+            variants[0].abi.grid,
+            tuple(Variant(b.guards, b.resources, b.abi, b.target, b.sha256, b.mode) for b in variants),
+        )
+        for region, variants in sorted(regions.items())
+    )
+
+
+def requirements_of(space: ConfigSpace, config: Config, problem: Problem) -> tuple[Requirement, ...]:
+    """The constraints of ``space`` as another device and another shape must meet them with this ``config``.
+
+    Knobs are filled in, and what else the space fixes; ``target.*`` and the problem's sizes stay symbols.
+    """
+    fixed = {n: v for n, v in space.environment if not n.startswith("target.") and n not in problem.sizes}
+    values: dict[str, Expr | int] = dict(fixed)
+    values |= {name: space.knob(name).encode(choice) for name, choice in config.items}
+    filled = (Requirement(c.name, c.check.substitute(values), c.reason) for c in space.constraints)
+    return tuple(r for r in filled if not r.check.constant)
+
+
+# ---- files --------------------------------------------------------------------------------------------------------
+
+
+def table_text(table: Table) -> str:
+    """The file's content: sorted keys, one value a line, so that a change is a small diff."""
+    return json.dumps(encode(table) | {"table_id": table.table_id}, sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+
+def parse_table(text: str, where: str = "table") -> Table:
+    """The inverse of :func:`table_text`. Raises TableError for anything damaged, tampered with or too new."""
+    try:
+        data = json.loads(text, parse_constant=_no_constants)
+    except (ValueError, RecursionError) as error:
+        raise TableError("a table must be complete JSON", got=str(error), where=where,
+                         hint="the file is truncated or damaged; export it again") from error  # fmt: skip
+    if not isinstance(data, dict):
+        raise TableError("a table must be a JSON object", got=type(data).__name__, where=where)
+    version = data.get("schema_version")
+    if type(version) is not int or version < 1 or version > SCHEMA_VERSION:
+        raise TableError(f"schema_version must be 1 to {SCHEMA_VERSION}", got=version, where=where,
+                         hint="upgrade tileflow to read a newer table")  # fmt: skip
+    claimed = data.pop("table_id", None)
+    try:
+        table = decode(Table, data)
+        validate(table)
+    except TableError as error:
+        place = where if error.where is None else f"{where}: {error.where}"
+        raise TableError(error.constraint, got=error.got, where=place, hint=error.hint) from error
+    if claimed != table.table_id:
+        raise TableError("table_id must be the digest of the table's content", got=claimed, where=where,
+                         hint="the file was edited or damaged; export it again")  # fmt: skip
+    return table
+
+
+def load_table(path: str | os.PathLike[str]) -> Table:
+    """The table in the file ``path``. Raises TableError."""
+    try:
+        text = FilePath(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError("a table must be a readable text file", got=str(error), where=str(path)) from error
+    return parse_table(text, str(path))
+
+
+def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | None = None) -> None:
+    """Write ``table`` to ``path`` in one step, or not at all.
+
+    ``replaces``: the ``table_id`` that the writer has read there (None: no file yet). Raises TableError where the file
+    holds another table by now: two sweeps write one table, and the later must merge with what the earlier wrote.
+    """
+    validate(table)
+    target = FilePath(path)
+    with _locked(target):
+        current = load_table(target).table_id if target.exists() else None
+        if current not in (replaces, table.table_id):
+            raise TableError(
+                "the file must still hold the table that was read", where=str(path),
+                got=f"{_short(current)}, expected {_short(replaces)}",
+                hint="load it, merge(...) with it, and write again",
+            )  # fmt: skip
+        write_atomically(target, table_text(table).encode())
+
+
+def write_atomically(path: FilePath, content: bytes) -> None:
+    """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+@contextmanager
+def _locked(path: FilePath) -> Iterator[None]:
+    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _short(table_id: str | None) -> str:
+    return "no table" if table_id is None else table_id[:12]
+
+
+def _no_constants(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# ---- validity -----------------------------------------------------------------------------------------------------
+
+
+def validate(table: Table) -> None:
+    """What types do not say: devices, keys and digests fit together. Raises TableError with the place."""
+    for name, device in table.devices.items():
+        _validate_device(name, device)
+    seen = set()
+    for i, entry in enumerate(table.entries):
+        where = f"entries[{i}]"
+        _validate_entry(table, entry, where)
+        identity = (entry.device, entry.problem.key, entry.config.key, entry.toolchain)
+        if identity in seen:
+            raise TableError("a table must have one row for a device, key and config", got=identity[:2], where=where)
+        seen.add(identity)
+    for i, row in enumerate(table.portfolio):
+        if not row.arch or not row.vendor:
+            raise TableError("a portfolio's row must name vendor and arch", got=row.arch, where=f"portfolio[{i}]")
+        _validate_launches(row.launches, f"portfolio[{i}]")
+    if table.default is not None:
+        _validate_launches(table.default.launches, "default")
+    for device_name, sizes in table.domain.items():
+        for size, (low, high) in sizes.items():
+            if low > high:
+                raise TableError("a domain must run from low to high", got=(low, high), where=f"{device_name}.{size}")
+
+
+def _validate_device(name: str, device: DeviceInfo) -> None:
+    where = f"devices.{name}"
+    if not device.arch or device.sm_or_cu_count < 1:
+        raise TableError("a device must have both its arch and its number of SMs or CUs",
+                         got=f"{device.arch!r}, {device.sm_or_cu_count}", where=where)  # fmt: skip
+    known = CATALOGUE.get(name)
+    if known and (device.vendor, device.arch, device.sm_or_cu_count) != (known.vendor, known.arch, known.sm_count):
+        raise TableError(f"{name} must be {known.vendor} {known.arch} with {known.sm_count} SMs or CUs",
+                         got=f"{device.vendor} {device.arch} with {device.sm_or_cu_count}", where=where)  # fmt: skip
+    for sibling in device.siblings:
+        if sibling in CATALOGUE and CATALOGUE[sibling].vendor != device.vendor:
+            raise TableError("a sibling must be of the same vendor", got=sibling, where=where)
+
+
+def _validate_entry(table: Table, entry: Entry, where: str) -> None:
+    if entry.device not in table.devices:
+        raise TableError("a row's device must be among the table's devices", got=entry.device, where=where)
+    if entry.problem.kernel != table.kernel.ref:
+        raise TableError(f"a row must be of the kernel {table.kernel.ref}", got=entry.problem.kernel, where=where)
+    if entry.best_us is not None and entry.best_us <= 0:
+        raise TableError("best_us must be positive", got=entry.best_us, where=where)
+    if entry.origin == "measured" and (entry.measured_on != entry.device or entry.best_us is None or entry.n < 1):
+        raise TableError(
+            "a measured row must have been measured on its own device, with best_us and n", where=where,
+            got=f"measured_on {entry.measured_on!r}, device {entry.device!r}, best_us {entry.best_us}, n {entry.n}",
+        )  # fmt: skip
+    _validate_launches(entry.launches, where)
+
+
+def _validate_launches(launches: tuple[RegionLaunch, ...], where: str) -> None:
+    regions = [launch.region for launch in launches]
+    if len(set(regions)) != len(regions):
+        raise TableError("launches must name each region once", got=regions, where=where)
+    for launch in launches:
+        for i, variant in enumerate(launch.variants):
+            place = f"{where}.launches[{launch.region}].variants[{i}]"
+            if variant.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", variant.sha256):
+                raise TableError("sha256 must be 64 hex digits", got=repr(variant.sha256)[:80], where=place)
+            for arg in variant.launch_abi.args:
+                if arg.kind != "int":
+                    Path.parse(arg.path)
+
+
+# ---- merging ------------------------------------------------------------------------------------------------------
+
+
+def merge(ours: Table, theirs: Table) -> Table:
+    """Both tables' rows; of two comparable ones for the same call the better, and both where they cannot be told apart.
+
+    Comparable: same device class, key and toolchain, both measured there. Apart: the intervals ``best_us +- ci95`` do
+    not touch. A measured row always displaces a modelled one. ``ours`` is the parent, and its default stays. Raises
+    TableError for tables of two kernels or versions, or that disagree about a device.
+    """
+    if ours.kernel.ref != theirs.kernel.ref or ours.kernel.semantic_hash != theirs.kernel.semantic_hash:
+        raise TableError("tables must be of one kernel in one version to be merged",
+                         got=f"{ours.kernel.ref} {ours.kernel.semantic_hash[:12]} and "
+                             f"{theirs.kernel.ref} {theirs.kernel.semantic_hash[:12]}")  # fmt: skip
+    for name in ours.devices.keys() & theirs.devices.keys():
+        if ours.devices[name] != theirs.devices[name]:
+            raise TableError("tables must agree about a device to be merged", got=name)
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in (*ours.entries, *theirs.entries):
+        groups.setdefault((entry.device, entry.problem.key), []).append(entry)
+    rows = tuple(row for group in groups.values() for row in _best(group))
+    portfolio = dict.fromkeys((r.arch, r.config, r.problem) for r in (*ours.portfolio, *theirs.portfolio))
+    by_key = {(r.arch, r.config, r.problem): r for r in (*theirs.portfolio, *ours.portfolio)}
+    return Table.of(
+        ours.kernel, rows,
+        devices={**theirs.devices, **ours.devices},
+        domain=_wider(ours.domain, theirs.domain),
+        key_schema=tuple(sorted({*ours.key_schema, *theirs.key_schema}, key=lambda k: (k.name, k.kind))),
+        portfolio=tuple(by_key[key] for key in portfolio),
+        default=ours.default or theirs.default,
+        validators=_merged_validators(ours, theirs),
+        created_by=ours.created_by,
+        parent_table_id=ours.table_id,
+    )  # fmt: skip
+
+
+def _best(group: list[Entry]) -> list[Entry]:
+    if any(e.origin != "modelled" for e in group):
+        group = [e for e in group if e.origin != "modelled"]
+    kept: dict[tuple[str, str], Entry] = {}
+    for entry in sorted(group, key=lambda e: e.order):
+        kept.setdefault((entry.config.key, entry.toolchain), entry)  # the same trial again: the better one
+    rows = list(kept.values())
+    return [row for row in rows if not any(_beats(other, row) for other in rows)]
+
+
+def _beats(one: Entry, other: Entry) -> bool:
+    if one.origin != "measured" or other.origin != "measured" or one.toolchain != other.toolchain:
+        return False
+    if one.best_us is None or other.best_us is None:
+        return False
+    return one.best_us + (one.ci95 or 0.0) < other.best_us - (other.ci95 or 0.0)
+
+
+def _wider(
+    one: Mapping[str, Mapping[str, tuple[int, int]]], other: Mapping[str, Mapping[str, tuple[int, int]]]
+) -> dict[str, dict[str, tuple[int, int]]]:
+    result = {device: dict(sizes) for device, sizes in one.items()}
+    for device, sizes in other.items():
+        mine = result.setdefault(device, {})
+        for name, (low, high) in sizes.items():
+            before = mine.get(name, (low, high))
+            mine[name] = (min(low, before[0]), max(high, before[1]))
+    return result
+
+
+def _merged_validators(ours: Table, theirs: Table) -> tuple[Validator, ...]:
+    """Both tables' validators. Rows keep their own toolchain, so that two versions of a tool are no conflict."""
+    merged = dict.fromkeys((*ours.validators, *theirs.validators))
+    required: dict[str, str] = {}
+    for v in merged:
+        if v.level == "require" and required.setdefault(v.name, v.value) != v.value:
+            raise TableError("tables must require the same to be merged",
+                             got=f"{v.name} {required[v.name]} and {v.value}")  # fmt: skip
+    return tuple(sorted(merged, key=lambda v: (v.name, v.value, v.level)))
