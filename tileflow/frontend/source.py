@@ -33,7 +33,7 @@ class Lines(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionSource:
-    """A function and its definition. ``tree`` is a copy to change freely; a lambda's is ``def <lambda>: return ...``."""
+    """A function and its definition. ``tree`` is a copy to change; for a lambda, ``def <lambda>: return ...``."""
 
     fn: types.FunctionType
     tree: ast.FunctionDef

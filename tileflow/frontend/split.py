@@ -26,9 +26,11 @@ from tileflow.frontend.liveness import (
     parameters,
     target_names,
 )
-from tileflow.frontend.source import FunctionSource, Lines, compile_function, function_source, location, resolve
+from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
 
 CONTEXT = "__tileflow__"
+LOOP_MARK = "__tileflow_loop__"
+HOST_MARK = "__tileflow_host__"
 PARALLEL = "the iterations of an outermost tile loop run in parallel: store results into a tensor"
 
 
@@ -86,6 +88,12 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     return HostFunction(source.fn, run, regions, inspect.signature(fn))
 
 
+def marked_call(node: ast.AST, mark: str, fn: types.FunctionType, local: Names) -> Any:
+    """The function that ``node`` calls in ``fn`` if that bears ``mark``, else None."""
+    function = resolve(node.func, fn, local) if isinstance(node, ast.Call) else None
+    return function if getattr(function, mark, False) is True else None
+
+
 class _Cutter:
     """Finds the launches of one function and what each of them captures."""
 
@@ -94,16 +102,8 @@ class _Cutter:
         self.body = source.tree.body
         self.local = local_names(source.tree)
 
-    def resolve(self, expression: ast.expr) -> object:
-        return resolve(expression, self.source.fn, self.local)
-
-    def marked_call(self, node: ast.AST, mark: str) -> Any:
-        """The function that ``node`` calls if that bears ``mark``, else None."""
-        function = self.resolve(node.func) if isinstance(node, ast.Call) else None
-        return function if getattr(function, mark, False) is True else None
-
     def tile_loop(self, node: ast.AST) -> Any:
-        return self.marked_call(node, "__tileflow_loop__")
+        return marked_call(node, LOOP_MARK, self.source.fn, self.local)
 
     def find_launches(self) -> dict[ast.For, Callable[..., Any]]:
         """The outermost tile loops in the order of the text, with the function that each iterates over."""
@@ -137,7 +137,7 @@ class _Cutter:
 
     def regions(self, loops: dict[ast.For, Callable[..., Any]]) -> tuple[RegionSource, ...]:
         for loop in loops:
-            check_device_code([loop], self.source, self.tile_loop, launch=loop)
+            check_device_code([loop], self.source, self.local, launch=loop)
         assigned = {loop: bound_names([loop.target, *loop.body]) for loop in loops}
         host = self.host_names(loops)
         needed = {loop: Liveness(loop.body).entry - set(target_names(loop.target)) for loop in loops}
@@ -259,7 +259,7 @@ class _LaunchCalls(ast.NodeTransformer):
             self.site_of[value] = target.id
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        function = self.cutter.marked_call(node, "__tileflow_host__")
+        function = marked_call(node, HOST_MARK, self.cutter.source.fn, self.cutter.local)
         if function is None:
             return self.generic_visit(node)
         name = self.site_of.get(node, getattr(function, "__name__", "host"))
@@ -290,29 +290,35 @@ REFUSED: dict[type[ast.AST], str] = {
 
 
 def check_device_code(
-    nodes: Iterable[ast.AST], source: Lines, tile_loop: Callable[[ast.AST], Any], launch: ast.For | None = None
+    nodes: Iterable[ast.AST], source: FunctionSource, local: Names, launch: ast.For | None = None
 ) -> None:
     """SplitError at the first thing that device code cannot hold.
 
-    ``launch`` is the outermost tile loop when ``nodes`` are its region (which cannot return), None for a helper function.
+    ``launch`` is the outermost tile loop when ``nodes`` are its region, which cannot return; None for a helper.
     """
+
+    def tile_loop(node: ast.AST) -> bool:
+        return marked_call(node, LOOP_MARK, source.fn, local) is not None
 
     def refuse(what: str, node: ast.AST, hint: str) -> SplitError:
         return SplitError(f"device code cannot contain {what}", where=location(source, node), hint=hint)
 
-    def check(node: ast.AST, loop: ast.AST | None) -> None:
+    def check(node: ast.AST, loop: ast.For | None) -> None:
         if type(node) in REFUSED:
             raise refuse(REFUSED[type(node)], node, "move it into host code, or write it with for, if and while")
         if isinstance(node, ast.Return) and launch is not None:
             raise refuse("return", node, PARALLEL)
-        if isinstance(node, ast.Break) and loop is not None and (loop is launch or tile_loop(loop.iter)):  # type: ignore[attr-defined]
+        if isinstance(node, ast.Break) and loop is not None and (loop is launch or tile_loop(loop.iter)):
             raise refuse("break out of a tile loop", node, "bound the loop instead: tile(begin, end)")
         if isinstance(node, COMPREHENSIONS):
             for generator in node.generators:
                 if tile_loop(generator.iter):
                     raise refuse("a tile loop in a comprehension", generator.iter, "write a for statement")
-        if isinstance(node, ast.For) and node.orelse and node is launch:
-            raise refuse("else on an outermost tile loop", node.orelse[0], "write it after the loop")
+        if isinstance(node, ast.For) and node is launch:
+            if node.orelse:
+                raise refuse("else on an outermost tile loop", node.orelse[0], "write it after the loop")
+            if any(isinstance(n, ast.expr) and not isinstance(n, ast.Name | ast.Tuple) for n in ast.walk(node.target)):
+                raise refuse("loop variables other than plain names", node.target, "unpack them in the body")
         if isinstance(node, FUNCTIONS):
             declared = next((n for n in ast.walk(node) if isinstance(n, ast.Nonlocal | ast.Global)), None)
             if declared is not None:
