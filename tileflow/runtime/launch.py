@@ -188,7 +188,7 @@ class _Writer:
             "    stream = current_stream()",
             "    if stream is None:",
             "        return on_device(device_index, launch, frame, begins, ends)",
-            *(f"    {line}" for line in self._scratch_lines(abi)),
+            *(f"    {line}" for line in self._scratch_lines(abi, list(tensors))),
             "    buffer = pool.pop() if pool else new_buffer()",
             *(self._pack_lines([*values, *(f"s{i}_ptr" for i in range(len(abi.scratch)))])),
             f"    status = {enqueue}",
@@ -211,13 +211,15 @@ class _Writer:
             f"        raise unpackable(({', '.join(values)},), error) from error",
         ]
 
-    def _scratch_lines(self, abi: LaunchAbi) -> list[str]:
+    def _scratch_lines(self, abi: LaunchAbi, tensors: list[str]) -> list[str]:
         """Scratch memory lives in torch's allocator, which hands it out again in the order of the stream."""
         blocks = abi.cluster[0] * abi.cluster[1] * abi.cluster[2]
         lines = []
         for i, (_, size, _alignment) in enumerate(abi.scratch):
             if size:
-                lines.append(f"s{i} = scratch({int(size) * blocks} * gx * gy * gz, device_index)")
+                if not tensors:
+                    raise TableError("a kernel with scratch memory must take a tensor", got=abi.symbol)
+                lines.append(f"s{i} = scratch({int(size) * blocks} * gx * gy * gz, {tensors[0]}.device)")
                 lines.append(f"s{i}_ptr = s{i}.data_ptr()")
             else:
                 lines.append(f"s{i}_ptr = 0")
@@ -307,10 +309,10 @@ def _buffer_maker(fmt: str) -> Callable[[], tuple[int, Any, Any]]:
     return new_buffer
 
 
-def _scratch(size: int, index: int) -> torch.Tensor:
+def _scratch(size: int, device: torch.device) -> torch.Tensor:
     import torch
 
-    return torch.empty(size, dtype=torch.uint8, device=torch.device("cuda", index))
+    return torch.empty(size, dtype=torch.uint8, device=device)
 
 
 def _on_device(

@@ -1,0 +1,405 @@
+"""Launchers against stand-ins for the two drivers: what is packed, what is refused, what is never launched."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tileflow.errors import CallError, LaunchError, OutOfResources, TableError
+from tileflow.expr import TRUE, Expr
+from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources
+from tileflow.runtime.launch import cuda_launcher, hip_launcher
+from tileflow.runtime.paths import Path, Symbol
+
+TENSOR = LaunchArg("x", "tensor", "*fp32", "x")
+ONE = (Expr.of(1), Expr.of(1), Expr.of(1))
+
+
+def make_binary(*args: LaunchArg, guards: Expr = TRUE, grid: tuple[Expr, ...] = ONE, **abi: Any) -> Binary:
+    x, y, z = grid
+    launch_abi = LaunchAbi("kernel", args, (x, y, z), abi.pop("threads", 128), abi.pop("shared", 0), **abi)
+    return Binary(0, "nvidia-h200", "cubin", b"cubin", launch_abi, guards, Resources(16, 0, 0, 128))
+
+
+class FakeCuda:
+    """``cuda.bindings.driver`` as far as the launcher uses it; remembers calls and reads what the driver would read."""
+
+    CUresult = SimpleNamespace(
+        CUDA_SUCCESS=0, CUDA_ERROR_INVALID_VALUE=1, CUDA_ERROR_INVALID_CONTEXT=201,
+        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES=701,
+    )  # fmt: skip
+    CUfunction_attribute = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared",
+        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED="non-portable",
+    )
+    CUlaunchAttributeID = SimpleNamespace(
+        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION="pdl", CU_LAUNCH_ATTRIBUTE_COOPERATIVE="cooperative",
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE="policy",
+    )  # fmt: skip
+    CUclusterSchedulingPolicy = SimpleNamespace(CU_CLUSTER_SCHEDULING_POLICY_SPREAD="spread")
+    CUlaunchConfig = SimpleNamespace
+
+    def __init__(self, types: list[Any], statuses: list[int] | None = None, limit: int = 227 * 1024) -> None:
+        self.types = types
+        self.statuses = statuses or []
+        self.limit = limit
+        self.launches: list[SimpleNamespace] = []
+        self.attributes: list[tuple[Any, ...]] = []
+        self.contexts = 0
+        self.pause = 0.0
+
+    def CUstream(self, handle: int) -> tuple[str, int]:
+        return "stream", handle
+
+    def CUlaunchAttribute(self) -> SimpleNamespace:
+        return SimpleNamespace(id=None, value=SimpleNamespace(clusterDim=SimpleNamespace()))
+
+    def cuInit(self, flags: int) -> tuple[int]:
+        return (0,)
+
+    def cuDeviceGet(self, index: int) -> tuple[int, int]:
+        return 0, index
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> tuple[int, str]:
+        return 0, "primary"
+
+    def cuCtxPushCurrent(self, context: str) -> tuple[int]:
+        assert context == "primary"
+        self.contexts += 1
+        return (0,)
+
+    def cuCtxPopCurrent(self) -> tuple[int, str]:
+        self.contexts -= 1
+        return 0, "primary"
+
+    def cuCtxSetCurrent(self, context: str) -> tuple[int]:
+        self.contexts += 100
+        return (0,)
+
+    def cuModuleLoadData(self, code: bytes) -> tuple[int, str]:
+        assert self.contexts == 1, "a module must be loaded with the device's context current"
+        return (0, "module") if code == b"cubin" else (209, "")
+
+    def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[int, str]:
+        return 0, name.decode()
+
+    def cuFuncSetAttribute(self, function: str, attribute: str, value: int) -> tuple[int]:
+        self.attributes.append((attribute, value))
+        return (1,) if attribute == "shared" and value > self.limit else (0,)
+
+    def cuGetErrorName(self, status: int) -> tuple[int, bytes]:
+        return 0, f"error {status}".encode()
+
+    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[int]:
+        gx, gy, gz, bx, by, bz, shared, stream, params, extra = rest
+        assert (by, bz, extra) == (1, 1, 0)
+        return self._launch(function, (gx, gy, gz), bx, shared, stream, params, ())
+
+    def cuLaunchKernelEx(self, config: SimpleNamespace, function: str, params: int, extra: int) -> tuple[int]:
+        assert config.numAttrs == len(config.attrs)
+        grid = config.gridDimX, config.gridDimY, config.gridDimZ
+        return self._launch(
+            function, grid, config.blockDimX, config.sharedMemBytes, config.hStream, params, config.attrs
+        )
+
+    def _launch(
+        self, function: str, grid: tuple[int, ...], threads: int, shared: int, stream: Any, params: int, attrs: Any
+    ) -> tuple[int]:
+        time.sleep(self.pause)
+        status = self.statuses.pop(0) if self.statuses else 0
+        pointers = (ctypes.c_void_p * len(self.types)).from_address(params)
+        values = [t.from_address(p).value for t, p in zip(self.types, pointers, strict=True)]
+        if status == 0:
+            self.launches.append(
+                SimpleNamespace(function=function, grid=grid, threads=threads, shared=shared, stream=stream,
+                                values=values, attrs=list(attrs))
+            )  # fmt: skip
+        return (status,)
+
+
+def launcher(binary: Binary, types: list[Any], scope: Any = None, **fake: Any) -> tuple[Any, FakeCuda]:
+    driver = FakeCuda(types, **fake)
+    return cuda_launcher(binary, "cpu", scope, driver=driver, stream=lambda: "the stream"), driver
+
+
+def test_arguments_are_packed_as_the_abi_says() -> None:
+    n = Expr.sym("x.shape.1")
+    args = (
+        LaunchArg("flag", "int", "i1", value=Expr.sym("flag")),
+        TENSOR,
+        LaunchArg("small", "int", "i32", value=n - 10_000),
+        LaunchArg("large", "int", "i64", value=n * (1 << 40)),
+        LaunchArg("eps", "float", "fp32", "eps"),
+        LaunchArg("scale", "float", "fp64", "scale"),
+        LaunchArg("stride", "int", "u16", value=Expr.sym("x.stride.0")),
+    )
+    types = [ctypes.c_int8, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_float, ctypes.c_double]
+    binary = make_binary(
+        *args, grid=(Expr.sym("end.1").cdiv(16), Expr.sym("begin.0"), Expr.of(2)), scratch=(("global", 0, 1),)
+    )
+    launch, driver = launcher(binary, [*types, ctypes.c_uint16, ctypes.c_void_p])
+    x = torch.zeros(3, 70)
+    assert launch({"x": x, "flag": True, "eps": 0.5, "scale": 1e300}, (4, 0), (9, 33)) is True
+    (seen,) = driver.launches
+    assert seen.values == [1, x.data_ptr(), -9930, 70 << 40, 0.5, 1e300, 70, None]
+    assert (seen.function, seen.grid, seen.threads, seen.shared, seen.stream) == (
+        "kernel",
+        (3, 4, 2),
+        128,
+        0,
+        "the stream",
+    )
+
+
+def test_failing_guards_and_empty_grids_launch_nothing() -> None:
+    aligned = Expr.sym("x.align").and_(Expr.sym("x.stride.0").eq(1))
+    launch, driver = launcher(
+        make_binary(TENSOR, guards=aligned, grid=(Expr.sym("end.0"), Expr.of(1), Expr.of(1))), [ctypes.c_uint64]
+    )
+    x = torch.zeros(64)
+    assert launch.guards == aligned
+    assert launch({"x": x[1:]}, (0,), (8,)) is False
+    assert launch({"x": x[::2]}, (0,), (8,)) is False
+    assert launch({"x": x}, (0,), (0,)) is True
+    assert driver.launches == []
+    assert launch({"x": x}, (0,), (8,)) is True
+    assert len(driver.launches) == 1
+
+
+def test_target_fields_are_those_of_the_binary() -> None:
+    grid = (Expr.sym("target.sm_count").min(Expr.sym("end.0")), Expr.of(1), Expr.of(1))
+    launch, driver = launcher(make_binary(TENSOR, grid=grid), [ctypes.c_uint64])
+    launch({"x": torch.zeros(1)}, (0,), (1000,))
+    assert driver.launches[0].grid == (132, 1, 1)
+
+
+def test_scratch_memory_is_allocated_for_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    keep = torch.zeros(1 << 12, dtype=torch.uint8)
+
+    def empty(size: int, **kwargs: Any) -> torch.Tensor:
+        asked.append(size)
+        return keep
+
+    monkeypatch.setattr(torch, "empty", empty)
+    binary = make_binary(
+        TENSOR,
+        grid=(Expr.of(3), Expr.of(2), Expr.of(1)),
+        scratch=(("global", 128, 8), ("profile", 0, 1)),
+        cluster=(2, 1, 1),
+    )
+    launch, driver = launcher(binary, [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p])
+    launch({"x": torch.zeros(1)}, (0,), (1,))
+    assert asked == [128 * 2 * 6]
+    assert driver.launches[0].values[1:] == [keep.data_ptr(), None]
+
+
+def test_clusters_cooperative_grids_and_dependent_launches_carry_attributes() -> None:
+    binary = make_binary(
+        TENSOR, grid=(Expr.of(5), Expr.of(1), Expr.of(1)), cluster=(16, 1, 1), cooperative=True, pdl=True
+    )
+    launch, driver = launcher(binary, [ctypes.c_uint64])
+    assert launch({"x": torch.zeros(1)}, (0,), (1,))
+    (seen,) = driver.launches
+    assert seen.grid == (80, 1, 1)
+    assert [a.id for a in seen.attrs] == ["pdl", "cooperative", "cluster", "policy"]
+    cluster = seen.attrs[2].value.clusterDim
+    assert (cluster.x, cluster.y, cluster.z) == (16, 1, 1)
+    assert ("non-portable", 1) in driver.attributes
+
+
+def test_large_shared_memory_is_asked_for_and_too_much_is_out_of_resources() -> None:
+    _, driver = launcher(make_binary(TENSOR, shared=48 * 1024), [ctypes.c_uint64])
+    assert driver.attributes == []
+    _, driver = launcher(make_binary(TENSOR, shared=100_000), [ctypes.c_uint64])
+    assert driver.attributes == [("shared", 100_000)]
+    with pytest.raises(OutOfResources, match="error 1"):
+        launcher(make_binary(TENSOR, shared=300_000), [ctypes.c_uint64])
+
+
+def test_driver_errors_are_ours() -> None:
+    launch, _ = launcher(make_binary(TENSOR), [ctypes.c_uint64], statuses=[701])
+    with pytest.raises(OutOfResources, match="kernel for nvidia-h200"):
+        launch({"x": torch.zeros(1)}, (0,), (1,))
+    launch, _ = launcher(make_binary(TENSOR), [ctypes.c_uint64], statuses=[700])
+    with pytest.raises(LaunchError, match="error 700") as caught:
+        launch({"x": torch.zeros(1)}, (0,), (1,))
+    assert not isinstance(caught.value, OutOfResources)
+    with pytest.raises(LaunchError, match="error 209"):
+        launcher(dataclasses.replace(make_binary(TENSOR), code=b"for another arch"), [])
+
+
+def test_a_thread_without_a_context_gets_the_devices_once() -> None:
+    launch, driver = launcher(make_binary(TENSOR), [ctypes.c_uint64], statuses=[201])
+    assert launch({"x": torch.zeros(1)}, (0,), (1,)) is True
+    assert driver.contexts == 100
+    assert len(driver.launches) == 1
+    launch, driver = launcher(make_binary(TENSOR), [ctypes.c_uint64], statuses=[201, 201])
+    with pytest.raises(LaunchError, match="error 201"):
+        launch({"x": torch.zeros(1)}, (0,), (1,))
+
+
+def test_tensors_elsewhere_are_refused_before_the_driver_sees_them() -> None:
+    driver = FakeCuda([ctypes.c_uint64])
+    launch = cuda_launcher(make_binary(TENSOR), 3, driver=driver, stream=lambda: "the stream")
+    with pytest.raises(CallError, match="must be on device 3, but got cpu"):
+        launch({"x": torch.zeros(1)}, (0,), (1,))
+    assert driver.launches == []
+
+
+def test_missing_and_unfitting_captures_name_the_region() -> None:
+    launch, _ = launcher(
+        make_binary(TENSOR, LaunchArg("n", "int", "i32", value=Expr.sym("n"))), [ctypes.c_uint64, ctypes.c_int32]
+    )
+    for frame, text in (
+        ({"n": 1}, "KeyError: 'x'"),
+        ({"x": None, "n": 1}, "AttributeError"),
+        ({"x": torch.zeros(1), "n": 1 << 31}, r"must fit \*fp32, i32"),
+    ):
+        with pytest.raises(CallError, match=text) as caught:
+            launch(frame, (0,), (1,))
+        assert "region 0" in str(caught.value)
+
+
+SCALE = torch.ones(4)
+
+
+def test_captures_are_read_again_at_each_launch() -> None:
+    bias = torch.zeros(4)
+
+    def host(x: torch.Tensor) -> Any:
+        return bias, SCALE
+
+    def epilogue(acc: Any, gain: float = 2.0, *, shift: int = 3) -> Any:
+        return acc + bias
+
+    paths = ["bias", "SCALE", "epilogue.cell:bias", "pair.item:1", "holder.attr:weight", "epilogue.global:SCALE"]
+    args = [LaunchArg(p, "tensor", "*fp32", p) for p in paths]
+    args.append(LaunchArg("gain", "float", "fp32", "epilogue.default:gain"))
+    args.append(LaunchArg("shift", "int", "i32", value=Expr.sym("epilogue.default:shift") + 1))
+    launch, driver = launcher(make_binary(*args), [ctypes.c_uint64] * 6 + [ctypes.c_float, ctypes.c_int32], scope=host)
+    weight, item = torch.zeros(2), torch.zeros(3)
+    frame = {"epilogue": epilogue, "pair": (None, item), "holder": SimpleNamespace(weight=weight)}
+    launch(frame, (0,), (1,))
+    tensors = [bias, SCALE, bias, item, weight, SCALE]
+    assert driver.launches[0].values == [*(t.data_ptr() for t in tensors), 2.0, 4]
+    bias = torch.zeros(8)
+    launch(frame, (0,), (1,))
+    assert driver.launches[1].values[0] == driver.launches[1].values[2] == bias.data_ptr()
+    bias = torch.zeros(8, dtype=torch.float64)  # in no call's key: this binary's code is not for it
+    assert launch(frame, (0,), (1,)) is False
+
+
+def test_threads_never_share_a_buffer() -> None:
+    launch, driver = launcher(
+        make_binary(TENSOR, LaunchArg("n", "int", "i64", value=Expr.sym("n"))), [ctypes.c_uint64, ctypes.c_int64]
+    )
+    driver.pause = 0.002
+    x = torch.zeros(1)
+
+    def work(start: int) -> None:
+        for n in range(start, start + 5):
+            launch({"x": x, "n": n}, (0,), (1,))
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(s.values[1] for s in driver.launches) == sorted(100 * i + k for i in range(6) for k in range(5))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "x.attr:__class__", "x.item:a", "x.cell", "x y", "import os", "x.attr:1a", "x.attr:class", "x.other:y", "1x"],
+)
+def test_a_path_that_is_none_is_refused(path: str) -> None:
+    with pytest.raises(TableError, match="a path must be"):
+        Path.parse(path)
+
+
+def test_nothing_in_a_symbol_becomes_code() -> None:
+    for name in ("__import__('os').getcwd()", "x.shape.0 + 1", "x)", "x\n"):
+        with pytest.raises(TableError):
+            Symbol.parse(name)
+        with pytest.raises(TableError):
+            launcher(make_binary(TENSOR, guards=Expr.sym(name)), [ctypes.c_uint64])
+
+
+def test_unknown_argument_types_are_refused() -> None:
+    with pytest.raises(TableError, match="argument d must have one of the types"):
+        launcher(make_binary(LaunchArg("d", "int", "tensordesc", value=Expr.of(1))), [])
+
+
+# ---- HIP ----------------------------------------------------------------------------------------------------------
+
+
+class FakeHip:
+    """``libamdhip64.so`` as far as the launcher uses it."""
+
+    def __init__(self, status: int = 0) -> None:
+        self.status = status
+        self.device = 5
+        self.launches: list[tuple[Any, ...]] = []
+
+    def hipGetDevice(self, out: Any) -> int:
+        out._obj.value = self.device
+        return 0
+
+    def hipSetDevice(self, index: int) -> int:
+        self.device = index
+        return 0
+
+    def hipModuleLoadData(self, out: Any, code: bytes) -> int:
+        out._obj.value = 11
+        return 0
+
+    def hipModuleGetFunction(self, out: Any, module: Any, name: bytes) -> int:
+        assert module.value == 11
+        out._obj.value = 12
+        return 0
+
+    def hipGetErrorName(self, status: int) -> bytes:
+        return f"hip {status}".encode()
+
+    def hipModuleLaunchKernel(self, function: Any, *rest: Any) -> int:
+        assert len(rest) == 10
+        pointer = ctypes.c_void_p.from_address(rest[8]).value
+        assert pointer is not None
+        self.launches.append((function.value, rest[:3], rest[3], ctypes.c_uint64.from_address(pointer).value))
+        return self.status
+
+    def hipModuleLaunchCooperativeKernel(self, function: Any, *rest: Any) -> int:
+        assert len(rest) == 9
+        self.launches.append(("cooperative", rest[:3]))
+        return self.status
+
+
+def test_the_hip_twin_launches_the_same_way() -> None:
+    binary = dataclasses.replace(make_binary(TENSOR, threads=256), format="hsaco", target="amd-mi300x")
+    library = FakeHip()
+    launch = hip_launcher(binary, "cpu", library=library, stream=lambda: 0)
+    x = torch.zeros(1)
+    assert launch({"x": x}, (0,), (1,)) is True
+    assert library.launches == [(12, (1, 1, 1), 256, x.data_ptr())]
+    assert library.device == 5, "the caller's device must be current again"
+    library.status = 701
+    with pytest.raises(OutOfResources, match="hip 701"):
+        launch({"x": x}, (0,), (1,))
+
+
+def test_hip_takes_cooperative_grids_and_no_clusters() -> None:
+    library = FakeHip()
+    launch = hip_launcher(make_binary(TENSOR, cooperative=True), "cpu", library=library, stream=lambda: 0)
+    assert launch({"x": torch.zeros(1)}, (0,), (1,)) is True
+    assert library.launches == [("cooperative", (1, 1, 1))]
+    with pytest.raises(LaunchError, match="clusters"):
+        hip_launcher(make_binary(TENSOR, cluster=(2, 1, 1)), "cpu", library=library, stream=lambda: 0)
