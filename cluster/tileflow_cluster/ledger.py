@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
+from tileflow.errors import InternalError
 from tileflow.measure.types import Outcome, Status
 
 from .protocol import Counters, TrialRequest, TrialResult, config_trial_id, toolchain_text
@@ -73,7 +74,7 @@ class Ledger(Generic[Payload]):
     def submit(self, request: TrialRequest) -> None:
         """Queue ``request`` for compiling; one whose outcome is known is answered at once."""
         if request.request_id in self._entries:
-            raise ValueError(f"request {request.request_id} is already pending")
+            raise InternalError("a pending request's id must be unique", got=request.request_id)
         entry = _Entry[Payload](request, "compile", self._clock())
         self._entries[request.request_id] = entry
         known = self._known.get(self._trial_of_key.get(request.key, ""))

@@ -70,8 +70,8 @@ class TrialRequest:
     ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
-    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even where the
-    outcome is known (canaries, the final comparison); such a result is never a duplicate.
+    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even
+    where the outcome is known (canaries, the final comparison); such a result is never a duplicate.
     """
 
     request_id: str

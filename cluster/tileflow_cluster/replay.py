@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileflow.errors import ClusterError
-from tileflow.measure.types import Outcome
+from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
 from .inline import InlineEvaluator
-from .protocol import TrialRequest, TrialResult
+from .protocol import Facts, TrialRequest, TrialResult
 from .stages import CompiledTrial, DeviceIdentity
+
+BEFORE_THE_DEVICE = (Status.INVALID_STATIC, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT)
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class ReplayEvaluator(InlineEvaluator):
 
     def __init__(self, recorded: Mapping[str, TrialResult], device_classes: tuple[str, ...]) -> None:
         clock = VirtualClock()
-        super().__init__(_Replay(recorded, clock), measured=device_classes, clock=clock)
+        super().__init__(_Replay(recorded, clock, DeviceIdentity("")), measured=device_classes, clock=clock)
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
         raise ClusterError("a replay has no binaries", got=trial_id, hint="compile the config with another evaluator")
@@ -48,7 +50,8 @@ class _Replay:
 
     recorded: Mapping[str, TrialResult]
     clock: VirtualClock
-    identity: DeviceIdentity = DeviceIdentity("")
+    identity: DeviceIdentity
+    compiled_by: Facts = ()
     compile_limit_s: float = 0.0
 
     def device_limit_s(self, request: TrialRequest) -> float:
@@ -65,7 +68,7 @@ class _Replay:
     def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
         result = self._look_up(request)
         self.clock.now += result.compile_s
-        rejected = result.outcome if not result.gpu_uuid and result.outcome.measurement is None else None
+        rejected = result.outcome if result.outcome.status in BEFORE_THE_DEVICE else None
         median = result.outcome.measurement.median_us if result.outcome.measurement else 0.0
         compiled = CompiledTrial(
             trial_id=result.trial_id,

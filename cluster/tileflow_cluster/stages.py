@@ -49,6 +49,9 @@ class DeviceIdentity:
 class Compiler(Protocol):
     """Lives on a compile worker, serves every target."""
 
+    @property
+    def compiled_by(self) -> Facts: ...
+
     def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
         """Returns within the stages' ``compile_limit_s``; a config's failure is in ``CompiledTrial.rejected``."""
 

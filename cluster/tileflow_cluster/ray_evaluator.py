@@ -1,0 +1,353 @@
+"""The evaluator on Ray: a compile pool, a worker on each GPU, models for the classes that are not at hand.
+
+Workers pull: each is given its next request when it has answered the last, so a straggler delays nobody, and the
+compiling of one trial overlaps the measuring of another. Machine code goes from worker to worker through the object
+store; this process sees facts only. All bookkeeping of requests is the ledger's, all that of workers the fleet's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import ray
+from ray import exceptions
+
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.abi import Binary
+
+from .fleet import Fleet, Recycling, Worker
+from .ledger import Lease, Ledger
+from .placement import live_nodes, plan, replan, unlabelled
+from .protocol import Counters, DeviceClass, TrialRequest, TrialResult
+from .stages import DeviceIdentity, Stages
+
+log = logging.getLogger("tileflow.cluster")
+
+AHEAD = 2
+TICK_S = 0.1
+KEPT = 256
+FETCH_LIMIT_S = 60.0
+CLOSE_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """``answer_s``: how much longer than its own limit a worker may take to answer. ``start_s``: to become ready.
+    ``drain_s``: for what is on a device when draining begins. ``replan_s``: between looks at the nodes."""
+
+    answer_s: float = 10.0
+    start_s: float = 180.0
+    drain_s: float = 1.5
+    replan_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call in flight. ``lease`` is None while a worker describes itself. ``deadline``: on the monotonic clock."""
+
+    worker: Worker
+    deadline: float
+    lease: Lease[Any] | None = None
+    payload: Any = None
+
+
+class RayEvaluator:
+    """Evaluates on the Ray cluster that this process is connected to, or starts a local one.
+
+    ``device_classes``: catalogue names; those with a labelled GPU are measured, the others modelled (an error where
+    ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``.
+    Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        device_classes: Sequence[str],
+        *,
+        compilers: int | None = None,
+        must_measure: bool = False,
+        address: str | None = None,
+        recycling: Recycling | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._stages = stages
+        self._patience = patience or Patience()
+        self._max_compilers = compilers
+        self._owns_ray = not ray.is_initialized()
+        if self._owns_ray:
+            ray.init(address=address, include_dashboard=False, log_to_driver=False)
+        try:
+            self._plan = plan(live_nodes(), device_classes, compilers=compilers, must_measure=must_measure)
+        except ClusterError:
+            self._disconnect()
+            raise
+        for node in unlabelled(live_nodes()):
+            log.warning("the GPUs of %s carry no device class and stay unused: see tileflow_cluster.labels", node.host)
+        self._ledger: Ledger[Any] = Ledger()
+        self._fleet = Fleet(stages, recycling or Recycling())
+        self._calls: dict[Any, _Call] = {}
+        self._requests: dict[str, TrialRequest] = {}
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._planned_at = time.monotonic()
+        self._draining = False
+        self._drain_by = math.inf
+        self._closed = False
+        self._previous_handler: Any = None
+        self._catch_sigterm()
+        self._start_workers()
+
+    # The protocol
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return self._fleet.served_now()
+
+    def capacity(self, device_class: str) -> int:
+        self._require(device_class)
+        if self._draining:
+            return 0
+        compilers = math.ceil(self._fleet.usable("") / len(self._plan.devices))
+        wanted = AHEAD * (self._fleet.usable(device_class) + compilers)
+        return max(wanted - self._ledger.in_flight(device_class), 0)
+
+    def submit(self, request: TrialRequest) -> None:
+        self._require(request.device_class)
+        self._ledger.submit(request)
+        self._assign()
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._collect(0.0)
+            self._supervise()
+            self._assign()
+            results = self._ledger.take_results()
+            left = deadline - time.monotonic()
+            if results or left <= 0 or not self._ledger.pending:
+                return results
+            self._collect(min(left, TICK_S))
+
+    def pending(self) -> int:
+        return self._ledger.pending
+
+    def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        """From the object store, or compiled once more where they are no longer there."""
+        if trial_id not in self._requests:
+            raise ClusterError("binaries are there of trials that were compiled here", got=trial_id)
+        payload = self._kept.get(trial_id)
+        try:
+            if payload is not None:
+                binaries: tuple[Binary, ...] = ray.get(payload, timeout=FETCH_LIMIT_S)
+                return binaries
+        except (exceptions.ObjectLostError, exceptions.GetTimeoutError) as error:
+            log.info("compiling %s again, its binaries are gone: %s", trial_id, type(error).__name__)
+        return self._compile_again(self._requests[trial_id])
+
+    def drain(self) -> None:
+        self._draining = True
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    def counters(self) -> Counters:
+        return replace(self._ledger.counters(), device_idle=self._fleet.device_idle())
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGTERM, self._previous_handler)
+        if ray.is_initialized():
+            self._fleet.close(CLOSE_GRACE_S)
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._owns_ray:
+            ray.shutdown()
+
+    # Giving out and collecting
+
+    def _assign(self) -> None:
+        """Give every idle worker the request that has waited longest for its kind."""
+        for worker in self._fleet.idle():
+            lease = self._ledger.lease(worker.phase, str(worker), worker.device_class)
+            if lease is not None:
+                self._fleet.take(worker)
+                self._call(worker, lease)
+
+    def _call(self, worker: Worker, lease: Lease[Any]) -> None:
+        request = lease.request
+        if lease.phase == "compile":
+            limit_s = self._stages.compile_limit_s
+            answer, payload = worker.actor.compile.options(num_returns=2).remote(request)
+        else:
+            limit_s = self._stages.device_limit_s(request)
+            answer, payload = worker.actor.run.remote(request, lease.compiled, lease.payload), None
+        deadline = time.monotonic() + limit_s + self._patience.answer_s
+        self._calls[answer] = _Call(worker, deadline, lease, payload)
+
+    def _collect(self, timeout_s: float) -> None:
+        """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
+        if not self._calls:
+            time.sleep(timeout_s)
+            return
+        ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=timeout_s)
+        if ready:
+            ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
+        for answer in ready:
+            self._settle(answer, self._calls.pop(answer))
+
+    def _settle(self, answer: Any, call: _Call) -> None:
+        try:
+            value = ray.get(answer)
+        except exceptions.RayActorError as error:
+            self._worker_died(call, error)
+        except exceptions.ObjectLostError as error:
+            self._binaries_lost(call, error)
+        except exceptions.RayTaskError as error:
+            self._raised(call, error)
+        else:
+            self._answered(call, value)
+
+    def _answered(self, call: _Call, value: Any) -> None:
+        worker, lease = call.worker, call.lease
+        if lease is None:
+            self._fleet.ready(worker, value)
+            return
+        what, rss_mb = value
+        if worker.state == "busy":
+            self._fleet.give_back(worker, rss_mb)
+        if lease.phase == "compile":
+            payload = None if what.rejected else call.payload
+            if payload is not None:
+                self._remember(what.trial_id, lease.request, payload)
+            self._ledger.compiled(lease, what, payload)
+        else:
+            if what.status is Status.DEVICE_LOST:
+                self._fleet.quarantine(worker, what.error_digest)
+            identity = worker.facts.identity if worker.facts else None
+            self._ledger.finish(lease, what, identity or DeviceIdentity(worker.device_class))
+        self._start_workers()
+
+    # What goes wrong
+
+    def _worker_died(self, call: _Call, error: Exception) -> None:
+        """The actor's process is gone. Its config is to blame only where the node still stands."""
+        worker = call.worker
+        if worker not in self._fleet:
+            return
+        if call.lease is None:
+            self._fleet.false_start(worker, str(error))
+        else:
+            alive = {node.node_id for node in live_nodes()}
+            node_stands = worker.facts is not None and worker.facts.node_id in alive
+            outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, f"the {call.lease.phase} worker died")
+            self._ledger.lost(call.lease, outcome, blame=node_stands)
+            self._fleet.stop(worker)
+        self._start_workers()
+
+    def _binaries_lost(self, call: _Call, error: Exception) -> None:
+        """The node that compiled this trial went before its binaries were taken: compile again."""
+        assert call.lease is not None
+        self._fleet.give_back(call.worker, 0.0)
+        outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
+        self._ledger.lost(call.lease, outcome, blame=False, recompile=True)
+
+    def _raised(self, call: _Call, error: Exception) -> None:
+        """A stage raised, which is a mistake in it or in its worker's environment: try another worker, once."""
+        if call.lease is None:
+            self._fleet.false_start(call.worker, str(error))
+            self._start_workers()
+            return
+        if call.worker.state == "busy":
+            self._fleet.give_back(call.worker, 0.0)
+        cause = getattr(error, "cause", None) or error
+        status = Status.COMPILE_ERROR if call.lease.phase == "compile" else Status.WORKER_LOST
+        digest = f"the {call.lease.phase} worker raised {type(cause).__name__}: {cause}"[:2000]
+        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
+
+    def _overdue(self, call: _Call) -> None:
+        """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""
+        worker = call.worker
+        if call.lease is None:
+            self._fleet.false_start(worker, f"not ready within {self._patience.start_s:g} s")
+            return
+        compiling = call.lease.phase == "compile"
+        status = Status.COMPILE_TIMEOUT if compiling else Status.BENCH_TIMEOUT
+        digest = f"the {call.lease.phase} worker did not answer within its limit"
+        self._ledger.lost(call.lease, Outcome(status, None, "LeaseExpired", digest), blame=True)
+        self._fleet.stop(worker)
+
+    # Workers
+
+    def _start_workers(self) -> None:
+        for worker in self._fleet.follow(self._plan):
+            call = _Call(worker, time.monotonic() + self._patience.start_s)
+            self._calls[worker.actor.describe.remote()] = call
+
+    def _supervise(self) -> None:
+        """What no answer triggers: overdue calls, nodes that came or went, draining."""
+        now = time.monotonic()
+        overdue = [call for call in self._calls.values() if call.deadline < now and call.worker in self._fleet]
+        for call in overdue:
+            self._overdue(call)
+        if overdue or now - self._planned_at > self._patience.replan_s:
+            self._planned_at = now
+            self._plan = replan(self._plan, live_nodes(), compilers=self._max_compilers)
+            self._start_workers()
+        for served in self._plan.devices:
+            reason = self._fleet.why_unusable("") or self._fleet.why_unusable(served.name)
+            if reason:
+                self._ledger.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
+        if self._draining:
+            self._drain_by = min(self._drain_by, now + self._patience.drain_s)
+            self._ledger.cancel(also_on_devices=now >= self._drain_by)
+
+    def _require(self, device_class: str) -> None:
+        self._fleet.serves(device_class)
+        reason = self._fleet.why_unusable("") or self._fleet.why_unusable(device_class)
+        if reason:
+            raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
+
+    def _catch_sigterm(self) -> None:
+        """After ``ray.init``, which installs its own handler. Only a main thread may; others call :meth:`drain`."""
+        if threading.current_thread() is threading.main_thread():
+            self._previous_handler = signal.signal(signal.SIGTERM, self._on_sigterm)
+
+    def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
+        log.warning("SIGTERM: draining")
+        self.drain()
+
+    # Binaries
+
+    def _remember(self, trial_id: str, request: TrialRequest, payload: Any) -> None:
+        """Any trial can be compiled again; the latest ones' machine code is kept."""
+        self._requests[trial_id] = request
+        self._kept[trial_id] = payload
+        self._kept.move_to_end(trial_id)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:
+        ready = [worker for worker in self._fleet.of("") if worker.facts is not None]
+        if not ready:
+            raise ClusterError("compiling again needs a compile worker", hint=self._fleet.why_unusable(""))
+        _, payload = ready[0].actor.compile.options(num_returns=2).remote(request)
+        # It may have to wait for the compile that this worker is busy with.
+        limit_s = 2 * self._stages.compile_limit_s + self._patience.answer_s
+        try:
+            binaries: tuple[Binary, ...] = ray.get(payload, timeout=limit_s)
+        except exceptions.RayError as error:
+            raise ClusterError("a trial's binaries must compile again", got=request.config, hint=str(error)) from error
+        return binaries

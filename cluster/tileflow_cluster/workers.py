@@ -1,0 +1,110 @@
+"""The two actors: a compile worker on each CPU, a device worker on each GPU (or beside a model of one).
+
+Each has one call in flight, so that a lease's time is the worker's own and never that of a queue. Neither restarts
+itself nor retries: the evaluator does, because it alone knows which request is to blame.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from dataclasses import dataclass
+
+import ray
+
+from tileflow.measure.types import Outcome
+from tileflow.runtime.abi import Binary
+
+from .labels import DEVICE_CLASS
+from .protocol import Facts, TrialRequest
+from .stages import CompiledTrial, DeviceIdentity, Stages
+
+Binaries = tuple[Binary, ...]
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """A worker that is ready. ``toolchain``: what it compiles with, or launches with."""
+
+    host: str
+    pid: int
+    node_id: str
+    toolchain: Facts
+    identity: DeviceIdentity | None = None
+
+
+def peak_rss_mb() -> float:
+    """The most memory that this process ever held, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _facts(toolchain: Facts, identity: DeviceIdentity | None = None) -> WorkerFacts:
+    return WorkerFacts(socket.gethostname(), os.getpid(), ray.get_runtime_context().get_node_id(), toolchain, identity)
+
+
+class CompileWorker:
+    """Compiles for every target; sees no GPU."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._compiler = stages.open_compiler()
+
+    def describe(self) -> WorkerFacts:
+        return _facts(self._compiler.compiled_by)
+
+    def compile(self, request: TrialRequest) -> tuple[tuple[CompiledTrial, float], Binaries]:
+        """Two returns: what the evaluator reads (with this process's peak memory in MB), and the machine code, which
+        stays in the object store until a device worker takes it."""
+        compiled, binaries = self._compiler.compile(request)
+        return (compiled, peak_rss_mb()), binaries
+
+    def close(self) -> None:
+        self._compiler.close()
+
+
+class DeviceWorker:
+    """Runs trials of one device class, one at a time."""
+
+    def __init__(self, stages: Stages, device_class: str, measured: bool) -> None:
+        self._device = stages.open_device(device_class) if measured else stages.open_model(device_class)
+
+    def describe(self) -> WorkerFacts:
+        return _facts(self._device.identity.launched_by, self._device.identity)
+
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: Binaries) -> tuple[Outcome, float]:
+        return self._device.run(request, compiled, binaries), peak_rss_mb()
+
+    def close(self) -> None:
+        self._device.close()
+
+
+def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
+    return (
+        ray.remote(CompileWorker)
+        .options(
+            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": NO_GPU},
+        )
+        .remote(stages)
+    )  # fmt: skip
+
+
+def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
+    return (
+        ray.remote(DeviceWorker)
+        .options(
+            num_cpus=0, num_gpus=1, max_restarts=0, max_task_retries=0, label_selector={DEVICE_CLASS: device_class}
+        )
+        .remote(stages, device_class, True)
+    )
+
+
+def start_model(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
+    return (
+        ray.remote(DeviceWorker)
+        .options(num_cpus=0, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": NO_GPU})
+        .remote(stages, device_class, False)
+    )

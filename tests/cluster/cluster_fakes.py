@@ -1,0 +1,142 @@
+"""Stages that need no compiler and no GPU: a config's ``fault`` knob says what goes wrong, and where.
+
+A fault that ends in ``_once`` leaves a marker file, so that the next attempt goes well on whichever worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileflow.config import Config
+from tileflow.expr import TRUE, Expr
+from tileflow.measure.types import Measurement, Outcome, Status
+from tileflow.runtime.abi import Binary, LaunchAbi, Resources
+from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
+from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+
+KERNEL = KernelRef("cluster_fakes:kernel", "c0ffee")
+GPU, MODELLED = "nvidia-h200", "amd-mi300x"
+FOREVER_S = 3600.0
+
+
+def request(
+    name: str, x: int, fault: str = "", *, inert: int = 0, device_class: str = GPU, remeasure: bool = False
+) -> TrialRequest:
+    """``x`` decides the source and the time; ``inert`` is a knob that changes nothing."""
+    config = Config.of({"x": x, "fault": fault, "inert": inert})
+    return TrialRequest(name, KERNEL, problem_items({"m": 64}), device_class, config, remeasure=remeasure)
+
+
+def median_us(x: int) -> float:
+    return 100.0 + x
+
+
+@dataclass(frozen=True, slots=True)
+class FakeStages:
+    """``scratch``: a directory that all workers share, for markers and the list of what was measured."""
+
+    scratch: str
+    compile_s: float = 0.0
+    device_s: float = 0.0
+    compile_limit_s: float = 20.0
+    device_limit: float = 20.0
+    own_class: bool = True
+
+    def device_limit_s(self, request: TrialRequest) -> float:
+        return self.device_limit
+
+    def open_compiler(self) -> FakeCompiler:
+        return FakeCompiler(self)
+
+    def open_device(self, device_class: str) -> FakeDevice:
+        return FakeDevice(self, device_class, measured=True)
+
+    def open_model(self, device_class: str) -> FakeDevice:
+        return FakeDevice(self, device_class, measured=False)
+
+    def suffer(self, phase: str, request: TrialRequest) -> str:
+        """Die or hang here if the request says so; else its fault, for the caller to report, or nothing."""
+        fault = str(request.config["fault"])
+        if not fault.startswith(phase):
+            return ""
+        if fault.endswith("_once") and not self.first_time(request):
+            return ""
+        if "kill" in fault:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "stop" in fault:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if "hang" in fault:
+            time.sleep(FOREVER_S)
+        if "raise" in fault:
+            raise ValueError("a stage with a mistake")
+        return fault
+
+    def first_time(self, request: TrialRequest) -> bool:
+        try:
+            (Path(self.scratch) / f"once-{request.config.key}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def note(self, phase: str, request: TrialRequest) -> None:
+        """Append one line to what all workers did: phase, x, start time, process."""
+        line = f"{phase} {request.config['x']} {time.time():.3f} {os.getpid()}\n"
+        with open(Path(self.scratch) / "log", "a") as log:
+            log.write(line)
+
+
+class FakeCompiler:
+    compiled_by: Facts = (("triton", "0"),)
+
+    def __init__(self, stages: FakeStages) -> None:
+        self.stages = stages
+
+    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+        self.stages.note("compile", request)
+        fault = self.stages.suffer("compile", request)
+        time.sleep(self.stages.compile_s)
+        source = source_hash([str(request.config["x"]), str(request.config["fault"])])
+        identity = trial_id(
+            request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode, "triton=0"
+        )
+        rejected = Outcome(Status.COMPILE_ERROR, None, "BuildError", "as told") if fault == "compile_error" else None
+        binary = fake_binary(request)
+        compiled = CompiledTrial(
+            identity, source, self.compiled_by, self.stages.compile_s, "here", rejected,
+            (binary.resources,), traffic_bytes=1000, flops=10, roofline_us=50.0, occupancy=0.5,
+        )  # fmt: skip
+        return compiled, () if rejected else (binary,)
+
+    def close(self) -> None: ...
+
+
+class FakeDevice:
+    def __init__(self, stages: FakeStages, device_class: str, measured: bool) -> None:
+        self.stages, self.measured = stages, measured
+        uuid = f"GPU-{os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
+        self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),))
+
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+        assert [binary.sha256 for binary in binaries] == [fake_binary(request).sha256]
+        self.stages.note("device", request)
+        fault = self.stages.suffer("device", request)
+        if fault:
+            status = Status(fault.removeprefix("device_").removesuffix("_once"))
+            return Outcome(status, None, "Fault", "as told")
+        time.sleep(self.stages.device_s)
+        time_us = median_us(int(request.config["x"]))
+        measurement = Measurement((time_us,), time_us, time_us, time_us, 0.0)
+        return Outcome(Status.OK, measurement, bench_s=0.01, measured=self.measured)
+
+    def close(self) -> None: ...
+
+
+def fake_binary(request: TrialRequest) -> Binary:
+    one = Expr.of(1)
+    abi = LaunchAbi("fake", (), (one, one, one), 128, 0)
+    code = f"code of {request.config['x']}".encode()
+    return Binary(0, request.device_class, "cubin", code, abi, TRUE, Resources(32, 0, 0, 128))

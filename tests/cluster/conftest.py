@@ -1,0 +1,83 @@
+"""One local Ray for all tests of this folder: two CPUs, two pretend GPUs labelled as H200s, loopback only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = str(Path(__file__).parent)
+sys.path.insert(0, HERE)
+
+from cluster_fakes import GPU, FakeStages
+from tileflow_cluster.labels import DEVICE_CLASS
+from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+
+MARK = f"TILEFLOW_TEST_RAY_{os.getpid()}"
+OBJECT_STORE = 100 * 2**20
+NODE = {"object_store_memory": OBJECT_STORE, "include_dashboard": False}
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A ``ray.cluster_utils.Cluster`` with this process connected; afterwards none of its processes may be left."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    # Every process that comes from this Ray inherits the mark, orphans too.
+    os.environ[MARK] = "1"
+    # Ray's workers import the fakes by name.
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = HERE if path is None else f"{HERE}{os.pathsep}{path}"
+    head = NODE | {"num_cpus": 2, "num_gpus": 2, "labels": {DEVICE_CLASS: GPU}}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+    del os.environ[MARK]
+    if path is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = path
+    deadline = time.monotonic() + 15
+    while (left := marked_processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left, f"processes left behind: {left}"
+
+
+def marked_processes() -> list[str]:
+    """Commands of the live processes that carry this session's mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            # A zombie has no environment left.
+            if MARK.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " ")[:120])
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluator]]:
+    """``start(device_s=0.1, patience=...)``: a Ray evaluator over fake stages, closed after the test."""
+    started = []
+
+    def make(
+        device_classes: tuple[str, ...] = (GPU,), patience: Patience | None = None, **options: Any
+    ) -> RayEvaluator:
+        evaluator_options = {k: options.pop(k) for k in ("compilers", "must_measure", "recycling") if k in options}
+        stages = FakeStages(str(tmp_path), **options)
+        evaluator = RayEvaluator(stages, device_classes, patience=patience, **evaluator_options)
+        started.append(evaluator)
+        return evaluator
+
+    yield make
+    for evaluator in started:
+        evaluator.close()
