@@ -9,7 +9,7 @@ scalar is recorded with explicit carried values instead of being followed. What 
     for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by static_bool
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
-    f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch or tileflow
+    f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
     a += b                   ->  a = __tf__.iadd("+", a, b, loc)
 
 A name without a value is passed as ``__tf__.UNDEFINED``, and one that comes back as that is unbound again, so that
@@ -306,7 +306,7 @@ class _Expressions(ast.NodeTransformer):
         if not isinstance(function, ast.Attribute):
             return False
         module = resolve(function.value, self.source.fn, self.local)
-        return isinstance(module, types.ModuleType) and module.__name__.partition(".")[0] in ("torch", "tileflow")
+        return isinstance(module, types.ModuleType) and module.__name__.partition(".")[0] == "torch"
 
 
 @dataclass(slots=True)

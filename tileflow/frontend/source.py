@@ -5,20 +5,21 @@ Standard library only: production reads a kernel's source too, to find its row i
 
 from __future__ import annotations
 
-import __future__
 import ast
 import builtins
 import copy
+import enum
+import functools
 import hashlib
 import linecache
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tileflow.errors import KernelError, Location
-from tileflow.frontend.liveness import free_names, parameters
+from tileflow.frontend.liveness import free_names
 
 
 class Lines(Protocol):
@@ -155,7 +156,7 @@ def compile_function(fn: types.FunctionType, tree: ast.FunctionDef, first: str) 
     # Names free in fn must stay free in the new function: the factory's parameters stand for its closure.
     outer.body = [ast.copy_location(inner, tree)]
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, tree)], []))
-    flags = fn.__code__.co_flags & __future__.annotations.compiler_flag
+    flags = fn.__code__.co_flags & annotations.compiler_flag  # the one that changes what is compiled
     code = compile(module, fn.__code__.co_filename, "exec", flags, dont_inherit=True)
     code = _code_named(_code_named(code, "factory"), tree.name).replace(co_qualname=fn.__code__.co_qualname)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
@@ -194,3 +195,277 @@ def _lookup(fn: types.FunctionType, name: str, default: object) -> object:
         except ValueError:  # not assigned yet
             return default
     return fn.__globals__.get(name, getattr(builtins, name, default))
+
+
+def semantic_hash(fn: Callable[..., Any]) -> str:
+    """SHA-256, in hex, of what ``fn`` means: itself and every user function that it reaches, with their constants.
+
+    The serialisation is our own and the same on every Python: a fixed list of AST fields, without positions, docstrings
+    and annotations. Functions of torch, tileflow and the standard library count by their qualified name; tensors do
+    not count. Raises KernelError when a function's source cannot be read.
+    """
+    return hashlib.sha256(serialise(fn).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def code_hash(value: Callable[..., Any]) -> str:
+    """The same hash for a callable passed as an argument, of any kind: a library's function counts by name."""
+    writer = _Writer()
+    writer.text.append(writer.value(value))  # the functions that it refers to follow
+    return hashlib.sha256(writer.finish().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def serialise(fn: Callable[..., Any]) -> str:
+    """The text under ``semantic_hash``: one line for each function, in the order in which ``fn`` reaches them."""
+    writer = _Writer()
+    writer.function(cast(types.FunctionType, fn))
+    return writer.finish()
+
+
+LIBRARIES = frozenset({"torch", "tileflow", "triton", "numpy", "builtins"}) | sys.stdlib_module_names
+
+UNBOUND = object()
+
+# The fields that carry meaning, in a fixed order. Left out on purpose: ctx, kind, type_comment, type_params and
+# annotations. Nodes that need more than their fields in a row are written by ``_Writer.node``.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "Assert": ("test", "msg"),
+    "Assign": ("targets", "value"),
+    "AsyncFor": ("target", "iter", "body", "orelse"),
+    "AsyncWith": ("items", "body"),
+    "Attribute": ("value", "attr"),
+    "AugAssign": ("target", "op", "value"),
+    "Await": ("value",),
+    "BinOp": ("left", "op", "right"),
+    "BoolOp": ("op", "values"),
+    "Break": (),
+    "Call": ("func", "args", "keywords"),
+    "Compare": ("left", "ops", "comparators"),
+    "Continue": (),
+    "Delete": ("targets",),
+    "Dict": ("keys", "values"),
+    "DictComp": ("key", "value", "generators"),
+    "ExceptHandler": ("type", "name", "body"),
+    "Expr": ("value",),
+    "For": ("target", "iter", "body", "orelse"),
+    "FormattedValue": ("value", "conversion", "format_spec"),
+    "GeneratorExp": ("elt", "generators"),
+    "Global": ("names",),
+    "If": ("test", "body", "orelse"),
+    "IfExp": ("test", "body", "orelse"),
+    "Import": ("names",),
+    "ImportFrom": ("module", "names", "level"),
+    "List": ("elts",),
+    "ListComp": ("elt", "generators"),
+    "Match": ("subject", "cases"),
+    "MatchAs": ("pattern", "name"),
+    "MatchClass": ("cls", "patterns", "kwd_attrs", "kwd_patterns"),
+    "MatchMapping": ("keys", "patterns", "rest"),
+    "MatchOr": ("patterns",),
+    "MatchSequence": ("patterns",),
+    "MatchSingleton": ("value",),
+    "MatchStar": ("name",),
+    "MatchValue": ("value",),
+    "Name": ("id",),
+    "NamedExpr": ("target", "value"),
+    "Nonlocal": ("names",),
+    "Raise": ("exc", "cause"),
+    "Return": ("value",),
+    "Set": ("elts",),
+    "SetComp": ("elt", "generators"),
+    "Slice": ("lower", "upper", "step"),
+    "Starred": ("value",),
+    "Subscript": ("value", "slice"),
+    "Try": ("body", "handlers", "orelse", "finalbody"),
+    "TryStar": ("body", "handlers", "orelse", "finalbody"),
+    "Tuple": ("elts",),
+    "UnaryOp": ("op", "operand"),
+    "While": ("test", "body", "orelse"),
+    "With": ("items", "body"),
+    "Yield": ("value",),
+    "YieldFrom": ("value",),
+    "alias": ("name", "asname"),
+    "arg": ("arg",),
+    "comprehension": ("target", "iter", "ifs", "is_async"),
+    "keyword": ("arg", "value"),
+    "match_case": ("pattern", "guard", "body"),
+    "withitem": ("context_expr", "optional_vars"),
+}
+
+
+class _Writer:
+    """Collects the functions that a function reaches, each serialised once, in the order of discovery."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.numbers: dict[types.FunctionType, int] = {}
+        self.waiting: list[types.FunctionType] = []
+        self.containers: list[object] = []
+        self.source: FunctionSource | None = None
+
+    def function(self, fn: types.FunctionType) -> str:
+        """A reference to a user's function, which is written when its turn comes."""
+        if fn not in self.numbers:
+            self.numbers[fn] = len(self.numbers)
+            self.waiting.append(fn)
+        return f"(function {self.numbers[fn]})"
+
+    def finish(self) -> str:
+        while self.waiting:
+            fn = self.waiting.pop(0)
+            self.source = function_source(fn)
+            tree = self.source.tree
+            tree.args.defaults, tree.args.kw_defaults = [], []  # their values count
+            defaults = [self.value(v) for v in fn.__defaults__ or ()]
+            defaults += [f"{name}={self.value(v)}" for name, v in sorted((fn.__kwdefaults__ or {}).items())]
+            reads = [f"{path}={self.value(v)}" for path, v in _references(fn, tree)]
+            self.text.append(f"{self.node(tree)} (defaults {' '.join(defaults)}) (reads {' '.join(reads)})")
+        return "\n".join(self.text)
+
+    def node(self, node: object) -> str:
+        """One AST node, a list of them, or a plain value of a field."""
+        match node:
+            case ast.Constant():
+                return self.value(node.value)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                parts: tuple[object, ...] = (node.name, *self.signature(node.args), node.decorator_list, node.body)
+            case ast.Lambda():
+                parts = (*self.signature(node.args), node.body)
+            case ast.ClassDef():
+                parts = (node.name, node.bases, node.keywords, node.decorator_list, node.body)
+            case ast.AnnAssign():
+                return self.node(ast.Assign([node.target], node.value or ast.Constant(...)))
+            case ast.JoinedStr():
+                parts = tuple(_joined(node.values))
+            case ast.operator() | ast.unaryop() | ast.boolop() | ast.cmpop():
+                return type(node).__name__
+            case ast.AST() if type(node).__name__ in FIELDS:
+                parts = tuple(getattr(node, name) for name in FIELDS[type(node).__name__])
+            case ast.AST():
+                where = location(self.source, node) if self.source and hasattr(node, "lineno") else None
+                raise KernelError("kernels cannot contain this syntax", got=type(node).__name__, where=where)
+            case list():
+                return f"[{' '.join(self.node(n) for n in node if not _is_idle(n))}]"
+            case _:
+                return self.value(node)
+        return f"({' '.join([type(node).__name__, *(self.node(part) for part in parts)])})"
+
+    def signature(self, arguments: ast.arguments) -> tuple[object, ...]:
+        names = (getattr(arguments, part) for part in ("posonlyargs", "args", "vararg", "kwonlyargs", "kwarg"))
+        return (*names, arguments.defaults, arguments.kw_defaults)
+
+    def value(self, v: object) -> str:
+        """A value that a function refers to: constants by value, functions by what they mean, other objects by type."""
+        match v:
+            case enum.Enum():
+                return f"({_qualified(type(v))}.{v.name})"
+            case None | bool() | types.EllipsisType():
+                return repr(v)
+            case int():
+                return hex(v)
+            case float():
+                return float(v).hex()
+            case complex():
+                return f"({self.value(v.real)} {self.value(v.imag)}j)"
+            case str() | bytes():
+                return f"{type(v).__name__[0]}{len(v)}:{v if isinstance(v, str) else v.hex()}"
+            case tuple() | list() | set() | frozenset() | dict():
+                return self.container(v)
+            case types.ModuleType():
+                return f"(module {v.__name__})"
+            case functools.partial():
+                return f"(partial {self.value(v.func)} {self.value(v.args)} {self.value(v.keywords)})"
+            case types.MethodType():
+                return f"(method {self.value(v.__func__)} {self.value(v.__self__)})"
+            case types.FunctionType() if not _is_library(v.__module__):
+                return self.function(v)
+            case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodDescriptorType():
+                return f"(name {_qualified(v)})"
+            case _ if v is UNBOUND:
+                return "(unbound)"
+        inner = getattr(v, "__wrapped__", None) or getattr(v, "fn", None)  # our kernels, caches; Triton's functions
+        if isinstance(inner, types.FunctionType):
+            return self.value(inner)
+        if any(_qualified(base) in ("torch.Tensor", "torch._tensor.Tensor") for base in type(v).__mro__):
+            return "(tensor)"
+        if type(v).__module__ == "torch":  # dtype, device, layout, memory_format
+            return f"({v})"
+        return f"(object {_qualified(type(v))})"
+
+    def container(self, v: Any) -> str:
+        if any(v is outer for outer in self.containers):
+            return "(recursive)"
+        self.containers.append(v)
+        if isinstance(v, dict):
+            items = sorted(f"{self.value(key)}:{self.value(item)}" for key, item in v.items())
+        elif isinstance(v, tuple | list):
+            items = [self.value(item) for item in v]
+        else:
+            items = sorted(self.value(item) for item in v)
+        self.containers.pop()
+        return f"({type(v).__name__} {' '.join(items)})"
+
+
+def _references(fn: types.FunctionType, tree: ast.FunctionDef) -> list[tuple[str, object]]:
+    """What the free names of a function mean, ordered by name; attributes of the user's own modules are followed."""
+    found: dict[str, object] = {}
+    for name in free_names(tree):
+        value = _lookup(fn, name, UNBOUND)
+        chains = _chains(tree, name) if isinstance(value, types.ModuleType) else []
+        for chain in chains or [()]:
+            path, inner = name, value
+            for attribute in chain:
+                if not isinstance(inner, types.ModuleType) or _is_library(inner.__name__):
+                    break
+                path, inner = f"{path}.{attribute}", getattr(inner, attribute, UNBOUND)
+            found[path] = inner
+    return sorted(found.items())
+
+
+def _chains(tree: ast.FunctionDef, name: str) -> list[tuple[str, ...]]:
+    """The chains of attributes that the body takes of ``name``."""
+    chains = []
+    for node in ast.walk(tree):
+        chain: list[str] = []
+        while isinstance(node, ast.Attribute):
+            chain.insert(0, node.attr)
+            node = node.value
+        if chain and isinstance(node, ast.Name) and node.id == name:
+            chains.append(tuple(chain))
+    return chains
+
+
+def _joined(values: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """The parts of an f-string: neighbouring texts joined, empty ones dropped, as Pythons differ in that."""
+    text = ""
+    for v in values:
+        if isinstance(v, ast.Constant):
+            text += str(v.value)
+            continue
+        if text:
+            yield ast.Constant(text)
+        text = ""
+        if isinstance(v, ast.FormattedValue) and isinstance(v.format_spec, ast.JoinedStr) and not v.format_spec.values:
+            v.format_spec = None
+        yield v
+    if text:
+        yield ast.Constant(text)
+
+
+def _is_idle(node: object) -> bool:
+    """Statements without a meaning: ``pass``, docstrings, bare annotations, type aliases."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Pass) or type(node).__name__ == "TypeAlias" or _is_declaration(node)
+
+
+def _is_declaration(node: object) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None
+
+
+def _is_library(module: str | None) -> bool:
+    return (module or "builtins").partition(".")[0] in LIBRARIES
+
+
+def _qualified(v: Any) -> str:
+    owner = getattr(v, "__module__", None) or getattr(getattr(v, "__objclass__", None), "__module__", "builtins")
+    return f"{owner}.{v.__qualname__}"
