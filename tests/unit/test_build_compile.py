@@ -109,10 +109,10 @@ def test_equal_sources_give_equal_binaries_in_another_process_and_folder(tmp_pat
     assert str(Path.home()).encode() not in binary.code
 
 
-def test_a_cluster_multiplies_the_grid() -> None:
+def test_a_cluster_is_written_down_and_the_grid_counts_programs() -> None:
     binary = build(sources.vector_add(num_ctas=2), target("nvidia-h200"))
     assert binary.abi.cluster == (2, 1, 1)
-    assert binary.abi.grid[0].evaluate({"x.shape.0": 4096}) == 8
+    assert binary.abi.grid[0].evaluate({"x.shape.0": 4096}) == 4
 
 
 def test_too_much_shared_memory_is_out_of_resources() -> None:

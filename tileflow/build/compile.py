@@ -69,12 +69,10 @@ def build(source: TritonSource, target: Target) -> Binary:
             "Triton must accept a generated source", got=_summary(error, source), where=_place(source, target)
         ) from error
     _check_limits(compiled, source, target)
-    x, y, z = source.grid
     abi = LaunchAbi(
         symbol=compiled.symbol,
         args=source.args,
-        # A source's grid counts programs, an ABI's blocks: a program is a cluster of them along x.
-        grid=(x * compiled.ctas, y, z),
+        grid=source.grid,
         threads=compiled.warps * target.warp_size,
         shared=compiled.shared,
         scratch=compiled.scratch,

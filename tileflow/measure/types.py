@@ -56,7 +56,8 @@ class Outcome:
     """What became of one measured (or modelled, or interpreted) config.
 
     ``error_class``, ``error_digest``: the exception's name and first lines where it failed. ``max_err``: the largest
-    error over the outputs, relative to the tolerance's scale (at most 1 passes). ``measured``: False for a modelled time.
+    error over the outputs, relative to the tolerance's scale (at most 1 passes). ``measured``: False for a modelled
+    time.
     """
 
     status: Status

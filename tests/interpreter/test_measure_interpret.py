@@ -1,0 +1,81 @@
+"""Configs through Triton's interpreter, in a process of its own, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+from tileflow.build.interpret import interpreter_launcher
+from tileflow.config import Config
+from tileflow.errors import InternalError, LaunchError
+from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
+from tileflow.measure.types import Outcome, Status
+
+HERE = str(Path(__file__).parent.parent / "unit")
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterpreterProcess]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        with InterpreterProcess() as process:
+            yield process
+
+
+def check(process: InterpreterProcess, variant: str, kernel: str = "add", n: int = 777, limit_s: float = 60) -> Outcome:
+    return process.check(
+        InterpretRequest(
+            f"measure_kernels:{kernel}", (("n", n),), Config.of({"variant": variant}),
+            loader="measure_kernels:load", limit_s=limit_s,
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", ["add", "accumulate"])
+def test_a_right_config_is_ok(process: InterpreterProcess, kernel: str) -> None:
+    outcome = check(process, "right", kernel)
+    assert outcome.status is Status.OK, outcome.error_digest
+    assert outcome.max_err is not None and outcome.max_err < 0.1 and not outcome.measured
+
+
+@pytest.mark.parametrize(
+    ("variant", "status"),
+    [
+        ("wrong", Status.INCORRECT), ("unmasked_tail", Status.NONFINITE), ("nan", Status.NONFINITE),
+        ("unknown", Status.INVALID_STATIC),
+    ],
+)  # fmt: skip
+def test_planted_mistakes_are_caught(process: InterpreterProcess, variant: str, status: Status) -> None:
+    outcome = check(process, variant)
+    assert outcome.status is status, outcome.error_digest
+
+
+def test_the_authors_inputs_are_not_the_configs_fault(process: InterpreterProcess) -> None:
+    with pytest.raises(InternalError, match="the author's inputs fail"):
+        check(process, "right", "broken")
+
+
+def test_an_endless_kernel_is_killed(process: InterpreterProcess) -> None:
+    assert check(process, "endless", limit_s=1.5).status is Status.BENCH_TIMEOUT
+    assert check(process, "right").status is Status.OK
+
+
+def test_a_bfloat16_dot_is_mended(process: InterpreterProcess) -> None:
+    outcome = process._child.call("measure_kernels:bfloat16_dot_error", (), limit_s=60)
+    assert outcome.value < 0.02
+
+
+def test_this_process_does_not_interpret() -> None:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("build_sources", Path(HERE) / "build_sources.py")
+    assert spec is not None and spec.loader is not None
+    sources = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sources)
+    with pytest.raises(LaunchError, match="process of its own"):
+        interpreter_launcher(sources.vector_add())

@@ -1,0 +1,116 @@
+"""The build child: killed at its limit with everything it started, replaced when it dies, recycled when it grows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tileflow.build.process import Child, Done, TimedOut
+from tileflow.build.worker import BuildProcess
+from tileflow.errors import BuildError, BuildTimeout, ConfigError, InternalError, SpecError
+
+HERE = str(Path(__file__).parent)
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildProcess]:
+    monkeypatch.syspath_prepend(HERE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with BuildProcess(warm=(), recycle_after=3, max_rss_bytes=200 << 20) as process:
+        yield process
+
+
+def _gone(pid: int, within_s: float = 5.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_calls_return_and_errors_come_through(process: BuildProcess) -> None:
+    assert process.call("build_faults:double", (21,), 10) == 42
+    with pytest.raises(ConfigError, match="must not be tried, but got planted"):
+        process.call("build_faults:refuse", ("planted",), 10)
+
+
+def test_foreign_errors_say_where(process: BuildProcess) -> None:
+    with pytest.raises(InternalError, match=r"not tileflow's\n  at .*build_faults\.py:\d+"):
+        process.call("build_faults:surprise", (), 10)
+    with pytest.raises(InternalError, match="must not raise"):
+        process.call("build_faults:unpicklable", (), 10)
+    with pytest.raises(SpecError, match="no_such_function"):
+        process.call("build_faults:no_such_function", (), 10)
+
+
+def test_no_device_is_visible_and_the_group_is_its_own(process: BuildProcess) -> None:
+    assert process.call("build_faults:environment", ("CUDA_VISIBLE_DEVICES",), 10) == ""
+    assert process.call("build_faults:group_and_parent", (), 10) == (process.pid, os.getpid())
+
+
+def test_a_hanging_build_is_killed_with_its_assembler(process: BuildProcess, tmp_path: Path) -> None:
+    pid_file, hung = tmp_path / "pid", process.pid
+    process.call("build_faults:double", (1,), 10)  # ready: only the hang is timed below
+    started = time.monotonic()
+    with pytest.raises(BuildTimeout, match=r"within 0\.5 s"):
+        process.call("build_faults:hang_with_grandchild", (str(pid_file),), 0.5)
+    assert time.monotonic() - started < 3
+    assert _gone(hung) and _gone(int(pid_file.read_text()))
+    assert process.call("build_faults:double", (1,), 10) == 2
+
+
+def test_a_crash_is_a_build_error_and_the_next_call_works(process: BuildProcess) -> None:
+    with pytest.raises(BuildError, match=r"SIGSEGV.*\n.*LLVM ERROR: planted"):
+        process.call("build_faults:crash", (), 10)
+    with pytest.raises(BuildError, match="exit code 3"):
+        process.call("build_faults:leave", (3,), 10)
+    assert process.call("build_faults:double", (1,), 10) == 2
+
+
+def test_a_child_is_recycled_after_n_calls_and_when_it_grows(process: BuildProcess) -> None:
+    first = process.pid
+    for _ in range(3):
+        assert process.call("build_faults:group_and_parent", (), 10)[0] == first
+    second = process.pid
+    assert second != first and _gone(first)
+    assert process.call("build_faults:grow", (300,), 10) == second
+    assert process.pid != second
+
+
+def test_each_phase_has_its_own_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    child = Child()
+    try:
+        limits = {"first": 5.0, "second": 0.2}
+        assert isinstance(child.call("build_faults:slow_phases", (0.3, 0.0), limit_s=1, phase_limits=limits), Done)
+        answer = child.call("build_faults:slow_phases", (0.0, 30.0), limit_s=1, phase_limits=limits)
+        assert answer == TimedOut(0.2, "second")
+    finally:
+        child.kill()
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_the_child_dies_with_its_parent(how: str, tmp_path: Path) -> None:
+    script = (
+        f"import os, signal, sys, threading\nsys.path.insert(0, {HERE!r})\n"
+        "from tileflow.build.process import Child\nchildren = []\n"
+        "thread = threading.Thread(target=lambda: children.append(Child()))\nthread.start()\nthread.join()\n"
+        "child = children[0]\n"
+        # the thread that made the child is gone, the child is not
+        "assert child.call('build_faults:double', (1,), limit_s=10).value == 2\nprint(child.pid, flush=True)\n"
+        + ("os.kill(os.getpid(), signal.SIGKILL)\n" if how == "kill" else "")
+    )
+    parent = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert parent.stdout.strip(), parent.stderr
+    assert _gone(int(parent.stdout))

@@ -1,0 +1,181 @@
+"""The check: what passes, what is caught, on CPU tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tileflow.measure.check import check_call, compare, make_reference
+from tileflow.measure.inputs import Restorer, clone, poisoned
+from tileflow.measure.types import Status
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+def rows(dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[torch.Tensor]:
+    return (torch.randn(17, 33, generator=torch.Generator().manual_seed(seed)).to(dtype),)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_right_result_in_its_own_precision_passes(dtype: torch.dtype) -> None:
+    args = rows(dtype)
+    verdict = check_call(lambda x: softmax(x.float()).to(dtype), args, make_reference(softmax, args))
+    assert verdict.ok and 0 < verdict.max_err < 0.9
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_wrong_factor_is_caught_in_every_precision(dtype: torch.dtype) -> None:
+    args = rows(dtype)
+    verdict = check_call(lambda x: (softmax(x.float()) * 1.6).to(dtype), args, make_reference(softmax, args))
+    assert verdict.status is Status.INCORRECT and verdict.max_err > 1
+    assert "result" in verdict.reason
+
+
+def test_one_wrong_element_is_caught_and_named() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = softmax(x)
+        out[3, 5] += 0.01
+        return out
+
+    args = rows()
+    verdict = check_call(call, args, make_reference(softmax, args))
+    assert verdict.status is Status.INCORRECT and "1 of 561" in verdict.reason and "(3, 5)" in verdict.reason
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_an_unwritten_output_is_caught(dtype: torch.dtype) -> None:
+    args = rows(dtype)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        out[:-1] = softmax(x.float())[:-1].to(dtype)
+        return out
+
+    verdict = check_call(call, args, make_reference(softmax, args))
+    assert verdict.status is Status.NONFINITE and "33 of 561" in verdict.reason and "(16, 0)" in verdict.reason
+
+
+def test_an_unwritten_integer_output_is_caught() -> None:
+    args = rows()
+    reference = make_reference(lambda x: torch.zeros(4, dtype=torch.int64), args)
+    assert check_call(lambda x: torch.empty(4, dtype=torch.int64), args, reference).status is Status.INCORRECT
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_nonfinite_values_are_caught_unless_the_reference_has_them(bad: float) -> None:
+    args = rows()
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = x.clone()
+        out[0, 0] = bad
+        return out
+
+    assert check_call(call, args, make_reference(lambda x: x, args)).status is Status.NONFINITE
+    assert check_call(call, args, make_reference(call, args)).ok
+    assert check_call(lambda x: x, args, make_reference(call, args)).status is Status.NONFINITE
+
+
+def test_an_infinity_of_the_wrong_sign_is_caught() -> None:
+    inf = torch.tensor([float("inf")])
+    assert not compare(-inf, inf.double()).ok and compare(inf, inf.double()).ok
+
+
+def test_overflow_of_the_output_type_may_be_infinite() -> None:
+    big = torch.tensor([1e6, 1.0])
+    assert compare(big.half(), big.double()).ok
+    assert not compare(torch.tensor([1.0, float("inf")]).half(), big.double()).ok
+
+
+def test_changed_arguments_are_compared() -> None:
+    args = rows()
+    in_place = make_reference(lambda x: x.mul_(2), args)
+    assert check_call(lambda x: x.mul_(2), args, in_place).ok
+    verdict = check_call(lambda x: x * 2, args, in_place)
+    assert verdict.status is Status.INCORRECT and verdict.reason.startswith("args[0]")
+    verdict = check_call(lambda x: x.mul_(2), args, make_reference(lambda x: x * 2, args))
+    assert verdict.status is Status.INCORRECT and verdict.reason.startswith("args[0]")
+    assert torch.equal(args[0], rows()[0])
+
+
+def test_a_race_shows_in_repeats() -> None:
+    args, runs = rows(), iter(range(10))
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return softmax(x) + (0.5 if next(runs) == 3 else 0)
+
+    reference = make_reference(softmax, args)
+    assert check_call(call, args, reference, repeats=3).ok
+    assert not check_call(call, args, reference, repeats=3).ok
+
+
+def test_structure_shape_and_type_must_agree() -> None:
+    x = torch.zeros(3)
+    assert "structure" in compare((x, x), x).reason
+    assert "shape" in compare(x, torch.zeros(4)).reason
+    assert "result[0] is float" in compare((1.0,), (x,)).reason
+    assert compare({"a": [x, None, 2]}, {"a": [x, None, 2]}).ok
+    assert not compare({"a": [x, None, 2]}, {"a": [x, None, 3]}).ok
+
+
+def test_cancellation_is_judged_by_the_whole_tensors_scale() -> None:
+    reference = torch.tensor([1000.0, 0.0], dtype=torch.float64)
+    assert compare(torch.tensor([1000.0, 0.01]), reference).ok
+    assert not compare(torch.tensor([1000.0, 1.0]), reference).ok
+
+
+def test_a_float32_output_of_bfloat16_arguments_has_their_tolerance() -> None:
+    args = rows(torch.bfloat16)
+    reference = make_reference(lambda x: x.sum(-1), args)
+    assert check_call(lambda x: x.sum(-1).float(), args, reference).ok
+    exact = rows(torch.float32)
+    assert not check_call(lambda x: x.sum(-1).bfloat16().float(), exact, make_reference(lambda x: x.sum(-1), exact)).ok
+
+
+def test_a_reference_that_insists_on_its_dtypes_gets_them() -> None:
+    args = rows(torch.bfloat16)
+    weight = torch.randn(33, 8).bfloat16()
+    reference = make_reference(lambda x: x @ weight, args)
+    assert reference.result.dtype == torch.bfloat16
+    with pytest.raises(IndexError):
+        make_reference(lambda x: x[100], args)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(FLOATS), st.floats(1e-6, 1e6), st.integers(0, 1000))
+def test_rounding_once_more_always_passes(dtype: torch.dtype, size: float, seed: int) -> None:
+    x = torch.randn(64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * size
+    if size < 1e2 and (dtype in (torch.float32, torch.bfloat16) or size > 1e-2):
+        assert compare(x.to(dtype), x).ok
+
+
+def test_poisoning_ends_with_its_block() -> None:
+    with poisoned():
+        assert torch.empty(1000).isnan().all() and torch.empty_like(torch.ones(5)).isnan().all()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_clones_keep_strides() -> None:
+    x = torch.randn(8, 6)[:, ::2].t()
+    copy = clone(x)
+    assert torch.equal(copy, x) and copy.stride() == x.stride()
+
+
+def test_the_restorer_keeps_only_what_changed() -> None:
+    x, y, mask = torch.randn(10), torch.tensor([float("nan"), 1.0]), torch.ones(3, dtype=torch.bool)
+    before: list[Any] = [t.clone() for t in (x, y, mask)]
+    restorer = Restorer((x, [y, {"mask": mask}], 3))
+    x.zero_()
+    assert restorer.observe() == 40
+    restorer.restore()
+    assert torch.equal(x, before[0])
+    y.zero_()
+    restorer.restore()
+    assert torch.equal(y, torch.zeros(2))

@@ -1,0 +1,94 @@
+"""A launcher out of a TritonSource, through Triton's interpreter, on CPU tensors.
+
+Only in a process that was started with ``TRITON_INTERPRET=1``: Triton reads it when ``triton.language`` is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+from ..emit.source import TritonSource
+from ..errors import LaunchError
+from ..expr import Expr
+from ..runtime.abi import LaunchArg
+from ..runtime.launch import Launcher
+from ..runtime.paths import Path, Symbol, cell_of, default_of, read_step, root_reader
+from ..target import Target
+from . import compat
+from .compile import load_function
+
+Reader = Callable[[Mapping[str, Any]], Any]
+
+
+def interpreter_launcher(
+    source: TritonSource, scope: FunctionType | None = None, target: Target | None = None
+) -> Launcher:
+    """Runs ``source`` as numpy. ``scope``: the user's function, for captured cells and globals; ``target``: the values
+    of ``target.*`` in grids and guards. Raises LaunchError in a process that does not interpret.
+    """
+    if not compat.interpreting():
+        raise LaunchError(
+            "Triton's interpreter needs a process of its own", got="TRITON_INTERPRET unset",
+            hint="tileflow.measure.interpret starts one",
+        )  # fmt: skip
+    compat.mend_interpreter()
+    return _Interpreted(source, scope, dict(target.symbols()) if target else {})
+
+
+class _Interpreted:
+    """Follows the ABI that a binary of this source would have: the same paths, guards and grid."""
+
+    def __init__(self, source: TritonSource, scope: FunctionType | None, constants: Mapping[str, int]) -> None:
+        self.guards = source.guards
+        self._function = load_function(source)
+        self._source = source
+        self._constants = constants
+        self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
+        ints = [arg.value for arg in source.args if arg.value is not None]
+        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
+        self._symbols = {name: _symbol_reader(name, scope) for name in symbols if name not in constants}
+
+    def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
+        bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
+        captured = {**frame, **bounds}
+        environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        if not self.guards.evaluate(environment):
+            return False
+        grid = tuple(extent.evaluate(environment) for extent in self._source.grid)
+        if min(grid) > 0:
+            arguments = {
+                name: value.evaluate(environment) if isinstance(value, Expr) else value(captured)
+                for name, value in self._arguments.items()
+            }
+            self._function[grid](**arguments, **dict(self._source.constexprs))
+        return True
+
+    def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
+        return arg.value if arg.value is not None else _reader(Path.parse(arg.path), scope)
+
+
+def _symbol_reader(name: str, scope: FunctionType | None) -> Reader:
+    symbol = Symbol.parse(name)
+    if symbol.path is None:
+        return lambda captured: captured[name]
+    read, field, axis = _reader(symbol.path, scope), symbol.field, symbol.axis
+    match field:
+        case "align":
+            return lambda captured: int(read(captured).data_ptr() % 16 == 0)
+        case "shape":
+            return lambda captured: read(captured).shape[axis]
+        case "stride":
+            return lambda captured: read(captured).stride()[axis]
+    return read
+
+
+def _reader(path: Path, scope: FunctionType | None) -> Reader:
+    text, home = root_reader(path.root, scope)
+    text = text.format(home="home") if home is not None else text
+    for step in path.steps:
+        text = read_step(text, step)
+    names = {"home": home, "cell_of": cell_of, "default_of": default_of}
+    reader: Reader = eval(f"lambda frame: {text}", names)
+    return reader

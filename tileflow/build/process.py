@@ -1,0 +1,168 @@
+"""A warm child process that serves calls and may be killed at any time.
+
+The child is a fresh interpreter in a session and process group of its own, so that a kill reaches the assemblers it
+started; it dies with its parent (PR_SET_PDEATHSIG) or at the end of its pipe. A request is ``(module:function, args)``;
+what may go wrong with the child is in the answer, not raised: see :data:`Answer`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Pipe
+from typing import IO, Any
+
+from ..errors import TileflowError
+
+START_LIMIT_S = 120.0  # importing torch from a cold disk
+_REAP_LIMIT_S = 10.0
+_STDERR_TAIL = 2000
+
+# PR_SET_PDEATHSIG fires when the *thread* that forked ends, not its process; this one lives as long as the process.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tileflow-spawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Sent by the child in the middle of a call: ``phase`` begins."""
+
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The function returned ``value``. ``rss_bytes``: the child's memory afterwards."""
+
+    value: Any
+    rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The function raised ``error``."""
+
+    error: TileflowError
+    rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The child ended by itself. ``exit_code`` is negative for a signal; ``stderr``: the end of what it wrote."""
+
+    exit_code: int
+    stderr: str
+    phase: str
+
+    def __str__(self) -> str:
+        end = f"signal {signal.Signals(-self.exit_code).name}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+        return f"{end} while in phase {self.phase!r}\n{self.stderr}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The child took longer than ``limit_s`` over ``phase`` and was killed with its group."""
+
+    limit_s: float
+    phase: str
+
+
+Answer = Done | Failed | Died | TimedOut
+
+
+class Child:
+    """One child process. Not thread-safe; one call at a time.
+
+    ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
+    """
+
+    def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
+        self._connection, theirs = Pipe()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
+        self._ready = False
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        command = [sys.executable, "-m", "tileflow.build.serve", str(theirs.fileno()), str(os.getpid()), *warm]
+        self._process = _SPAWNER.submit(
+            subprocess.Popen,
+            command,
+            env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        ).result()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def call(
+        self, function: str, args: tuple[Any, ...], *, limit_s: float, phase_limits: Mapping[str, float] | None = None
+    ) -> Answer:
+        """``function(*args)`` in the child, within ``limit_s`` seconds, not counting the child's start.
+
+        A phase that the function reports begins anew with its own limit out of ``phase_limits``. After Died and
+        TimedOut the child is gone.
+        """
+        phase, limit = "start", START_LIMIT_S
+        if not self._ready:
+            answer = self._receive(phase, limit)
+            if not isinstance(answer, Progress):
+                return answer
+            self._ready = True
+        phase, limit = "call", limit_s
+        try:
+            self._connection.send((function, args))
+        except (BrokenPipeError, ConnectionResetError):
+            return self._died(phase)
+        while True:
+            answer = self._receive(phase, limit)
+            if not isinstance(answer, Progress):
+                return answer
+            phase = answer.phase
+            limit = (phase_limits or {}).get(phase, limit_s)
+
+    def kill(self) -> None:
+        """End the child and everything in its group at once. Idempotent."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        # A process stuck in a driver may not be reaped at once; it must not hold up its parent.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REAP_LIMIT_S)
+        self._connection.close()
+        self._stderr.close()
+
+    def _receive(self, phase: str, limit_s: float) -> Answer | Progress:
+        deadline = time.monotonic() + limit_s
+        try:
+            while not self._connection.poll(max(deadline - time.monotonic(), 0)):
+                if time.monotonic() >= deadline:
+                    self.kill()
+                    return TimedOut(limit_s, phase)
+            message: Answer | Progress = self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            return self._died(phase)
+        return message
+
+    def _died(self, phase: str) -> Died:
+        # The pipe may end a moment before the process does.
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_REAP_LIMIT_S)
+        self._stderr.seek(0)
+        tail = self._stderr.read()[-_STDERR_TAIL:].decode(errors="replace")
+        died = Died(self._process.returncode or 0, tail, phase)
+        self.kill()
+        return died

@@ -1,0 +1,200 @@
+"""Is a call's result right? Outputs and arguments, against a reference in higher precision.
+
+An element passes where ``|out - ref| <= tolerance * (rms(ref) + |ref|)``: the RMS of the whole tensor scales the
+absolute part, so that a sum near zero of large terms is not held to its own size. ``tolerance`` goes with the least
+precise floating-point type among the arguments and the output, whose rounding any kernel may do once more inside.
+Integers and booleans must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .inputs import clone, leaves, map_tensors, poisoned
+from .types import Status
+
+if TYPE_CHECKING:
+    import torch
+
+# Four units of rounding for the short types; float32's allows for another order of long sums, not for TF32.
+_TOLERANCE = {
+    "float64": 1e-10, "float32": 1e-4, "float16": 4e-3, "bfloat16": 1.6e-2,
+    "float8_e4m3fn": 0.13, "float8_e4m3fnuz": 0.13, "float8_e5m2": 0.25, "float8_e5m2fnuz": 0.25,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a call on some arguments must give. ``result``, ``args``: the reference's, in its own precision.
+
+    ``tolerance``: of the least precise floating-point argument.
+    """
+
+    result: Any
+    args: tuple[Any, ...]
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``max_err``: the largest error over its allowance, at most 1 passes; infinite for a wrong shape or a stray NaN.
+    ``reason``: where and what, empty when all is right."""
+
+    status: Status
+    max_err: float
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status is Status.OK
+
+
+def upcast(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in the precision of a reference: float64 for float32, float32 for the shorter types, else its own."""
+    import torch
+
+    if not tensor.is_floating_point() or tensor.dtype == torch.float64:
+        return clone(tensor)
+    return tensor.to(torch.float64 if tensor.dtype == torch.float32 else torch.float32)
+
+
+def make_reference(function: Callable[..., Any], args: Sequence[Any]) -> Reference:
+    """Run ``function`` on upcast copies of ``args``.
+
+    A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
+    copies in those; what it raises then comes through.
+    """
+    import torch
+
+    tolerance = max((_tolerance(tensor) for _, tensor in leaves(tuple(args), "") if _is_float(tensor)), default=0.0)
+    copies = map_tensors(upcast, tuple(args))
+    try:
+        result = function(*copies)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, TypeError, ValueError):
+        copies = map_tensors(clone, tuple(args))
+        result = function(*copies)
+    return Reference(result, copies, tolerance)
+
+
+def check_call(
+    call: Callable[..., Any], args: Sequence[Any], reference: Reference, *, repeats: int = 1, scale: float = 1.0
+) -> Verdict:
+    """Run ``call`` on fresh copies of ``args`` with poisoned memory, ``repeats`` times, and compare each time.
+
+    ``scale`` multiplies every tolerance. Repeating on the same inputs shows races. What ``call`` raises comes through.
+    """
+    worst = 0.0
+    for _ in range(repeats):
+        copies = map_tensors(clone, tuple(args))
+        with poisoned():
+            result = call(*copies)
+        for got, expected, path in ((result, reference.result, "result"), (copies, reference.args, "args")):
+            verdict = compare(got, expected, path=path, at_least=reference.tolerance, scale=scale)
+            if not verdict.ok:
+                return verdict
+            worst = max(worst, verdict.max_err)
+    return Verdict(Status.OK, worst)
+
+
+def compare(got: Any, expected: Any, *, path: str = "result", at_least: float = 0.0, scale: float = 1.0) -> Verdict:
+    """Compare nested results leaf by leaf; ``at_least``: the tolerance that short arguments allow anyway."""
+    ours, theirs = list(leaves(got, path)), list(leaves(expected, path))
+    if [p for p, _ in ours] != [p for p, _ in theirs]:
+        return _wrong(
+            f"{path} must have the structure of the reference's, but has {len(ours)} leaves, not {len(theirs)}"
+        )
+    worst = 0.0
+    for (where, left), (_, right) in zip(ours, theirs, strict=True):
+        verdict = _compare_leaf(left, right, where, at_least, scale)
+        if not verdict.ok:
+            return verdict
+        worst = max(worst, verdict.max_err)
+    return Verdict(Status.OK, worst)
+
+
+def _compare_leaf(got: Any, expected: Any, where: str, at_least: float, scale: float) -> Verdict:
+    import torch
+
+    if not isinstance(got, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        if isinstance(got, torch.Tensor) or isinstance(expected, torch.Tensor):
+            return _wrong(f"{where} is {type(got).__name__}, the reference's is {type(expected).__name__}")
+        # Other leaves are Python's own: scalars, None, callables that the call was given.
+        same = got == expected or (isinstance(got, float) and got != got and expected != expected)
+        return Verdict(Status.OK, 0.0) if same else _wrong(f"{where} is {got!r}, the reference's {expected!r}")
+    if got.shape != expected.shape:
+        return _wrong(f"{where} has shape {tuple(got.shape)}, the reference's {tuple(expected.shape)}")
+    if got.numel() == 0:
+        return Verdict(Status.OK, 0.0)
+    if not got.is_floating_point():
+        return _compare_exact(got, expected, where)
+    return _compare_float(got, expected, where, max(_tolerance(got), at_least) * scale)
+
+
+def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str) -> Verdict:
+    wrong = got != expected.to(got.device)
+    count = int(wrong.sum())
+    if not count:
+        return Verdict(Status.OK, 0.0)
+    at = _first(wrong)
+    return _wrong(
+        f"{where}: {count} of {got.numel()} differ, first at {at}: {got[at].item()} not {expected[at].item()}"
+    )
+
+
+def _compare_float(got: torch.Tensor, expected: torch.Tensor, where: str, tolerance: float) -> Verdict:
+    import torch
+
+    wide = torch.float64 if expected.dtype == torch.float64 else torch.float32
+    out, ref = got.to(wide), expected.to(device=got.device, dtype=wide)
+    finite = torch.isfinite(ref)
+    # Past the output type's range the reference's own rounding to it is infinite.
+    rounded = ref.to(got.dtype).to(wide)
+    unlike = torch.where(finite & torch.isfinite(rounded), ~torch.isfinite(out), ~_same_special(out, rounded))
+    unlike &= ~(torch.isfinite(out) & finite)
+    count = int(unlike.sum())
+    if count:
+        at = _first(unlike)
+        reason = f"{where}: {count} of {out.numel()} not finite as the reference is, first at {at}: {out[at].item()}"
+        return Verdict(Status.NONFINITE, float("inf"), f"{reason} not {ref[at].item()}")
+    both = finite & torch.isfinite(out)
+    out, ref = out.where(both, 0), ref.where(both, 0)
+    rms = ref.square().mean().sqrt()
+    allowed = tolerance * (rms + ref.abs())
+    error = (out - ref).abs()
+    ratio = torch.where(error == 0, 0, error / allowed)
+    worst = float(ratio.max())
+    if worst <= 1:
+        return Verdict(Status.OK, worst)
+    at = _first(ratio == ratio.max())
+    count = int((ratio > 1).sum())
+    return Verdict(
+        Status.INCORRECT, worst,
+        f"{where}: {count} of {out.numel()} off by more than {tolerance:g} of rms {float(rms):.4g}, "
+        f"most at {at}: {out[at].item():.6g} not {ref[at].item():.6g}",
+    )  # fmt: skip
+
+
+def _same_special(out: torch.Tensor, ref: torch.Tensor) -> torch.Tensor:
+    return (out == ref) | (out.isnan() & ref.isnan())
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in mask.nonzero()[0])
+
+
+def _wrong(reason: str) -> Verdict:
+    return Verdict(Status.INCORRECT, float("inf"), reason)
+
+
+def _is_float(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _tolerance(tensor: torch.Tensor) -> float:
+    return _TOLERANCE[str(tensor.dtype).removeprefix("torch.")]

@@ -1,0 +1,66 @@
+"""Errors as outcomes."""
+
+from __future__ import annotations
+
+from ..errors import (
+    BuildTimeout,
+    CallError,
+    ClusterError,
+    ConfigError,
+    KernelError,
+    LaunchError,
+    OutOfResources,
+)
+from .types import Outcome, Status
+
+_DIGEST_LINES = 6
+_DIGEST_CHARS = 800
+
+# What CUDA and HIP say when the context is lost for good, and when the card is.
+_STICKY = (
+    "illegal memory access", "illegal_address", "misaligned address", "misaligned_address", "illegal instruction",
+    "illegal_instruction", "unspecified launch failure", "launch_failed", "device-side assert",
+    "invalid program counter", "hardware stack error", "address space",
+)  # fmt: skip
+_LOST = (
+    "uncorrectable ecc", "ecc_uncorrectable", "device lost", "gpu is lost", "fallen off the bus",
+    "no cuda-capable device", "devices unavailable", "devices_unavailable",
+)  # fmt: skip
+
+
+def build_failure(error: Exception) -> Outcome:
+    """The outcome of a config whose lowering, emission or build raised ``error``."""
+    match error:
+        case BuildTimeout():
+            status = Status.COMPILE_TIMEOUT
+        case OutOfResources() | ConfigError():
+            status = Status.INVALID_STATIC
+        case ClusterError():
+            status = Status.WORKER_LOST
+        case _:
+            status = Status.COMPILE_ERROR
+    return failed(status, error)
+
+
+def launch_failure(error: Exception) -> Outcome:
+    """The outcome of a config whose loading or running raised ``error``; the text tells a sticky error from others."""
+    text = str(error).lower()
+    if any(words in text for words in _LOST):
+        return failed(Status.DEVICE_LOST, error)
+    if any(words in text for words in _STICKY):
+        return failed(Status.ILLEGAL_ACCESS, error)
+    if "out of memory" in text or "out_of_memory" in text:
+        return failed(Status.OOM, error)
+    match error:
+        case LaunchError():
+            return failed(Status.OUT_OF_RESOURCES, error)
+        case CallError() | KernelError() | ConfigError():
+            return failed(Status.COMPILE_ERROR, error)
+    return failed(Status.ILLEGAL_ACCESS if "cuda error" in text or "hip error" in text else Status.COMPILE_ERROR, error)
+
+
+def failed(status: Status, error: Exception | str) -> Outcome:
+    """An outcome with the first lines of ``error``."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    digest = "\n".join(lines[:_DIGEST_LINES])[:_DIGEST_CHARS]
+    return Outcome(status, error_class="" if isinstance(error, str) else type(error).__name__, error_digest=digest)

@@ -1,0 +1,106 @@
+"""Arguments of a measured call: walking them, keeping and restoring what a call changes, poisoning fresh memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """(path, leaf) of nested tuples, lists and dicts, in order; ``None`` is a leaf."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{path}[{key!r}]")
+    elif isinstance(value, (tuple, list)):
+        for i, item in enumerate(value):
+            yield from leaves(item, f"{path}[{i}]")
+    else:
+        yield path, value
+
+
+def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """``value`` with every tensor in nested tuples, lists and dicts replaced."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return type(value)({key: map_tensors(function, item) for key, item in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(function, item) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_tensors(function, item) for item in value)
+    return value
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors among the leaves, in order."""
+    import torch
+
+    return [leaf for _, leaf in leaves(value, "") if isinstance(leaf, torch.Tensor)]
+
+
+def clone(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides where they do not overlap, so that layout-specialised code sees the same layout."""
+    import torch
+
+    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor) if tensor.numel() else copy
+
+
+class Restorer:
+    """Keeps the arguments as they are now; :meth:`restore` puts back those that a call has changed.
+
+    What a first call changes, it is taken to change always: :meth:`observe` looks once.
+    """
+
+    def __init__(self, args: Sequence[Any]) -> None:
+        self._kept = [(tensor, clone(tensor)) for tensor in tensors(args)]
+
+    def observe(self) -> int:
+        """Forget the arguments that are bitwise unchanged; the number of bytes that stay kept."""
+        self._kept = [(tensor, copy) for tensor, copy in self._kept if not _same_bits(tensor, copy)]
+        return sum(copy.numel() * copy.element_size() for _, copy in self._kept)
+
+    def restore(self) -> None:
+        for tensor, copy in self._kept:
+            tensor.copy_(copy)
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Within it ``torch.empty`` and its like hand out NaN (integers: the largest), so that an unwritten output shows.
+
+    This is torch's deterministic mode with ``fill_uninitialized_memory``; operations without a deterministic form
+    only warn, and the warning is not ours to pass on.
+    """
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    switch: Any = torch.utils.deterministic
+    fill = switch.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    switch.fill_uninitialized_memory = True
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deterministic.*")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        switch.fill_uninitialized_memory = fill
+
+
+def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Equal as bits: NaN equals itself, and -0.0 is not 0.0."""
+    import torch
+
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    size = left.element_size()
+    if size not in integers:  # complex128
+        left, right, size = torch.view_as_real(left), torch.view_as_real(right), 8
+    return torch.equal(left.view(integers[size]), right.view(integers[size]))

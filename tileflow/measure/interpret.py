@@ -1,0 +1,105 @@
+"""Is a config right, without a GPU? Its sources through Triton's interpreter, in a process of their own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+from ..build.process import Child, Died, Done, Failed, TimedOut
+from ..config import Config
+from ..errors import TileflowError
+from ..runtime.problem import Scalar
+from ..target import target
+from .check import check_call, make_reference
+from .failure import build_failure, failed
+from .inputs import poisoned
+from .kernel import API_LOADER, load
+from .types import Outcome, Status
+
+_CHECKS = "tileflow.measure.interpret:check_here"
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretRequest:
+    """One config of one problem, at the kernel's small sizes. ``target_name``: for whom the sources are emitted."""
+
+    kernel: str
+    problem: tuple[tuple[str, Scalar], ...]
+    config: Config
+    target_name: str = "nvidia-h200"
+    mode: str = "static"
+    sys_path: tuple[str, ...] = ()
+    seed: int = 0
+    limit_s: float = 120.0
+    loader: str = API_LOADER
+
+
+class InterpreterProcess:
+    """A warm child in which Triton interprets. Not thread-safe; one request at a time."""
+
+    def __init__(self) -> None:
+        self._child = self._spawn()
+
+    def check(self, request: InterpretRequest) -> Outcome:
+        """``ok``, ``incorrect`` or ``nonfinite`` with the place, or how lowering, emitting or running failed."""
+        answer = self._child.call(_CHECKS, (request,), limit_s=request.limit_s)
+        match answer:
+            case Done(value):
+                assert isinstance(value, Outcome)
+                return value
+            case Failed(error):
+                raise error
+            case TimedOut():
+                self._child = self._spawn()
+                return failed(Status.BENCH_TIMEOUT, f"interpreting took longer than {request.limit_s:g} s")
+            case Died() as died:
+                self._child = self._spawn()
+                return failed(Status.WORKER_LOST, str(died))
+
+    def close(self) -> None:
+        self._child.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _spawn(self) -> Child:
+        environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+        return Child(warm=("torch", "triton", "tileflow.measure.interpret"), environment=environment)
+
+
+def check_interpreted(request: InterpretRequest) -> Outcome:
+    """One check in a process that starts and ends with it (some three seconds)."""
+    with InterpreterProcess() as process:
+        return process.check(request)
+
+
+def check_here(request: InterpretRequest) -> Outcome:
+    """:meth:`InterpreterProcess.check`'s work, in a process that interprets."""
+    from ..build.interpret import interpreter_launcher
+
+    kernel: Any = load(request.loader, request.kernel, request.sys_path)
+    problem = kernel.small(dict(request.problem))
+    with poisoned():
+        args = kernel.inputs(device="cpu", seed=request.seed, **problem)
+    reference = make_reference(kernel.reference, args)
+    device = target(request.target_name)
+    started = time.perf_counter()
+    try:
+        sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
+        launchers: dict[int, list[Any]] = {}
+        for source in sources:
+            launchers.setdefault(source.region, []).append(interpreter_launcher(source, kernel.scope, device))
+        verdict = check_call(kernel.bind(request.config, launchers), args, reference)
+    except TileflowError as error:
+        return build_failure(error)
+    except Exception as error:  # whatever numpy or Triton's interpreter makes of a wrong source
+        return failed(Status.COMPILE_ERROR, error)
+    outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
+    return replace(outcome, max_err=verdict.max_err, verify_s=time.perf_counter() - started, measured=False)

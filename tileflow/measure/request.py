@@ -1,0 +1,54 @@
+"""MeasureRequest: what a measuring process is asked, and within which limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..config import Config
+from ..runtime.abi import Binary
+from ..runtime.problem import Scalar
+from .kernel import API_LOADER
+from .timing import Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
+
+    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code. Running the
+    kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
+    """
+
+    device: float = 60.0
+    prepare: float = 180.0
+    floor: float = 4.0
+    factor: float = 2000.0
+    unknown: float = 30.0
+
+    def phases(self, incumbent_us: float | None) -> dict[str, float]:
+        """The limit of each phase that a measuring child reports."""
+        run = self.unknown if incumbent_us is None else self.floor + self.factor * incumbent_us * 1e-6
+        return {"device": self.device, "prepare": self.prepare, "check": run, "time": run}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequest:
+    """One config of one problem, built. Pickles.
+
+    ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
+    ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
+    per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`.
+    """
+
+    kernel: str
+    problem: tuple[tuple[str, Scalar], ...]
+    config: Config
+    binaries: tuple[Binary, ...]
+    sys_path: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0, 1)
+    repeats: int = 1
+    tolerance: float = 1.0
+    incumbent_us: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    effort: Effort = field(default_factory=Effort)
+    loader: str = API_LOADER

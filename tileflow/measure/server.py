@@ -1,0 +1,123 @@
+"""MeasureProcess: the parent of a measuring child. Nothing that a kernel does reaches this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from ..build.process import Answer, Child, Died, Done, Failed, TimedOut
+from ..errors import ClusterError
+from .device import DeviceInfo
+from .failure import failed
+from .request import Limits, MeasureRequest
+from .types import Outcome, Status
+
+_CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
+_SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
+_RUNS = "tileflow.measure.child:run"
+_IDENTIFIES = "tileflow.measure.child:identify"
+
+
+class MeasureProcess:
+    """A warm child on one card, and a spare beside it that has imported everything but opened no device.
+
+    ``device_index``: among the cards that this process sees. ``recycle_after``: trials, and ``max_rss_bytes``: host
+    memory, after which the spare takes over. Not thread-safe; one request at a time.
+    """
+
+    def __init__(
+        self,
+        device_index: int = 0,
+        *,
+        recycle_after: int = 2000,
+        max_rss_bytes: int = 16 << 30,
+        environment: Mapping[str, str] | None = None,
+        warm: tuple[str, ...] = ("torch", "tileflow.measure.child"),
+        runs: str = _RUNS,
+    ) -> None:
+        self._device_index = device_index
+        self._recycle_after = recycle_after
+        self._max_rss_bytes = max_rss_bytes
+        self._environment = environment
+        self._warm = warm
+        self._runs = runs
+        self._served = 0
+        self._child = self._spawn()
+        self._spare = self._spawn()
+
+    def identity(self, limits: Limits | None = None) -> DeviceInfo:
+        """What the child stands on. Raises ClusterError where it cannot open the card."""
+        answer = self._call(_IDENTIFIES, (self._device_index,), (limits or Limits()).phases(None))
+        if isinstance(answer, Done) and isinstance(answer.value, DeviceInfo):
+            return answer.value
+        raise ClusterError(
+            f"a measuring process must be able to open device {self._device_index}",
+            got=answer.error if isinstance(answer, Failed) else answer,
+            hint="is it visible, free, and does torch have its backend?",
+        )
+
+    def run(self, request: MeasureRequest) -> Outcome:
+        """Measure one config; whatever the kernel does, an Outcome.
+
+        Memory that is short is tried once more in a clean process. Raises what the kernel's author or the caller must
+        mend: an unknown kernel, inputs or a reference that raise.
+        """
+        outcome = self._run(request)
+        if outcome.status is Status.OOM:
+            self._take_spare()
+            outcome = self._run(request)
+        return outcome
+
+    def close(self) -> None:
+        self._child.kill()
+        self._spare.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, request: MeasureRequest) -> Outcome:
+        answer = self._call(self._runs, (request, self._device_index), request.limits.phases(request.incumbent_us))
+        match answer:
+            case Done(value, rss_bytes):
+                assert isinstance(value, Outcome)
+                self._served += 1
+                spoilt = value.status in _SPOILT
+                if spoilt or self._served >= self._recycle_after or rss_bytes > self._max_rss_bytes:
+                    self._take_spare()
+                return value
+            case Failed(error):
+                self._take_spare()  # an author's mistake may have spoilt the device's context too
+                raise error
+            case TimedOut(limit, phase):
+                return failed(_timed_out(phase), f"phase {phase!r} took longer than {limit:g} s")
+            case Died() as died:
+                return failed(Status.WORKER_LOST, str(died))
+
+    def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
+        answer = self._child.call(function, args, limit_s=_CALL_LIMIT_S, phase_limits=phases)
+        if isinstance(answer, Died | TimedOut):
+            self._take_spare()
+        return answer
+
+    def _take_spare(self) -> None:
+        self._child.kill()
+        self._served = 0
+        self._child, self._spare = self._spare, self._spawn()
+
+    def _spawn(self) -> Child:
+        return Child(warm=self._warm, environment=self._environment)
+
+
+def _timed_out(phase: str) -> Status:
+    match phase:
+        case "check" | "time":
+            return Status.BENCH_TIMEOUT
+        case "device":
+            return Status.DEVICE_LOST
+    return Status.WORKER_LOST

@@ -1,0 +1,142 @@
+"""Timing one call on the device, with a cold L2: graph replays between events, as many as the answer needs.
+
+The L2 is emptied by reading a buffer several times its size before every sample: writing one instead would leave dirty
+lines whose write-back the measured call then pays for. The read also gives the host time to enqueue the call, so
+that what the events span is device time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LaunchError
+from .inputs import Restorer
+from .types import Measurement
+
+if TYPE_CHECKING:
+    import torch
+
+Sampler = Callable[[int], list[float]]  # that many times of one call, in microseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure. ``budget_us``: of the calls themselves. Stops before ``max_samples`` once the median's 95 %
+    interval is within ``precision`` of it, and once even the fastest fifth is slower than ``hopeless`` times the
+    incumbent."""
+
+    min_samples: int = 7
+    max_samples: int = 100
+    budget_us: float = 100_000.0
+    precision: float = 0.002
+    hopeless: float = 1.15
+
+
+def measure(sampler: Sampler, effort: Effort, incumbent_us: float | None = None) -> Measurement:
+    """Sample until ``effort`` is satisfied. The first three samples only say how many more the budget allows."""
+    estimate = percentile(sorted(sampler(3)), 0.5)
+    limit = min(effort.max_samples, max(effort.min_samples, int(effort.budget_us / max(estimate, 1e-3))))
+    samples: list[float] = []
+    while len(samples) < limit:
+        samples += sampler(min(effort.min_samples, limit - len(samples)))
+        result = summarise(samples)
+        if incumbent_us is not None and result.p20_us > effort.hopeless * incumbent_us:
+            break
+        if len(samples) > 2 * effort.min_samples and result.ci95_us <= effort.precision * result.median_us:
+            break
+    return summarise(samples)
+
+
+def summarise(samples: Sequence[float]) -> Measurement:
+    """Median, 20th and 80th percentile, and the half-width of the median's 95 % interval.
+
+    The interval lies between two order statistics whose ranks come from the binomial distribution's normal
+    approximation (Conover, Practical Nonparametric Statistics, 3.2); with few samples it is their whole range.
+    """
+    ordered = sorted(samples)
+    count = len(ordered)
+    half = 0.98 * math.sqrt(count)  # 1.96 * sqrt(count * 0.5 * 0.5)
+    low = max(math.floor(count / 2 - half), 0)
+    high = min(math.ceil(count / 2 + half), count - 1)
+    return Measurement(
+        tuple(samples), percentile(ordered, 0.5), percentile(ordered, 0.2), percentile(ordered, 0.8),
+        (ordered[high] - ordered[low]) / 2,
+    )  # fmt: skip
+
+
+def percentile(ordered: Sequence[float], fraction: float) -> float:
+    """Linear interpolation between the two nearest ranks of a sorted sequence."""
+    position = fraction * (len(ordered) - 1)
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+class DeviceSampler:
+    """Samples ``call(*args)`` on the current device. Replays a captured graph; where capturing fails (host code that
+    waits for the device, say) it calls, and ``captured`` is False: such times include host work that the L2's
+    emptying did not hide.
+
+    Arguments that the call changes are put back before each sample.
+    """
+
+    def __init__(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
+        import torch
+
+        self._restorer = Restorer(args)
+        call(*args)
+        torch.cuda.synchronize()
+        self._restorer.observe()
+        self._restorer.restore()
+        self._flush = _l2_reader()
+        self._run: Callable[[], Any] = lambda: call(*args)
+        graph = _capture(self._run)
+        self.captured = graph is not None
+        if graph is not None:
+            self._graph = graph  # replay alone would not keep its memory
+            self._run = graph.replay
+        self._restorer.restore()
+
+    def __call__(self, count: int) -> list[float]:
+        import torch
+
+        event: Any = torch.cuda.Event
+        pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(count)]
+        for start, end in pairs:
+            self._restorer.restore()
+            self._flush()
+            start.record()
+            self._run()
+            end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+
+
+def _l2_reader() -> Callable[[], Any]:
+    """A function that reads four times the L2's size (at least 128 MiB)."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    size = max(4 * int(properties.L2_cache_size), 128 << 20)
+    buffer = torch.zeros(size // 4, dtype=torch.float32, device="cuda")
+    sink = torch.empty((), dtype=torch.float32, device="cuda")
+    return lambda: torch.sum(buffer, dim=0, out=sink)
+
+
+def _capture(run: Callable[[], Any]) -> torch.cuda.CUDAGraph | None:
+    """``run`` as a graph, or None where it cannot be captured. A sticky device error comes through."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            run()
+    except (RuntimeError, LaunchError):
+        torch.cuda.synchronize()  # raises again where it was the device and not the capture that failed
+        return None
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph
