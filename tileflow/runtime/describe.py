@@ -31,7 +31,7 @@ def describe(
     kwargs: Mapping[str, Any],
     callable_hash: CallableHash,
 ) -> Problem:
-    """The Problem of one call. Meta tensors count as aligned; a tuple's items are arguments ``<name>.item:<i>``.
+    """The Problem of one call. Meta tensors start aligned; a tuple's items are arguments ``<name>.item:<i>``.
 
     ``callable_hash``: the semantic hash of a function argument. Raises CallError for arguments that the signature
     does not take or that are neither tensors, scalars nor functions.
