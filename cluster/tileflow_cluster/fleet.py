@@ -23,6 +23,7 @@ log = logging.getLogger("tileflow.cluster")
 
 State = Literal["starting", "idle", "busy", "parked"]
 MAX_FALSE_STARTS = 3
+REASON_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,10 @@ class Fleet:
         worker.facts, worker.state, worker.ready_at = facts, "idle", time.monotonic()
         self._false_starts.pop(worker.device_class, None)
         expected = self._toolchains.setdefault(worker.phase, _versions(facts.toolchain))
-        if worker.gpu_uuid in self._quarantined:
+        twins = [w for w in self._workers if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid]
+        if twins:
+            self.park(worker, f"it sees GPU {worker.gpu_uuid}, which {twins[0]} has; check CUDA_VISIBLE_DEVICES there")
+        elif worker.gpu_uuid in self._quarantined:
             self.park(worker, f"GPU {worker.gpu_uuid} was lost and is quarantined")
         elif _versions(facts.toolchain) != expected:
             self.park(
@@ -193,7 +197,7 @@ class Fleet:
         """The worker never became ready; after a few of those its class gets no more."""
         count = self._false_starts[worker.device_class] = self._false_starts.get(worker.device_class, 0) + 1
         log.warning("%s did not start (%d of %d tries): %s", worker.name, count, MAX_FALSE_STARTS, reason)
-        self._reasons[worker.device_class] = reason
+        self._reasons[worker.device_class] = reason.strip()[-REASON_CHARS:]
         self.stop(worker)
 
     def stop(self, worker: Worker) -> None:

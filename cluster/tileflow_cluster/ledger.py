@@ -50,7 +50,6 @@ class _Entry(Generic[Payload]):
     leases: int = 0
     leads: str = ""
     killed: list[str] = field(default_factory=list)
-    oom_retried: bool = False
 
 
 class Ledger(Generic[Payload]):
@@ -132,15 +131,12 @@ class Ledger(Generic[Payload]):
             self._await_device(entry)
 
     def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity) -> None:
-        """A device worker answered. Infrastructure losses are tried again, and running out of memory once."""
+        """A device worker answered. A measuring process or a device that was lost under it counts as :meth:`lost`."""
         entry = self._answered(lease)
         if entry is None:
             return
-        if outcome.status is Status.OOM and not entry.oom_retried:
-            entry.oom_retried = True
-            self._again(entry, outcome, on)
-        elif outcome.status.is_infrastructure and entry.request.attempt < MAX_ATTEMPTS:
-            self._again(entry, outcome, on)
+        if outcome.status.is_infrastructure:
+            self._lose(entry, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
         else:
             self._end(entry, outcome, on)
 
@@ -152,20 +148,10 @@ class Ledger(Generic[Payload]):
         entry = self._release(lease)
         if entry is None:
             return
-        if blame:
-            entry.killed.append(lease.worker)
         if recompile:
             entry.phase, entry.compiled, entry.payload = "compile", None, None
             self._stop_leading(entry, None)
-        if len(entry.killed) >= POISON_KILLS:
-            reason = (
-                f"{outcome.error_digest or outcome.status} on {len(entry.killed)} workers: {', '.join(entry.killed)}"
-            )
-            self._end(entry, outcome, blocklisted=reason)
-        elif entry.request.attempt < MAX_ATTEMPTS:
-            self._again(entry, replace(outcome, status=Status.WORKER_LOST))
-        else:
-            self._end(entry, replace(outcome, status=Status.WORKER_LOST))
+        self._lose(entry, lease, outcome, blame=blame)
 
     def cancel(self, *, also_on_devices: bool) -> None:
         """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
@@ -223,6 +209,27 @@ class Ledger(Generic[Payload]):
             self._queue(entry)
         else:
             self._followers.setdefault(leader, []).append(entry.request.request_id)
+
+    def _lose(
+        self,
+        entry: _Entry[Payload],
+        lease: Lease[Payload],
+        outcome: Outcome,
+        *,
+        blame: bool,
+        on: DeviceIdentity | None = None,
+    ) -> None:
+        """Try again, unless this config has done it before or nothing helps."""
+        if blame:
+            entry.killed.append(lease.worker)
+        lost = outcome if outcome.status.is_infrastructure else replace(outcome, status=Status.WORKER_LOST)
+        if len(entry.killed) >= POISON_KILLS:
+            reason = f"{outcome.error_digest or outcome.status}, twice: {', '.join(entry.killed)}"
+            self._end(entry, outcome, on, blocklisted=reason)
+        elif entry.request.attempt < MAX_ATTEMPTS:
+            self._again(entry, lost, on)
+        else:
+            self._end(entry, lost, on)
 
     def _again(self, entry: _Entry[Payload], outcome: Outcome, on: DeviceIdentity | None = None) -> None:
         self._counts["retried"] += 1

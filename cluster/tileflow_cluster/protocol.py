@@ -192,7 +192,11 @@ class Evaluator(Protocol):
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending."""
+        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending.
+
+        Raises the TileflowError of a kernel that fails whatever the config: one that cannot be imported or lowered, or
+        whose inputs or reference raise.
+        """
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""

@@ -21,7 +21,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from tileflow.errors import ClusterError
+from tileflow.errors import ClusterError, TileflowError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
@@ -264,18 +264,23 @@ class RayEvaluator:
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
         self._ledger.lost(call.lease, outcome, blame=False, recompile=True)
 
-    def _raised(self, call: _Call, error: Exception) -> None:
-        """A stage raised, which is a mistake in it or in its worker's environment: try another worker, once."""
+    def _raised(self, call: _Call, error: exceptions.RayTaskError) -> None:
+        """A stage raised. What its caller must mend (an unknown kernel, say) is raised here; a mistake of the stage or
+        of its worker's environment is tried on another worker, once."""
         if call.lease is None:
             self._fleet.false_start(call.worker, str(error))
             self._start_workers()
             return
         if call.worker.state == "busy":
             self._fleet.give_back(call.worker, 0.0)
-        cause = getattr(error, "cause", None) or error
+            self._start_workers()
+        cause = error.cause
+        to_mend = isinstance(cause, TileflowError) and not cause.retryable
         status = Status.COMPILE_ERROR if call.lease.phase == "compile" else Status.WORKER_LOST
         digest = f"the {call.lease.phase} worker raised {type(cause).__name__}: {cause}"[:2000]
-        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
+        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=not to_mend)
+        if to_mend:
+            raise cause
 
     def _overdue(self, call: _Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""

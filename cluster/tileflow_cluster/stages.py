@@ -1,7 +1,7 @@
 """The stages of a trial: compile anywhere, model anywhere, measure on the device.
 
 :class:`Stages` is what an evaluator hands to its workers; it pickles, and opens on each worker what lives there.
-:class:`TileflowStages` is the real one; tests put fakes in its place that sleep, fail, hang and die.
+:class:`.pipeline.TileflowStages` is the real one; tests put fakes in its place that sleep, fail, hang and die.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Compiler(Protocol):
     def compiled_by(self) -> Facts: ...
 
     def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
-        """Returns within the stages' ``compile_limit_s``; a config's failure is in ``CompiledTrial.rejected``."""
+        """Returns within the stages' ``compile_limit_s``; a config's failure is in ``CompiledTrial.rejected``.
+
+        Raises a TileflowError where the kernel fails whatever the config.
+        """
 
     def close(self) -> None: ...
 
@@ -65,7 +68,7 @@ class Device(Protocol):
     def identity(self) -> DeviceIdentity: ...
 
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
-        """Measure (or model) one trial. Returns within the stages' ``device_limit_s``."""
+        """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
 
     def close(self) -> None: ...
 

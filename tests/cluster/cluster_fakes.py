@@ -11,12 +11,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
+from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+
 from tileflow.config import Config
 from tileflow.expr import TRUE, Expr
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
-from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
 
 KERNEL = KernelRef("cluster_fakes:kernel", "c0ffee")
 GPU, MODELLED = "nvidia-h200", "amd-mi300x"

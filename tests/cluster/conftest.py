@@ -7,16 +7,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 HERE = str(Path(__file__).parent)
 sys.path.insert(0, HERE)
 
-from cluster_fakes import GPU, FakeStages
-from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from cluster_fakes import GPU, FakeStages  # noqa: E402 (found on the path above)
+from tileflow_cluster.labels import DEVICE_CLASS  # noqa: E402
+
+# Ray reads its environment when it is imported, which must be after the conftest above this one has set it.
+if TYPE_CHECKING:
+    from tileflow_cluster.ray_evaluator import RayEvaluator
 
 MARK = f"TILEFLOW_TEST_RAY_{os.getpid()}"
 OBJECT_STORE = 100 * 2**20
@@ -66,15 +69,13 @@ def marked_processes() -> list[str]:
 
 @pytest.fixture
 def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluator]]:
-    """``start(device_s=0.1, patience=...)``: a Ray evaluator over fake stages, closed after the test."""
+    """``start(stages={"device_s": 0.1}, patience=...)``: a Ray evaluator over fake stages, closed after the test."""
+    from tileflow_cluster.ray_evaluator import RayEvaluator
+
     started = []
 
-    def make(
-        device_classes: tuple[str, ...] = (GPU,), patience: Patience | None = None, **options: Any
-    ) -> RayEvaluator:
-        evaluator_options = {k: options.pop(k) for k in ("compilers", "must_measure", "recycling") if k in options}
-        stages = FakeStages(str(tmp_path), **options)
-        evaluator = RayEvaluator(stages, device_classes, patience=patience, **evaluator_options)
+    def make(device_classes: tuple[str, ...] = (GPU,), stages: dict[str, Any] | None = None, **options: Any) -> Any:
+        evaluator = RayEvaluator(FakeStages(str(tmp_path), **(stages or {})), device_classes, **options)
         started.append(evaluator)
         return evaluator
 

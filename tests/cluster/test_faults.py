@@ -1,0 +1,212 @@
+"""Faults injected on a real local Ray: whatever happens, the same set of trials ends, none twice, none lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, request
+from conftest import NODE
+from test_evaluators import run
+from tileflow_cluster.fleet import Recycling
+from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.labels import DEVICE_CLASS
+from tileflow_cluster.protocol import TrialRequest, TrialResult
+from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Status
+
+pytestmark = pytest.mark.cluster
+IMPATIENT = Patience(answer_s=0.5, replan_s=0.5, drain_s=0.3)
+Start = Callable[..., RayEvaluator]
+
+
+def outcomes(results: dict[str, list[TrialResult]]) -> dict[str, tuple[str, Status, Any]]:
+    """What a sweep comes to: one final result a request, by trial, whatever it took."""
+    finals = {name: [result for result in each if result.final] for name, each in results.items()}
+    assert all(len(final) == 1 for final in finals.values()), "each request ends exactly once"
+    return {name: (f.trial_id, f.outcome.status, f.outcome.measurement) for name, (f,) in finals.items()}
+
+
+def undisturbed(requests: list[TrialRequest], scratch: Path) -> dict[str, tuple[str, Status, Any]]:
+    """The same requests in one process where nothing goes wrong twice."""
+    (scratch / "calm").mkdir()
+    stages = FakeStages(str(scratch / "calm"))
+    for each in requests:
+        stages.first_time(each)
+    return outcomes(run(InlineEvaluator(stages, measured=(GPU,)), requests))
+
+
+def statuses(results: list[TrialResult]) -> list[Status]:
+    return [result.outcome.status for result in results]
+
+
+def log_of(scratch: Path, phase: str) -> list[tuple[int, float, int]]:
+    """(x, start, pid) of everything that ran in ``phase``."""
+    lines = [line.split() for line in (scratch / "log").read_text().splitlines()]
+    return [(int(x), float(start), int(pid)) for name, x, start, pid in lines if name == phase]
+
+
+def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
+    """Faults 5 and 10: compile and device workers die by SIGKILL, or stop answering, in the midst of a sweep."""
+    faults = {3: "compile_kill_once", 5: "device_kill_once", 8: "device_hang_once", 9: "device_raise_once"}
+    requests = [request(f"r{x}", x, faults.get(x, "")) for x in range(12)]
+    evaluator = start(stages={"device_limit": 0.5, "device_s": 0.02}, patience=IMPATIENT)
+    results = run(evaluator, requests)
+    assert outcomes(results) == undisturbed(requests, tmp_path)
+    for x in faults:
+        first, last = results[f"r{x}"]
+        assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
+        assert (last.attempt, last.epoch > first.epoch) == (2, True)
+    assert evaluator.counters().retried == len(faults)
+
+
+def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
+    """Fault 6: a config that kills two workers is not given to a third; asking again repeats the answer."""
+    evaluator = start(patience=IMPATIENT)
+    results = run(evaluator, [request("p", 1, "device_kill"), request("good", 2)])
+    first, last = results["p"]
+    assert first.retried and not last.retried
+    assert "the device worker died, twice" in last.blocklisted and last.blames_config
+    assert statuses(results["good"]) == [Status.OK]
+    (again,) = run(evaluator, [request("p2", 1, "device_kill")])["p2"]
+    assert again.duplicate_of == "p" and again.blocklisted == last.blocklisted
+
+
+def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path) -> None:
+    """Faults 1 and 19: a worker that hangs is killed at its limit; waiting in the queue for longer is no reason."""
+    evaluator = start(compilers=1, stages={"compile_limit_s": 0.5, "compile_s": 0.3}, patience=IMPATIENT)
+    requests = [request("hangs", 0, "compile_hang"), *(request(f"q{x}", x) for x in range(1, 7))]
+    results = run(evaluator, requests)
+    assert statuses(results["hangs"]) == [Status.WORKER_LOST, Status.COMPILE_TIMEOUT]
+    assert all(statuses(results[f"q{x}"]) == [Status.OK] for x in range(1, 7))
+    assert results["q6"][0].queue_s > 1.0
+    for _, _, pid in log_of(tmp_path, "compile")[:1]:
+        assert not _running(pid)
+
+
+def test_a_late_answer_of_an_old_lease_is_dropped(start: Start, tmp_path: Path) -> None:
+    """Fault 10: a worker that was cut off comes back after its trial went elsewhere."""
+    evaluator = start(stages={"device_limit": 0.5, "device_s": 0.3}, patience=IMPATIENT)
+    evaluator.submit(request("late", 1, "device_stop_once"))
+    results: list[TrialResult] = []
+    while not results:
+        results += evaluator.poll(1.0)
+    (retried,) = results
+    _, _, stopped = log_of(tmp_path, "device")[0]
+    with suppress(ProcessLookupError):
+        os.kill(stopped, signal.SIGCONT)
+    while evaluator.pending():
+        results += evaluator.poll(1.0)
+    evaluator.poll(0.5)
+    assert retried.retried and [result.attempt for result in results] == [1, 2]
+    assert statuses(results[1:]) == [Status.OK]
+    assert evaluator.counters().considered == 1
+
+
+def test_a_lost_gpu_is_quarantined_and_the_rest_go_on(start: Start, tmp_path: Path) -> None:
+    """Fault 9: its work goes elsewhere, and nothing is given to it again."""
+    evaluator = start(stages={"device_s": 0.02})
+    results = run(evaluator, [request("lost", 0, "device_device_lost_once"), *(request(f"r{x}", x) for x in (1, 2, 3))])
+    assert statuses(results["lost"]) == [Status.DEVICE_LOST, Status.OK]
+    uuids = [result.gpu_uuid for each in results.values() for result in each]
+    assert results["lost"][0].gpu_uuid != results["lost"][1].gpu_uuid
+    assert [served.workers for served in evaluator.device_classes()] == [1]
+    more = run(evaluator, [request(f"s{x}", x) for x in (4, 5, 6)])
+    assert results["lost"][0].gpu_uuid not in {result.gpu_uuid for (result,) in more.values()}
+    assert len(set(uuids)) == 2
+
+
+def test_a_class_that_loses_its_last_gpu_ends_rather_than_waits(start: Start) -> None:
+    evaluator = start(compilers=1)
+    results = run(evaluator, [request("a", 1, "device_device_lost"), request("b", 2, "device_device_lost")])
+    assert all(each[-1].final for each in results.values())
+    with pytest.raises(ClusterError, match="quarantined"):
+        evaluator.capacity(GPU)
+
+
+def test_a_lost_node_takes_no_trial_with_it(start: Start, ray_cluster: Any, tmp_path: Path) -> None:
+    """Fault 10: a node of its own class goes while it works; one that comes later takes over."""
+    labels = {DEVICE_CLASS: "nvidia-b200"}
+    node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
+    evaluator = start(("nvidia-b200",), compilers=1, stages={"device_s": 0.4}, patience=Patience(replan_s=30.0))
+    requests = [request(f"n{x}", x, device_class="nvidia-b200") for x in range(3)]
+    for each in requests:
+        evaluator.submit(each)
+    results = []
+    while not results:
+        results += evaluator.poll(1.0)
+    ray_cluster.remove_node(node, allow_graceful=False)
+    replacement = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
+    while evaluator.pending():
+        results += evaluator.poll(1.0)
+    evaluator.close()
+    ray_cluster.remove_node(replacement)
+    assert sorted(r.request_id for r in results if r.final) == ["n0", "n1", "n2"]
+    assert {r.outcome.status for r in results if r.final} == {Status.OK}
+    assert not any(r.blocklisted for r in results)
+
+
+def test_a_selector_that_nothing_satisfies_is_an_error_at_once(start: Start) -> None:
+    """Fault 24: it names the labels there are, and what to do."""
+    with pytest.raises(ClusterError, match=rf"{DEVICE_CLASS}=nvidia-a100(.|\n)*{DEVICE_CLASS}={GPU}(.|\n)*ray start"):
+        start(("nvidia-a100",), must_measure=True)
+
+
+def test_more_compilers_than_cpus_do_not_hang(start: Start) -> None:
+    evaluator = start((GPU, MODELLED), compilers=64)
+    assert statuses(run(evaluator, [request("a", 1)])["a"]) == [Status.OK]
+    assert len(evaluator._fleet.of("")) == 2
+
+
+def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
+    """Fault 7: after so many trials a worker's process is another one, and the sweep does not notice."""
+    evaluator = start(compilers=1, recycling=Recycling(trials=2))
+    results = run(evaluator, [request(f"r{x}", x) for x in range(5)])
+    assert all(statuses(each) == [Status.OK] for each in results.values())
+    assert len({pid for _, _, pid in log_of(tmp_path, "compile")}) == 3
+
+
+def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: Start, tmp_path: Path) -> None:
+    """Fault 22: no barrier between the two, and one slow trial leaves the other device working."""
+    evaluator = start(stages={"device_s": 0.2, "compile_s": 0.1})
+    run(evaluator, [request(f"r{x}", x) for x in range(8)])
+    last_compile = max(start for _, start, _ in log_of(tmp_path, "compile"))
+    assert sum(start < last_compile for _, start, _ in log_of(tmp_path, "device")) >= 3
+    assert len({pid for _, _, pid in log_of(tmp_path, "device")}) == 2
+
+
+def test_sigterm_drains(start: Start) -> None:
+    """Fault 23: what runs ends or is given up within the grace, all the rest comes back cancelled."""
+    evaluator = start(stages={"device_s": 0.5}, patience=IMPATIENT)
+    for x in range(6):
+        evaluator.submit(request(f"r{x}", x))
+    results = evaluator.poll(30.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+    started = time.monotonic()
+    while evaluator.pending():
+        results += evaluator.poll(1.0)
+    assert evaluator.draining and time.monotonic() - started < 2.0
+    assert sorted(result.request_id for result in results) == [f"r{x}" for x in range(6)]
+    assert Status.CANCELLED in statuses(results)
+
+
+def test_binaries_can_be_had_after_they_are_gone(start: Start) -> None:
+    evaluator = start()
+    (result,) = run(evaluator, [request("g", 9)])["g"]
+    evaluator._kept.clear()
+    assert evaluator.fetch_binaries(result.trial_id) == (fake_binary(request("g", 9)),)
+
+
+def _running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    except FileNotFoundError:
+        return False
