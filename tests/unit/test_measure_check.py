@@ -179,3 +179,25 @@ def test_the_restorer_keeps_only_what_changed() -> None:
     y.zero_()
     restorer.restore()
     assert torch.equal(y, torch.zeros(2))
+
+
+def test_tensors_are_compared_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow.measure import check
+
+    reference = torch.randn(7, 5, dtype=torch.float64)
+    whole = compare(reference.float(), reference)
+    monkeypatch.setattr(check, "_CHUNK", 4)
+    assert compare(reference.float(), reference) == whole
+    out = reference.float()
+    out[5, 2] += 1
+    assert "1 of 35" in compare(out, reference).reason and "(5, 2)" in compare(out, reference).reason
+    out[6, 1] = float("nan")
+    verdict = compare(out, reference)
+    assert verdict.status is Status.NONFINITE and "(6, 1)" in verdict.reason
+
+
+def test_a_reference_keeps_copies_only_of_what_it_changed() -> None:
+    x, y = torch.randn(9), torch.randn(9)
+    reference = make_reference(lambda x, y: x.add_(y), (x, y))
+    assert reference.args[1] is y and reference.args[0] is not x
+    assert reference.args[0].dtype == torch.float64

@@ -30,7 +30,7 @@ _PTX = {
     "load_shared": r"(?:ld\.(?:\w+\.)*?shared|ldmatrix)",
     "store_shared": r"(?:st\.(?:\w+\.)*?shared|stmatrix)",
     "atomic": r"(?:atom|red)\.(?!async)",
-    "sfu": r"(?:ex2|lg2|sin|cos|tanh|rsqrt|sqrt|rcp|div)\.(?:\w+\.)*?approx",
+    "sfu": r"(?:ex2|lg2|sin|cos|tanh|rsqrt|sqrt|rcp|div)\.(?:\w+\.)*?(?:approx|full)",
     "fma": r"fma\.",
     "barrier": r"(?:bar|barrier)\.",
     "shuffle": r"shfl\.",

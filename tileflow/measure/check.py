@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .inputs import clone, leaves, map_tensors, poisoned
+from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
 from .types import Status
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _TOLERANCE = {
     "float64": 1e-10, "float32": 1e-4, "float16": 4e-3, "bfloat16": 1.6e-2,
     "float8_e4m3fn": 0.13, "float8_e4m3fnuz": 0.13, "float8_e5m2": 0.25, "float8_e5m2fnuz": 0.25,
 }  # fmt: skip
+_CHUNK = 1 << 24  # elements compared at a time: the temporaries of a large output would not fit beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,18 @@ def make_reference(function: Callable[..., Any], args: Sequence[Any]) -> Referen
     except (RuntimeError, TypeError, ValueError):
         copies = map_tensors(clone, tuple(args))
         result = function(*copies)
-    return Reference(result, copies, tolerance)
+    return Reference(result, _unless_changed(copies, args), tolerance)
+
+
+def _unless_changed(copies: tuple[Any, ...], args: Sequence[Any]) -> tuple[Any, ...]:
+    """``copies``, with each tensor that still equals its original replaced by it, which takes no memory."""
+    originals = iter(tensors(tuple(args)))
+
+    def choose(copy: torch.Tensor) -> torch.Tensor:
+        original = next(originals)
+        return original if same_bits(copy, original.to(copy.dtype)) else copy
+
+    return tuple(map_tensors(choose, copies))
 
 
 def check_call(
@@ -148,38 +160,58 @@ def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str) -> Ver
 def _compare_float(got: torch.Tensor, expected: torch.Tensor, where: str, tolerance: float) -> Verdict:
     import torch
 
-    wide = torch.float64 if expected.dtype == torch.float64 else torch.float32
-    out, ref = got.to(wide), expected.to(device=got.device, dtype=wide)
-    finite = torch.isfinite(ref)
-    # Past the output type's range the reference's own rounding to it is infinite.
-    rounded = ref.to(got.dtype).to(wide)
-    unlike = torch.where(finite & torch.isfinite(rounded), ~torch.isfinite(out), ~_same_special(out, rounded))
-    unlike &= ~(torch.isfinite(out) & finite)
-    count = int(unlike.sum())
-    if count:
-        at = _first(unlike)
-        reason = f"{where}: {count} of {out.numel()} not finite as the reference is, first at {at}: {out[at].item()}"
-        return Verdict(Status.NONFINITE, float("inf"), f"{reason} not {ref[at].item()}")
-    both = finite & torch.isfinite(out)
-    out, ref = out.where(both, 0), ref.where(both, 0)
-    rms = ref.square().mean().sqrt()
-    allowed = tolerance * (rms + ref.abs())
-    error = (out - ref).abs()
-    ratio = torch.where(error == 0, 0, error / allowed)
-    worst = float(ratio.max())
-    if worst <= 1:
+    out, ref = torch.split(got.reshape(-1), _CHUNK), torch.split(expected.to(got.device).reshape(-1), _CHUNK)
+    squares = torch.stack([_finite_squares(part) for part in ref]).sum(0)
+    rms = (squares[0] / squares[1].clamp(min=1)).sqrt()
+    facts = torch.stack([_tally(*_judge(o, r, rms, tolerance)) for o, r in zip(out, ref, strict=True)]).cpu()
+    unlike, wrong, worst = int(facts[:, 0].sum()), int(facts[:, 1].sum()), float(facts[:, 2].max())
+    if not unlike and worst <= 1:
         return Verdict(Status.OK, worst)
-    at = _first(ratio == ratio.max())
-    count = int((ratio > 1).sum())
-    return Verdict(
-        Status.INCORRECT, worst,
-        f"{where}: {count} of {out.numel()} off by more than {tolerance:g} of rms {float(rms):.4g}, "
-        f"most at {at}: {out[at].item():.6g} not {ref[at].item():.6g}",
-    )  # fmt: skip
+    chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
+    special, ratio = _judge(out[chunk], ref[chunk], rms, tolerance)
+    flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * _CHUNK
+    at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
+    values = f"at {at}: {got[at].item():.6g} not {expected[at].item():.6g}"
+    if unlike:
+        reason = f"{where}: {unlike} of {got.numel()} not finite as the reference is, first {values}"
+        return Verdict(Status.NONFINITE, float("inf"), reason)
+    reason = f"{where}: {wrong} of {got.numel()} off by more than {tolerance:g} of rms {float(rms):.4g}, most {values}"
+    return Verdict(Status.INCORRECT, worst, reason)
 
 
-def _same_special(out: torch.Tensor, ref: torch.Tensor) -> torch.Tensor:
-    return (out == ref) | (out.isnan() & ref.isnan())
+def _finite_squares(ref: torch.Tensor) -> torch.Tensor:
+    """(sum of squares, count) of the finite elements."""
+    import torch
+
+    values = ref.double()
+    finite = values.isfinite()
+    return torch.stack((values.where(finite, 0).square().sum(), finite.sum().double()))
+
+
+def _tally(unlike: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
+    """(count of ``unlike``, count of ratios above 1, largest ratio), still on the device."""
+    import torch
+
+    return torch.stack((unlike.sum(), (ratio > 1).sum(), ratio.max()))
+
+
+def _judge(
+    got: torch.Tensor, expected: torch.Tensor, rms: torch.Tensor, tolerance: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(elements that are special where the reference is not, or otherwise; error over allowance) of one chunk."""
+    import torch
+
+    wide = torch.float64 if expected.dtype == torch.float64 else torch.float32
+    out, ref = got.to(wide), expected.to(wide)
+    # Past the output type's range the reference's own rounding to it is infinite, and so may the output be.
+    special = out.isfinite() != ref.isfinite()
+    rounded = ref.to(got.dtype).to(wide)
+    same = (out == rounded) | (out.isnan() & rounded.isnan())
+    both = out.isfinite() & ref.isfinite()
+    unlike = (special | ~both) & ~same
+    error = (out - ref).abs().where(both, 0)
+    allowed = tolerance * (rms.to(wide) + ref.abs())
+    return unlike, torch.where(error == 0, 0.0, error / allowed).double()
 
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:

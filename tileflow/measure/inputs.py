@@ -64,7 +64,7 @@ class Restorer:
 
     def observe(self) -> int:
         """Forget the arguments that are bitwise unchanged; the number of bytes that stay kept."""
-        self._kept = [(tensor, copy) for tensor, copy in self._kept if not _same_bits(tensor, copy)]
+        self._kept = [(tensor, copy) for tensor, copy in self._kept if not same_bits(tensor, copy)]
         return sum(copy.numel() * copy.element_size() for _, copy in self._kept)
 
     def restore(self) -> None:
@@ -95,7 +95,7 @@ def poisoned() -> Iterator[None]:
         switch.fill_uninitialized_memory = fill
 
 
-def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Equal as bits: NaN equals itself, and -0.0 is not 0.0."""
     import torch
 

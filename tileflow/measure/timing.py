@@ -130,10 +130,17 @@ def _capture(run: Callable[[], Any]) -> torch.cuda.CUDAGraph | None:
     """``run`` as a graph, or None where it cannot be captured. A sticky device error comes through."""
     import torch
 
-    graph = torch.cuda.CUDAGraph()
+    # Not ``torch.cuda.graph``: it collects garbage and empties the allocator's cache, at many milliseconds a config.
+    cuda: Any = torch.cuda  # its streams are not annotated
+    graph, stream = torch.cuda.CUDAGraph(), cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     try:
-        with torch.cuda.graph(graph):
-            run()
+        with torch.cuda.stream(stream):
+            graph.capture_begin()
+            try:
+                run()
+            finally:
+                graph.capture_end()
     except (RuntimeError, LaunchError):
         torch.cuda.synchronize()  # raises again where it was the device and not the capture that failed
         return None

@@ -1,0 +1,201 @@
+"""Measuring on a real card: right and planted-wrong kernels, in processes that may die."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tileflow.build.compile import build
+from tileflow.build.resources import occupancy
+from tileflow.config import Config
+from tileflow.errors import InternalError, SpecError
+from tileflow.measure.request import Limits, MeasureRequest
+from tileflow.measure.server import MeasureProcess
+from tileflow.measure.timing import DeviceSampler, Effort, measure
+from tileflow.measure.types import Outcome, Status
+from tileflow.target import Target, identify
+
+pytestmark = pytest.mark.gpu
+
+HERE = str(Path(__file__).parent.parent / "unit")
+N = 1 << 24
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        import measure_kernels
+
+        yield measure_kernels
+        sys.modules.pop("measure_kernels", None)
+
+
+@pytest.fixture(scope="module")
+def device() -> Target:
+    return identify(torch.cuda.get_device_name(0))
+
+
+@pytest.fixture(scope="module")
+def process(kernels: Any) -> Iterator[MeasureProcess]:
+    with MeasureProcess(0) as process:
+        yield process
+
+
+@pytest.fixture
+def ask(kernels: Any, device: Target, process: MeasureProcess) -> Any:
+    def ask(variant: str, kernel: str = "add", n: int = N, **changes: Any) -> Outcome:
+        request = MeasureRequest(
+            f"measure_kernels:{kernel}",
+            (("n", n),),
+            Config.of({"variant": variant}),
+            (build(kernels.VARIANTS[variant], device),),
+            sys_path=(HERE,),
+            loader="measure_kernels:load",
+        )
+        return process.run(replace(request, **changes))
+
+    return ask
+
+
+def test_a_right_kernel_is_measured_near_the_bandwidth(ask: Any, device: Target) -> None:
+    outcome = ask("right")
+    assert outcome.status is Status.OK, outcome.error_digest
+    assert outcome.max_err is not None and outcome.max_err < 1
+    result = outcome.measurement
+    assert result is not None and len(result.samples_us) >= 7
+    bound_us = 3 * 4 * N / (device.dram_gbps * 1e3)
+    assert 0.95 * bound_us < result.median_us < 10 * bound_us
+    assert result.ci95_us < 0.1 * result.median_us
+
+
+def test_two_measurements_agree(ask: Any) -> None:
+    first, second = (ask("right").measurement for _ in range(2))
+    assert second.median_us == pytest.approx(first.median_us, rel=0.05)
+
+
+def test_an_odd_size_and_a_tiny_one(ask: Any) -> None:
+    for n in (1, 1000, 12_345_677):
+        outcome = ask("right", n=n)
+        assert outcome.status is Status.OK, (n, outcome.error_digest)
+
+
+def test_the_device_says_what_it_is(process: MeasureProcess, ask: Any) -> None:
+    info = process.identity()
+    assert info.display_name == torch.cuda.get_device_name(0)
+    assert info.uuid == f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    assert ask("right").device.gpu_uuid == info.uuid
+
+
+def test_a_kernel_that_changes_its_arguments(ask: Any) -> None:
+    outcome = ask("right", kernel="accumulate")
+    assert outcome.status is Status.OK, outcome.error_digest
+
+
+@pytest.mark.parametrize(
+    ("variant", "status"),
+    [("wrong", Status.INCORRECT), ("unmasked_tail", Status.NONFINITE), ("nan", Status.NONFINITE)],
+)
+def test_a_planted_miscompile_is_not_timed(ask: Any, variant: str, status: Status) -> None:
+    outcome = ask(variant)
+    assert outcome.status is status, outcome.error_digest
+    assert outcome.measurement is None and outcome.max_err > 1
+
+
+def test_an_illegal_access_costs_one_trial(ask: Any) -> None:
+    outcome = ask("out_of_bounds")
+    assert outcome.status is Status.ILLEGAL_ACCESS, (outcome.status, outcome.error_digest)
+    after = ask("right")
+    assert after.status is Status.OK, after.error_digest
+
+
+def test_an_endless_kernel_ends_at_its_limit(ask: Any) -> None:
+    started = time.monotonic()
+    outcome = ask("endless", incumbent_us=100.0, limits=Limits(floor=3.0))
+    assert outcome.status is Status.BENCH_TIMEOUT, (outcome.status, outcome.error_digest)
+    assert time.monotonic() - started < 40  # inputs, the limit, and the driver's cleaning up
+    after = ask("right")
+    assert after.status is Status.OK, after.error_digest
+
+
+def test_a_hopeless_config_is_given_up_early(ask: Any) -> None:
+    steady = ask("right").measurement
+    hopeless = ask("right", incumbent_us=steady.median_us / 10).measurement
+    assert len(hopeless.samples_us) == Effort().min_samples
+
+
+def test_more_memory_than_there_is_ends_as_oom(ask: Any) -> None:
+    total = torch.cuda.get_device_properties(0).total_memory
+    outcome = ask("right", n=total // 4)
+    assert outcome.status is Status.OOM, (outcome.status, outcome.error_digest)
+
+
+def test_the_authors_mistakes_are_raised(ask: Any) -> None:
+    with pytest.raises(InternalError, match="the author's inputs fail"):
+        ask("right", kernel="broken")
+    with pytest.raises(SpecError, match="importable"):
+        ask("right", loader="measure_kernels:no_such_loader")
+
+
+def test_races_are_looked_for_where_asked(ask: Any) -> None:
+    assert ask("right", repeats=5, seeds=(10, 11, 12)).status is Status.OK
+
+
+def test_sampling_restores_what_a_call_changes() -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    sampler = DeviceSampler(lambda t: t.mul_(2), (x,))
+    assert sampler.captured
+    measure(sampler, Effort())
+    assert x.unique().tolist() == [2.0]
+
+
+def test_twice_the_work_takes_twice_the_time() -> None:
+    source = torch.randn(1 << 28, device="cuda")
+    half = source[: 1 << 27]
+    times = [measure(DeviceSampler(torch.clone, (t,)), Effort()).median_us for t in (half, source)]
+    assert times[1] / times[0] == pytest.approx(2, rel=0.1)
+
+
+def test_the_l2_is_cold() -> None:
+    """What fits the L2 whole is still read from memory: no faster than the memory's own rate allows."""
+    x = torch.randn(4 << 20, device="cuda")  # 16 MiB
+    sampler = DeviceSampler(torch.sum, (x,))
+    cold = measure(sampler, Effort()).median_us
+    sampler._flush = lambda: None
+    warm = measure(sampler, Effort()).median_us
+    assert warm < cold
+
+
+def test_host_code_that_waits_for_the_device_is_timed_without_a_graph() -> None:
+    x = torch.randn(1 << 20, device="cuda")
+    sampler = DeviceSampler(lambda t: t * t.sum().item(), (x,))
+    assert not sampler.captured
+    assert measure(sampler, Effort()).median_us > 0
+
+
+def test_static_facts_agree_with_the_driver(kernels: Any, device: Target) -> None:
+    """Registers and local memory, read from the cubin, are the driver's own."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    binary = build(kernels.VARIANTS["right"], device)
+    torch.cuda.synchronize()
+    _, module = driver.cuModuleLoadData(binary.code)
+    _, function = driver.cuModuleGetFunction(module, binary.abi.symbol.encode())
+    attributes = driver.CUfunction_attribute
+
+    def ask_driver(attribute: Any) -> int:
+        return int(driver.cuFuncGetAttribute(attribute, function)[1])
+
+    facts = binary.resources
+    assert facts.registers == ask_driver(attributes.CU_FUNC_ATTRIBUTE_NUM_REGS)
+    assert facts.spills == ask_driver(attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
+    threads = facts.threads
+    blocks = int(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, binary.abi.shared)[1])
+    assert occupancy(facts, device) == pytest.approx(blocks * threads / device.max_threads_per_sm)
+    driver.cuModuleUnload(module)
