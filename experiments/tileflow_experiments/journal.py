@@ -10,7 +10,8 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,25 @@ def by_study(records: Iterable[TrialRecord]) -> dict[StudyKey, list[TrialRecord]
     for entry in records:
         groups.setdefault(entry.study, []).append(entry)
     return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A journal read once. ``trials``: the state of each trial; ``attempts``: every line of them; both by study."""
+
+    header: Line
+    trials: dict[StudyKey, list[TrialRecord]]
+    attempts: dict[StudyKey, list[TrialRecord]]
+    remeasures: dict[StudyKey, list[TrialRecord]]
+    events: tuple[Line, ...]
+
+
+def fold(lines: Sequence[Line]) -> Folded:
+    """Everything that reports and tables are made of. Raises JournalError where the header is missing."""
+    return Folded(
+        header(lines),
+        by_study(trials(lines).values()),
+        by_study(attempts(lines)),
+        by_study(attempts(lines, "remeasure")),
+        tuple(line for line in lines if line["kind"] == "event"),
+    )

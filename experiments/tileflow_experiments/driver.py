@@ -1,0 +1,346 @@
+"""The sweep loop: ask as capacity allows, submit, poll, journal, tell. No barrier anywhere, no Ray, no MLflow.
+
+Every study is a search of its own; all of them are interleaved over one evaluator. The journal is written before
+anybody is told, so that a resumed sweep knows at least what its strategies knew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest, TrialResult
+from tileflow_search.registry import make
+
+from tileflow.config import Config
+from tileflow.errors import ClusterError, SpecError
+from tileflow.measure.types import Status
+from tileflow.runtime.abi import Binary
+
+from . import journal as journals
+from .journal import Journal, JournalFull, Line
+from .records import RecordKind, StudyKey, TrialRecord, record
+from .spec import SweepSpec
+from .study import Study, leaders
+from .subject import Subject
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.25
+CLOCK_EVENT_S = 5.0
+REMEASURED_LEADERS = 3
+REMEASURE_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A request under way. ``started_at``: seconds since 1970."""
+
+    study: Study
+    request: TrialRequest
+    kind: RecordKind
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A winner's machine code in one shape mode."""
+
+    study: Study
+    mode: Mode
+    binaries: tuple[Binary, ...]
+
+
+def study_keys(spec: SweepSpec) -> list[StudyKey]:
+    """Every (kernel, problem, device class) of a sweep, in the spec's order."""
+    return [
+        StudyKey(kernel.kernel, problem, device)
+        for kernel in spec.kernels
+        for problem in kernel.problems
+        for device in spec.device_classes
+    ]
+
+
+def open_studies(
+    spec: SweepSpec,
+    journal: Journal,
+    subjects: Iterable[Subject],
+    transfers: Callable[[Subject], Iterable[Config]] = lambda _: (),
+) -> list[Study]:
+    """The studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
+
+    ``transfers``: configs of older tables to try right after the default.
+    """
+    known = {line["study"]: line for line in journals.events(journal.lines, "study")}
+    spent: dict[str, float] = {}
+    for line in journals.events(journal.lines, "clock"):
+        spent |= line["spent_s"]
+    trials = journals.by_study(journals.trials(journal.lines).values())
+    studies = []
+    for subject in subjects:
+        key = subject.key
+        if key.id in known:
+            _require_unchanged(subject, known[key.id])
+        else:
+            journal.event("study", **subject.to_json())
+        study = _new_study(spec, subject, transfers(subject))
+        study.spent_s = spent.get(key.id, 0.0)
+        for entry in trials.get(key, ()):
+            if entry.settled:
+                study.settle(entry.config, entry)
+        studies.append(study)
+    return studies
+
+
+def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config]) -> Study:
+    sources = {subject.default: "default"}
+    for config in transfers:
+        sources.setdefault(config, "transfer")
+    strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources))
+    return Study(subject, strategy, spec.strategy.name, spec.budget, sources)
+
+
+def _require_unchanged(subject: Subject, known: Line) -> None:
+    now = subject.to_json()
+    for what in ("semantic_hash", "space_fingerprint", "mode"):
+        if now[what] != known[what]:
+            raise SpecError(
+                f"a resumed sweep's kernels must be unchanged: {what} was {known[what]}",
+                got=now[what], where=subject.key.title, hint="start a new sweep in a folder of its own",
+            )  # fmt: skip
+
+
+class Driver:
+    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler."""
+
+    def __init__(
+        self,
+        sweep_id: str,
+        studies: Sequence[Study],
+        evaluator: Evaluator,
+        journal: Journal,
+        *,
+        seed: int = 0,
+        progress: Callable[[Driver], None] = lambda _: None,
+    ) -> None:
+        self.studies = studies
+        self.evaluator = evaluator
+        self.stopping = ""
+        self.cancelled = 0
+        self._sweep_id = sweep_id
+        self._journal = journal
+        self._seed = seed
+        self._progress = progress
+        self._flights: dict[str, _Flight] = {}
+        self._keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None
+        self._numbers = itertools.count(1)
+        self._turns: dict[str, deque[Study]] = {}
+        for study in studies:
+            self._turns.setdefault(study.subject.key.device_class, deque()).append(study)
+        self._ticked = time.monotonic()
+        self._clock_noted = self._ticked
+
+    def search(self) -> None:
+        """Search until every study has used its budget, or until something stops the sweep."""
+        self._guarded(self._search)
+
+    def remeasure(self) -> None:
+        """Measure each study's leaders and its default again, in turns, so that they are compared on equal terms."""
+        plan = self._remeasure_plan()
+        self._guarded(lambda: self._run_once(plan))
+
+    def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
+        """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
+        modes = tuple(modes)
+        plan = [(study, config, mode) for study, config in winners for mode in modes]
+        trial_ids: list[tuple[Study, Mode, str]] = []
+
+        def keep(flight: _Flight, result: TrialResult) -> None:
+            if result.outcome.status is Status.OK:
+                trial_ids.append((flight.study, flight.request.mode, result.trial_id))
+
+        self._guarded(lambda: self._run_once(plan, keep))
+        return [Built(study, mode, self.evaluator.fetch_binaries(trial)) for study, mode, trial in trial_ids]
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more; what is under way ends soon."""
+        self.stopping = self.stopping or reason
+
+    # ---- phases ---------------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        while any(study.open for study in self.studies):
+            self._check_stop()
+            if not self.stopping:
+                self._fill()
+            if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
+                break
+            self._turn()
+
+    def _run_once(
+        self,
+        plan: Sequence[tuple[Study, Config, Mode]],
+        keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None,
+    ) -> None:
+        """Measure every item of ``plan``, known or not, starting them in its order as capacity allows."""
+        pending = deque(plan)
+        self._keep = keep
+        while pending or self._flights:
+            self._check_stop()
+            if self.stopping:
+                pending.clear()
+            for _ in range(len(pending)):
+                study, config, mode = pending.popleft()
+                if self._capacity(study.subject.key.device_class) > 0:
+                    self._submit(study, config, "remeasure", mode)
+                elif not study.stopped:
+                    pending.append((study, config, mode))
+            self._turn()
+
+    def _remeasure_plan(self) -> list[tuple[Study, Config, Mode]]:
+        plans = []
+        for study in self.studies:
+            measured = [r for r in leaders(study.settled.values()) if r.measured][:REMEASURED_LEADERS]
+            configs = [r.config for r in measured]
+            default = study.default
+            if configs and default is not None and default.time_us is not None and default.config not in configs:
+                configs.append(default.config)
+            plans.append([(study, config, study.subject.mode) for config in configs])
+        return [item for _ in range(REMEASURE_ROUNDS) for plan in plans for item in plan]
+
+    def _guarded(self, phase: Callable[[], None]) -> None:
+        """A full disk ends the sweep in order: the trials under way are lost to the journal, and asked again."""
+        try:
+            phase()
+            self._note_clock()
+        except JournalFull as error:
+            self.stop(str(error))
+            log.error("%s", error)
+            self.evaluator.drain()
+
+    # ---- one turn -------------------------------------------------------------------------------
+
+    def _check_stop(self) -> None:
+        if not self.stopping and self.evaluator.draining:
+            self.stop("the evaluator is draining")
+        if not self.stopping and not self._journal.has_room():
+            self.stop("the disk is nearly full")
+            log.error("the disk is nearly full: the sweep stops while its journal still takes what is under way")
+        if self.stopping and not self.evaluator.draining:
+            self.evaluator.drain()
+
+    def _fill(self) -> None:
+        """Give every device class as much as keeps it busy, its studies taking turns."""
+        for device_class, turns in self._turns.items():
+            free = self._capacity(device_class)
+            idle = 0
+            while free > 0 and idle < len(turns):
+                study = turns[0]
+                turns.rotate(-1)
+                config = study.ask() if study.wants_more else None
+                if config is None:
+                    idle += 1
+                    continue
+                idle = 0
+                free -= 1
+                self._submit(study, config, "trial", study.subject.mode)
+
+    def _capacity(self, device_class: str) -> int:
+        try:
+            return self.evaluator.capacity(device_class)
+        except ClusterError as error:
+            for study in self._turns[device_class]:
+                if not study.stopped:
+                    study.stop(str(error))
+                    self._journal.event("study_stopped", study=study.subject.key.id, reason=str(error))
+                    log.error("%s: %s", study.subject.key.title, error)
+            return 0
+
+    def _submit(self, study: Study, config: Config, kind: RecordKind, mode: Mode) -> None:
+        best = study.best
+        request = TrialRequest(
+            request_id=f"{self._journal.epoch}-{next(self._numbers)}",
+            kernel=study.subject.kernel,
+            problem=study.subject.key.problem,
+            device_class=study.subject.key.device_class,
+            config=config,
+            mode=mode,
+            incumbent_us=best.time_us if best is not None and best.measured else None,
+            seed=self._seed,
+            remeasure=kind == "remeasure",
+        )
+        self._flights[request.request_id] = _Flight(study, request, kind, time.time())
+        self.evaluator.submit(request)
+
+    def _turn(self) -> None:
+        for result in self.evaluator.poll(POLL_S):
+            self._hear(result)
+        self._charge()
+        self._journal.sync_when_due()
+        self._progress(self)
+
+    def _hear(self, result: TrialResult) -> None:
+        """Journal one result, then tell. A config whose trial is known is told the known verdict and writes no line."""
+        flight = self._flights.get(result.request_id)
+        if flight is None:
+            log.warning("dropped a result of request %s, which is not under way", result.request_id)
+            return
+        if result.final:
+            del self._flights[result.request_id]
+        study, config = flight.study, flight.request.config
+        if result.outcome.status is Status.CANCELLED and not result.blocklisted:
+            self._cancel(flight, final=result.final)
+            return
+        entry = self._record(flight, result)
+        if flight.kind == "remeasure":
+            self._journal.add(entry)
+            if result.final:
+                self._keep(flight, result)
+        elif entry.settled:
+            if entry.trial_id not in study.settled:
+                self._journal.add(entry)
+            study.settle(config, entry)
+        else:
+            self._journal.add(entry)
+            if result.final:
+                self._lose(study, config, entry)
+
+    def _cancel(self, flight: _Flight, *, final: bool) -> None:
+        if final:
+            self.cancelled += 1
+            if flight.kind == "trial":
+                flight.study.cancelled(flight.request.config)
+
+    def _lose(self, study: Study, config: Config, entry: TrialRecord) -> None:
+        study.lost(config, entry.error_digest or entry.status)
+        if study.stopped:
+            self._journal.event("study_stopped", study=study.subject.key.id, reason=study.stopped)
+            log.error("%s: %s", study.subject.key.title, study.stopped)
+
+    def _record(self, flight: _Flight, result: TrialResult) -> TrialRecord:
+        study = flight.study
+        return record(
+            flight.request, result, kind=flight.kind, sweep_id=self._sweep_id,
+            seed_source=study.source(flight.request.config), started_at=flight.started_at,
+        )  # fmt: skip
+
+    def _charge(self) -> None:
+        """Time passes for the studies of a device class in proportion to what each has under way there."""
+        now = time.monotonic()
+        elapsed, self._ticked = now - self._ticked, now
+        for turns in self._turns.values():
+            under_way = Counter({id(study): study.in_flight for study in turns})
+            total = under_way.total()
+            for study in turns:
+                study.spent_s += elapsed * under_way[id(study)] / total if total else 0.0
+        if now - self._clock_noted >= CLOCK_EVENT_S:
+            self._note_clock()
+
+    def _note_clock(self) -> None:
+        self._clock_noted = time.monotonic()
+        spent = {study.subject.key.id: round(study.spent_s, 3) for study in self.studies}
+        self._journal.event("clock", spent_s=spent)

@@ -1,0 +1,74 @@
+"""A study's figures. Matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tileflow.target import target
+
+from .records import TrialRecord
+
+
+def best_so_far(records: Sequence[TrialRecord]) -> list[tuple[int, float, float]]:
+    """(trials so far, seconds since the first, best us so far), one a settled trial from the first good one on.
+
+    A measured time replaces every modelled one.
+    """
+    settled = [r for r in records if r.settled]
+    start = min((r.started_at for r in settled), default=0.0)
+    curve: list[tuple[int, float, float]] = []
+    best: tuple[bool, float] | None = None
+    for count, record in enumerate(settled, 1):
+        if record.time_us is not None:
+            mine = (not record.measured, record.time_us)
+            best = mine if best is None else min(best, mine)
+        if best is not None:
+            curve.append((count, record.started_at - start, best[1]))
+    return curve
+
+
+def convergence(records: Sequence[TrialRecord], title: str) -> Any:
+    """Best time so far against trials and against seconds."""
+    figure = _figure()
+    curve = best_so_far(records)
+    for position, (column, label) in enumerate(((0, "trials"), (1, "seconds")), 1):
+        axes = figure.add_subplot(1, 2, position)
+        axes.step([point[column] for point in curve], [point[2] for point in curve], where="post")
+        axes.set_xlabel(label)
+        axes.set_ylabel("best time so far (us)")
+    figure.suptitle(title + _how(records), fontsize=9)
+    return figure
+
+
+def roofline(records: Sequence[TrialRecord], title: str) -> Any:
+    """Achieved FLOP/s of every good trial against the arithmetic intensity, under the datasheet's roof."""
+    figure = _figure()
+    axes = figure.add_subplot(1, 1, 1)
+    points = [
+        (r.flops / r.traffic_bytes, r.flops / r.time_us * 1e6)
+        for r in records
+        if r.time_us is not None and r.flops and r.traffic_bytes
+    ]
+    device = target(records[0].device_class)
+    bandwidth, peak = device.dram_gbps * 1e9, max(rate for _, rate in device.peak_tflops) * 1e12
+    ridge = peak / bandwidth
+    low = min([x for x, _ in points] + [ridge]) / 4
+    high = max([x for x, _ in points] + [ridge]) * 4
+    axes.loglog([low, ridge, high], [low * bandwidth, peak, peak], color="black", label=f"{device.name}, datasheet")
+    axes.loglog([x for x, _ in points], [y for _, y in points], "o", markersize=3, label="trials")
+    axes.set_xlabel("FLOP per byte")
+    axes.set_ylabel("FLOP/s")
+    axes.legend(fontsize=8)
+    figure.suptitle(title + _how(records), fontsize=9)
+    return figure
+
+
+def _how(records: Sequence[TrialRecord]) -> str:
+    return "" if any(r.measured and r.time_us is not None for r in records) else " (modelled)"
+
+
+def _figure() -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(8, 3.5), layout="constrained")

@@ -1,0 +1,54 @@
+"""Every attempt of a sweep as one Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from tileflow.runtime.table import write_atomically
+
+from .records import TrialRecord
+
+_INTEGERS = {
+    "attempt", "lease_epoch", "registers", "spills", "shared_bytes", "traffic_bytes", "flops", "sm_clock_mhz", "temp_c",
+}  # fmt: skip
+_FLAGS = {"measured", "retried", "throttled"}
+_TEXTS = {
+    "kind", "sweep_id", "trial_id", "seed_source", "kernel", "semantic_hash", "source_hash", "problem", "device_class",
+    "mode", "config", "status", "gpu_uuid", "host", "compiled_by", "launched_by", "error_class", "error_digest",
+    "blocklisted",
+}  # fmt: skip
+
+
+def write(records: Iterable[TrialRecord], path: Path) -> int:
+    """Write one row an attempt, in one step; mappings are JSON text. Returns the number of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = [field.name for field in fields(TrialRecord)]
+    table = pa.Table.from_pylist([_row(r) for r in records], schema=pa.schema([(n, _type(pa, n)) for n in names]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_atomically(path, sink.getvalue().to_pybytes())
+    return int(table.num_rows)
+
+
+def _type(pa: Any, name: str) -> Any:
+    if name == "samples_us":
+        return pa.list_(pa.float64())
+    if name in _INTEGERS:
+        return pa.int64()
+    if name in _FLAGS:
+        return pa.bool_()
+    return pa.string() if name in _TEXTS else pa.float64()
+
+
+def _row(record: TrialRecord) -> dict[str, Any]:
+    row = {field.name: getattr(record, field.name) for field in fields(TrialRecord)}
+    for name in ("problem", "compiled_by", "launched_by"):
+        row[name] = json.dumps(dict(row[name]), sort_keys=True)
+    row["config"] = json.dumps(record.config.to_dict(), sort_keys=True)
+    return row | {"status": record.status.value}

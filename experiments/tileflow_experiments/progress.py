@@ -1,0 +1,85 @@
+"""How a sweep is doing: a live bar on a terminal, a line every few seconds in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from .driver import Driver
+from .study import Study
+
+LINE_EVERY_S = 5.0
+BAR_EVERY_S = 0.25
+
+
+class Progress:
+    """Called by the driver at every turn. ``stream``: where lines go; a bar replaces them where it is a terminal."""
+
+    def __init__(self, budget: str, stream: TextIO = sys.stderr) -> None:
+        self._budget = budget
+        self._stream = stream
+        self._started = time.monotonic()
+        self._next = self._started
+        self._live = _live() if stream.isatty() else None
+
+    def __call__(self, driver: Driver) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (BAR_EVERY_S if self._live else LINE_EVERY_S)
+        line = self.line(driver)
+        if self._live:
+            self._live.update(line)
+        else:
+            print(line, file=self._stream, flush=True)
+
+    def line(self, driver: Driver) -> str:
+        """``  12 s   87 trials of 5 studies (40 trials each), 12 in flight, 5.2/s considered, ...``."""
+        counters = driver.evaluator.counters()
+        settled = sum(len(study.settled) for study in driver.studies)
+        flying = sum(study.in_flight for study in driver.studies)
+        done = sum(not study.open for study in driver.studies)
+        parts = [
+            f"{time.monotonic() - self._started:4.0f} s  {settled} trials",
+            f"{done}/{len(driver.studies)} studies done ({self._budget} each)",
+            f"{flying} in flight",
+            f"{counters.considered_per_s:.1f}/s considered, {counters.measured_per_s:.1f}/s measured",
+        ]
+        if counters.retried:
+            parts.append(f"{counters.retried} retried")
+        if driver.stopping:
+            parts.append(f"stopping: {driver.stopping}")
+        latest = max(driver.studies, key=_last_heard, default=None)
+        if latest is not None and latest.best is not None and latest.best.time_us is not None:
+            how = "" if latest.best.measured else " (modelled)"
+            parts.append(f"{latest.subject.key.title}: best {latest.best.time_us:.1f} us{how}")
+        return ", ".join(parts)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._live:
+            self._live.stop()
+
+
+def _last_heard(study: Study) -> float:
+    return max((record.started_at for record in study.settled.values()), default=0.0)
+
+
+def _live() -> Any:
+    from rich.live import Live
+
+    live = Live("starting", transient=True, auto_refresh=False)
+    live.start()
+    return _Refreshing(live)
+
+
+class _Refreshing:
+    def __init__(self, live: Any) -> None:
+        self._live = live
+
+    def update(self, line: str) -> None:
+        self._live.update(line, refresh=True)
+
+    def stop(self) -> None:
+        self._live.stop()

@@ -1,0 +1,126 @@
+"""OUT/report.md: what a sweep found, from the journal alone."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from .journal import Folded, Line
+from .records import StudyKey, TrialRecord
+from .subject import Subject
+from .tables import Winner, winner
+
+
+def render(folded: Folded, subjects: Sequence[Subject]) -> str:
+    """The report as Markdown. Every figure is of this journal; modelled times are marked as such."""
+    header = folded.header
+    lines = [
+        f"# Sweep {header['spec']['name']}",
+        "",
+        f"`{header['sweep_id']}`, begun {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(header['created_at']))}, "
+        f"tileflow {header['tileflow']}. Times are microseconds of a whole call.",
+        "",
+        "## Default against best",
+        "",
+        "| kernel | problem | device | trials | default | best | speedup | how |",
+        "|---|---|---|---:|---:|---:|---:|---|",
+        *(_row(folded, subject) for subject in subjects),
+        "",
+        "## How trials ended",
+        "",
+        *_statuses(folded.trials, [s.key for s in subjects]),
+        "",
+        "## Throughput",
+        "",
+        *_throughput(folded),
+        "",
+        "## Checks in the interpreter",
+        "",
+        *_checks(folded.events),
+        "",
+        *_events(folded.events),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(folded: Folded, subject: Subject) -> str:
+    key = subject.key
+    trials = sum(r.settled for r in folded.trials.get(key, ()))
+    won = winner(folded, subject)
+    if won is None:
+        return f"| {_place(key)} | {trials} | | | | no config works |"
+    default = "" if won.default_us is None else f"{won.default_us:.2f}"
+    gain = "" if won.default_us is None else f"{won.default_us / won.time_us:.2f}x"
+    return f"| {_place(key)} | {trials} | {default} | {won.time_us:.2f} | {gain} | {_how(won)} |"
+
+
+def _how(won: Winner) -> str:
+    if not won.record.measured:
+        return "modelled"
+    tie = f", level with {len(won.ties)} more" if won.ties else ""
+    return f"measured, {won.samples} samples{tie}"
+
+
+def _place(key: StudyKey) -> str:
+    problem = " ".join(f"{name}={value}" for name, value in key.problem)
+    return f"{key.kernel} | {problem} | {key.device_class}"
+
+
+def _statuses(trials: dict[StudyKey, list[TrialRecord]], keys: Iterable[StudyKey]) -> list[str]:
+    counts = {key: Counter(r.status.value for r in trials.get(key, ())) for key in keys}
+    names = sorted({name for count in counts.values() for name in count}, key=lambda name: (name != "ok", name))
+    if not names:
+        return ["No trial ended."]
+    return [
+        f"| kernel | problem | device | {' | '.join(names)} |",
+        f"|---|---|---|{'---:|' * len(names)}",
+        *(f"| {_place(key)} | {' | '.join(str(count[name]) for name in names)} |" for key, count in counts.items()),
+    ]
+
+
+def _throughput(folded: Folded) -> list[str]:
+    records = [r for group in folded.attempts.values() for r in group]
+    settled = [r for group in folded.trials.values() for r in group if r.settled]
+    measured = sum(r.measured and r.time_us is not None for r in settled)
+    lines = [
+        f"- distinct trials: {len(settled)}, measured {measured}; attempts journalled: {len(records)}",
+        f"- compiling: {sum(r.compile_s for r in records):.1f} s of CPU, summed over workers",
+    ]
+    for event in folded.events:
+        if event["event"] == "counters":
+            lines.append(
+                f"- opening {event['epoch']}: {event['elapsed_s']:.1f} s, {event['considered']} configs considered "
+                f"({event['considered_per_s']:.2f}/s), {event['measured']} measured ({event['measured_per_s']:.2f}/s), "
+                f"{event['modelled']} modelled, {event['duplicates']} duplicates, {event['retried']} retried, "
+                f"{event['cancelled']} cancelled; device workers idle {event['device_idle']:.0%}"
+            )
+    return lines
+
+
+def _checks(events: Iterable[Line]) -> list[str]:
+    checks = [e for e in events if e["event"] == "interpreted"]
+    if not checks:
+        return ["None were made."]
+    counts = Counter((e["role"], e["status"]) for e in checks)
+    lines = [f"- {role} configs: {n} {status}" for (role, status), n in sorted(counts.items())]
+    for check in checks:
+        if check["status"] != "ok":
+            lines.append(
+                f"- {check['status']}: {check['study']} with `{check['config']}`: {_first_line(check['error'])}"
+            )
+    return lines
+
+
+def _events(events: Iterable[Line]) -> list[str]:
+    lines = []
+    for event in events:
+        if event["event"] == "study_stopped":
+            lines.append(f"- stopped: {event['study']}: {_first_line(event['reason'])}")
+        elif event["event"] == "closed" and event["reason"]:
+            lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
+    return ["## What went wrong", "", *lines] if lines else []
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""

@@ -1,0 +1,128 @@
+"""One search: a strategy over one subject, its budget, and what is known so far. Knows no evaluator and no file."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+
+from tileflow_search.protocol import Result, Strategy
+
+from tileflow.config import Config
+
+from .records import TrialRecord
+from .spec import Budget
+from .subject import Subject
+
+# An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
+LOSSES_PER_CONFIG = 2
+LOSSES_IN_A_ROW = 8
+
+
+class Study:
+    """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``)."""
+
+    def __init__(
+        self, subject: Subject, strategy: Strategy, strategy_name: str, budget: Budget, sources: dict[Config, str]
+    ) -> None:
+        self.subject = subject
+        self.settled: dict[str, TrialRecord] = {}
+        self.spent_s = 0.0
+        self.stopped = ""
+        self._strategy = strategy
+        self._name = strategy_name
+        self._budget = budget
+        self._sources = sources
+        self._in_flight: set[Config] = set()
+        self._again: deque[Config] = deque()
+        self._losses: Counter[Config] = Counter()
+        self._lost_in_a_row = 0
+        self._exhausted = False
+
+    # ---- asking ---------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def wants_more(self) -> bool:
+        """Another trial fits the budget, counting every one in flight as if it became a new trial."""
+        if self.stopped or (self._exhausted and not self._again):
+            return False
+        if self._budget.trials is not None:
+            return len(self.settled) + self.in_flight < self._budget.trials
+        assert self._budget.seconds is not None
+        return self.spent_s < self._budget.seconds
+
+    @property
+    def open(self) -> bool:
+        return self.in_flight > 0 or self.wants_more
+
+    def ask(self) -> Config | None:
+        """The next config to try, now in flight; None where the space holds no more."""
+        if self._again:
+            config = self._again.popleft()
+        else:
+            asked = self._strategy.ask(1)
+            if not asked:
+                self._exhausted = True
+                return None
+            config = asked[0]
+        self._in_flight.add(config)
+        return config
+
+    def source(self, config: Config) -> str:
+        """Who proposed ``config``."""
+        return self._sources.get(config, self._name)
+
+    # ---- hearing --------------------------------------------------------------------------------
+
+    def settle(self, config: Config, record: TrialRecord) -> None:
+        """``record`` is the verdict on ``config``, now or of an earlier opening of the journal.
+
+        The first verdict on a trial stands, for every config that gives it.
+        """
+        known = self.settled.setdefault(record.trial_id, record)
+        self._in_flight.discard(config)
+        self._lost_in_a_row = 0
+        time_us = known.time_us
+        self._strategy.tell(config, Result(time_us=time_us) if time_us is not None else Result(violated=True))
+
+    def lost(self, config: Config, reason: str) -> None:
+        """Infrastructure failed; the config is tried again, and never blamed."""
+        self._in_flight.discard(config)
+        self._losses[config] += 1
+        self._lost_in_a_row += 1
+        if self._losses[config] < LOSSES_PER_CONFIG:
+            self._again.append(config)
+        else:
+            self._strategy.tell(config, Result(infrastructure=True))
+        if self._lost_in_a_row >= LOSSES_IN_A_ROW:
+            self.stop(f"{self._lost_in_a_row} trials in a row were lost, the last one: {reason}")
+
+    def cancelled(self, config: Config) -> None:
+        """The sweep is stopping; the next one asks again."""
+        self._in_flight.discard(config)
+
+    def stop(self, reason: str) -> None:
+        """Ask nothing more."""
+        self.stopped = self.stopped or reason
+
+    # ---- knowing --------------------------------------------------------------------------------
+
+    @property
+    def best(self) -> TrialRecord | None:
+        """The fastest good trial."""
+        return next(iter(leaders(self.settled.values())), None)
+
+    @property
+    def default(self) -> TrialRecord | None:
+        """The default config's trial, once settled."""
+        default = self.subject.default
+        return next((r for r in self.settled.values() if r.config == default), None)
+
+
+def leaders(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """The good trials, fastest first; measured ones before modelled ones."""
+    good = [(not r.measured, r.time_us, r.trial_id, r) for r in records if r.time_us is not None]
+    return [entry[-1] for entry in sorted(good, key=lambda entry: entry[:3])]

@@ -1,0 +1,66 @@
+"""What a study searches: a kernel lowered for one problem and one device class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tileflow_cluster.protocol import KernelRef, Mode
+
+from tileflow.config import Config, ConfigSpace
+from tileflow.runtime.problem import Problem
+from tileflow.target import target
+
+from .records import StudyKey
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """``default``: the zero-search config, repaired, the first that a study tries."""
+
+    key: StudyKey
+    kernel: KernelRef
+    problem: Problem
+    space: ConfigSpace
+    default: Config
+    mode: Mode = "static"
+
+    def to_json(self) -> dict[str, Any]:
+        """What the journal keeps, so that its folds need no compiler and a resumed sweep knows its kernel again."""
+        return {
+            "study": self.key.id,
+            "kernel": self.key.kernel,
+            "inputs": dict(self.key.problem),
+            "device_class": self.key.device_class,
+            "semantic_hash": self.kernel.semantic_hash,
+            "space_fingerprint": self.space.fingerprint,
+            "space_size": self.space.size,
+            "problem": self.problem.to_json(),
+            "default": self.default.to_dict(),
+            "mode": self.mode,
+        }
+
+
+Prepare = Callable[[StudyKey, Mode], Subject]
+
+
+def prepare(key: StudyKey, mode: Mode) -> Subject:
+    """Lower ``key``'s kernel without data and without a GPU. Raises SpecError and KernelError."""
+    from tileflow.api import load_kernel
+
+    kernel = load_kernel(key.kernel)
+    arguments = kernel.inputs(device="meta", **dict(key.problem))
+    lowered = kernel.lower(arguments, target(key.device_class), mode)
+    ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
+    return Subject(key, ref, lowered.problem, lowered.space, lowered.space.repair(lowered.default), mode)
+
+
+def _root(kernel: str) -> str:
+    """The directory from which the kernel's module was imported."""
+    module = kernel.partition(":")[0]
+    file = Path(str(sys.modules[module].__file__)).resolve()
+    depth = module.count(".") + (file.name == "__init__.py")
+    return str(file.parents[depth])

@@ -1,0 +1,258 @@
+"""A sweep from its spec to its folder: open, search, re-measure, check, export.
+
+OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
+OUT/trials.parquet   the same as a table
+OUT/tables/*.json    one table a kernel
+OUT/bundle/          the tables with the winners' machine code
+OUT/report.md        what was found
+OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import re
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from tileflow_cluster.protocol import Evaluator
+from tileflow_search.registry import STRATEGIES
+
+from tileflow.config import Config
+from tileflow.measure.interpret import InterpreterProcess
+from tileflow.runtime.abi import Binary
+from tileflow.runtime.bundle import write_bundle
+from tileflow.runtime.table import dump_table, load_table, write_atomically
+
+from . import journal as journals
+from . import mlflow_log, parquet, report, spec, tables
+from .driver import Built, Driver, open_studies, study_keys
+from .journal import Journal, JournalFull
+from .progress import Progress
+from .records import StudyKey
+from .spec import SweepSpec
+from .study import Study
+from .subject import Prepare, Subject, prepare
+from .verify import Check, verify
+
+log = logging.getLogger(__name__)
+
+MLFLOW_FINISH_S = 120.0
+# Ray's `job stop` kills three seconds after its SIGTERM.
+MLFLOW_STOP_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The files of a sweep's folder."""
+
+    folder: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal.jsonl"
+
+    @property
+    def parquet(self) -> Path:
+        return self.folder / "trials.parquet"
+
+    @property
+    def tables(self) -> Path:
+        return self.folder / "tables"
+
+    @property
+    def bundle(self) -> Path:
+        return self.folder / "bundle"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.md"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "mlartifacts"
+
+    @property
+    def mlflow_uri(self) -> str:
+        return f"sqlite:///{self.folder / 'mlflow.db'}"
+
+    def table(self, kernel: str) -> Path:
+        return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}.json"
+
+    def files(self) -> list[Path]:
+        """What MLflow keeps as artifacts."""
+        return [self.parquet, self.report, *sorted(self.tables.glob("*.json"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets."""
+
+    evaluator: Callable[[SweepSpec], Evaluator]
+    prepare: Prepare = prepare
+    check: Check | None = None
+
+
+def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
+    """Run a new sweep in the folder ``out``. Returns why it stopped before its end, empty where it did not.
+
+    Raises SpecError, KernelError and ClusterError before anything is written.
+    """
+    outputs = Outputs(out)
+    if outputs.journal.exists() and journals.read(outputs.journal):
+        Journal.create(outputs.journal, {})  # refuses, in its own words
+    subjects = _subjects(sweep, tools)
+    evaluator = tools.evaluator(sweep)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        journal = Journal.create(outputs.journal, {
+            "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
+            "spec": sweep.to_json(),
+            "created_at": time.time(),
+            "tileflow": importlib.metadata.version("tileflow"),
+        })  # fmt: skip
+        return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+    finally:
+        evaluator.close()
+
+
+def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
+    """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
+    outputs = Outputs(out)
+    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    subjects = _subjects(sweep, tools)
+    evaluator = tools.evaluator(sweep)
+    try:
+        journal = Journal.resume(outputs.journal)
+        return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+    finally:
+        evaluator.close()
+
+
+def export(out: Path, prepare: Prepare = prepare) -> None:
+    """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code."""
+    outputs = Outputs(out)
+    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)], ())
+
+
+def check_spec(sweep: SweepSpec) -> None:
+    """Import the sweep's kernels and ask them for its problems. Raises SpecError."""
+    from tileflow.api import load_kernel
+
+    spec.check(sweep, load_kernel, STRATEGIES)
+
+
+def _subjects(sweep: SweepSpec, tools: Tools) -> list[Subject]:
+    return [tools.prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+
+
+def _run(
+    sweep: SweepSpec,
+    outputs: Outputs,
+    subjects: Sequence[Subject],
+    evaluator: Evaluator,
+    journal: Journal,
+    tools: Tools,
+    mlflow_uri: str,
+) -> str:
+    studies = open_studies(sweep, journal, subjects, tables.transfers(sweep.seeds))
+    logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts)
+    logger.start()
+    progress = Progress(str(sweep.budget))
+    seed = sweep.strategy.seed
+    driver = Driver(journal.lines[0]["sweep_id"], studies, evaluator, journal, seed=seed, progress=progress)
+    _say_what_measures(evaluator)
+    built: list[Built] = []
+    try:
+        with _stopped_by_signals(driver):
+            driver.search()
+            driver.remeasure()
+            if not driver.stopping:
+                with _checker(tools) as check:
+                    verify(studies, journal, check, seed=seed, stopping=lambda: bool(driver.stopping))
+            if not driver.stopping:
+                built = driver.build(_winners(journal, studies), sweep.modes)
+        _close(journal, driver)
+    finally:
+        progress.close()
+        journal.close()
+    _export(outputs, subjects, built)
+    logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
+    return driver.stopping
+
+
+def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
+    folded = journals.fold(journal.lines)
+    found = ((study, tables.winner(folded, study.subject)) for study in studies)
+    return [(study, won.record.config) for study, won in found if won is not None]
+
+
+def _close(journal: Journal, driver: Driver) -> None:
+    """The last lines of an opening: what it did and why it ended."""
+    counters = driver.evaluator.counters()
+    rates = {"considered_per_s": counters.considered_per_s, "measured_per_s": counters.measured_per_s}
+    try:
+        journal.event("counters", epoch=journal.epoch, cancelled=driver.cancelled, **asdict(counters), **rates)
+        journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
+    except JournalFull as error:
+        driver.stop(str(error))
+
+
+def _export(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]) -> None:
+    lines = journals.read(outputs.journal)
+    folded = journals.fold(lines)
+    parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
+    code: dict[StudyKey, list[Binary]] = {}
+    for item in built:
+        code.setdefault(item.study.subject.key, []).extend(item.binaries)
+    made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()))
+    outputs.tables.mkdir(exist_ok=True)
+    for table in made:
+        path = outputs.table(table.kernel.ref)
+        dump_table(table, path, replaces=load_table(path).table_id if path.exists() else None)
+    if code:
+        write_bundle(made, [binary for binaries in code.values() for binary in binaries], outputs.bundle)
+    write_atomically(outputs.report, report.render(folded, subjects).encode())
+
+
+def _say_what_measures(evaluator: Evaluator) -> None:
+    for served in evaluator.device_classes():
+        how = "measured on" if served.measured else "modelled by"
+        print(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}", flush=True)
+
+
+@contextmanager
+def _checker(tools: Tools) -> Iterator[Check]:
+    if tools.check is not None:
+        yield tools.check
+        return
+    with InterpreterProcess() as process:
+        yield process.check
+
+
+@contextmanager
+def _stopped_by_signals(driver: Driver) -> Iterator[None]:
+    """Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Only a main thread can be asked so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        driver.stop(signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

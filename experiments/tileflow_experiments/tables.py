@@ -1,0 +1,213 @@
+"""The journal reduced to tables: one a kernel, with a row for each study whose search found a working config."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import logging
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileflow_cluster.protocol import Mode, toolchain_text
+
+from tileflow.config import Config
+from tileflow.errors import ConfigError
+from tileflow.measure.types import Status
+from tileflow.runtime.abi import Binary
+from tileflow.runtime.table import (
+    CreatedBy,
+    Entry,
+    Fallback,
+    KernelId,
+    Table,
+    Validator,
+    launches_of,
+    load_table,
+    requirements_of,
+)
+from tileflow.target import target
+
+from . import journal as journals
+from .journal import Folded, Line
+from .records import StudyKey, TrialRecord
+from .study import leaders
+from .subject import Subject
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the re-measurements, where there
+    are any. ``default_us``: the default config's time, by the same means. ``ties``: keys of configs not told apart.
+    """
+
+    record: TrialRecord
+    time_us: float
+    ci95_us: float | None
+    samples: int
+    default_us: float | None
+    ties: tuple[str, ...]
+
+
+def winner(folded: Folded, subject: Subject) -> Winner | None:
+    """The best of ``subject``'s study: re-measured before measured before modelled, never one that the interpreter
+    found wrong. None where no config works."""
+    key = subject.key
+    good = leaders(r for r in folded.trials.get(key, ()) if r.settled)
+    wrong = wrong_configs(folded.events)
+    good = [r for r in good if (key.id, r.config.key) not in wrong]
+    again = _remeasured(folded.remeasures.get(key, ()), subject.mode)
+    finalists = [r for r in good if r.config in again] or good
+    if not finalists:
+        return None
+    timed = {r.config: again.get(r.config) or _Timed.of(r) for r in good}
+    best = min(finalists, key=lambda r: (not r.measured, timed[r.config].time_us, r.trial_id))
+    mine = timed[best.config]
+    return Winner(
+        record=best,
+        time_us=mine.time_us,
+        ci95_us=mine.ci95_us,
+        samples=mine.samples,
+        default_us=timed[subject.default].time_us if subject.default in timed else None,
+        ties=tuple(sorted(
+            r.config.key for r in finalists
+            if best.measured and r.measured and r is not best and timed[r.config].overlaps(mine)
+        )),
+    )  # fmt: skip
+
+
+def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
+    """(study id, config key) of what gave wrong results in the interpreter."""
+    bad = (Status.INCORRECT, Status.NONFINITE)
+    return {
+        (e["study"], Config.of(e["config"]).key) for e in journals.events(events, "interpreted") if e["status"] in bad
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    time_us: float
+    ci95_us: float | None
+    samples: int
+
+    @staticmethod
+    def of(record: TrialRecord) -> _Timed:
+        assert record.time_us is not None
+        return _Timed(record.time_us, record.ci95_us, len(record.samples_us))
+
+    def overlaps(self, other: _Timed) -> bool:
+        return abs(self.time_us - other.time_us) <= (self.ci95_us or 0.0) + (other.ci95_us or 0.0)
+
+
+def _remeasured(records: Iterable[TrialRecord], mode: Mode) -> dict[Config, _Timed]:
+    """The median over the rounds; its interval is the widest round's or the spread of the rounds, whichever is more."""
+    rounds: dict[Config, list[TrialRecord]] = {}
+    for entry in records:
+        if entry.mode == mode and entry.measured and entry.time_us is not None:
+            rounds.setdefault(entry.config, []).append(entry)
+    result = {}
+    for config, entries in rounds.items():
+        times = [e.time_us for e in entries if e.time_us is not None]
+        spread = (max(times) - min(times)) / 2
+        widest = max(e.ci95_us or 0.0 for e in entries)
+        samples = sum(len(e.samples_us) for e in entries)
+        result[config] = _Timed(statistics.median(times), max(spread, widest), samples)
+    return result
+
+
+def build_tables(
+    folded: Folded, subjects: Iterable[Subject], binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: ()
+) -> list[Table]:
+    """One table a kernel. ``binaries``: the machine code of a study's winner, in the order that it is to be tried."""
+    by_kernel: dict[str, list[Subject]] = {}
+    for subject in subjects:
+        by_kernel.setdefault(subject.key.kernel, []).append(subject)
+    return [_table(folded, group, binaries) for group in by_kernel.values()]
+
+
+def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey], Sequence[Binary]]) -> Table:
+    entries, portfolio = [], []
+    for subject in subjects:
+        won = winner(folded, subject)
+        if won is None:
+            portfolio.append(_without_a_winner(folded.trials.get(subject.key, ()), subject))
+        else:
+            entries.append(_entry(subject, won, binaries(subject.key)))
+    first = subjects[0]
+    fingerprints = "".join(sorted({s.space.fingerprint for s in subjects}))
+    return Table.of(
+        KernelId.of(
+            first.key.kernel, first.kernel.semantic_hash, hashlib.sha256(fingerprints.encode()).hexdigest()[:16]
+        ),
+        entries,
+        portfolio=tuple(portfolio),
+        default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
+        validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
+        created_by=CreatedBy(importlib.metadata.version("tileflow"), folded.header["sweep_id"]),
+    )
+
+
+def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
+    record = won.record
+    return Entry(
+        device=record.device_class,
+        problem=subject.problem,
+        config=record.config,
+        origin="measured" if record.measured else "modelled",
+        best_us=won.time_us,
+        default_us=won.default_us,
+        ci95=won.ci95_us if record.measured else None,
+        n=won.samples if record.measured else 0,
+        tie_set=won.ties,
+        launches=launches_of(code),
+        requirements=requirements_of(subject.space, record.config, subject.problem),
+        measured_on=record.device_class if record.measured else "",
+        toolchain=toolchain_text(record.compiled_by),
+        trial_id=record.trial_id,
+    )
+
+
+def _without_a_winner(records: Sequence[TrialRecord], subject: Subject) -> Fallback:
+    """The default row of a problem for which no config works, with the reasons."""
+    device = target(subject.key.device_class)
+    counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
+    digests = Counter(r.error_digest.splitlines()[0] for r in records if r.error_digest)
+    reason = f"no config worked for {subject.key.title}: {counts or 'none was tried'}"
+    if digests:
+        reason += f"; most often: {digests.most_common(1)[0][0]}"
+    return Fallback(
+        subject.default, device.vendor, device.arch, subject.problem,
+        requirements=requirements_of(subject.space, subject.default, subject.problem), reason=reason,
+    )  # fmt: skip
+
+
+def _validators(records: Iterable[TrialRecord]) -> tuple[Validator, ...]:
+    versions = {version for record in records for version in record.compiled_by}
+    return tuple(Validator(name, value, "warn") for name, value in sorted(versions))
+
+
+def transfers(paths: Iterable[Path]) -> Callable[[Subject], list[Config]]:
+    """Configs of older tables' rows for the same kernel, whatever its version: fitted to the space as it is now.
+
+    Raises TableError where a file is not a table.
+    """
+    tables = [load_table(path) for path in paths]
+
+    def of(subject: Subject) -> list[Config]:
+        rows = [e for t in tables if t.kernel.ref == subject.key.kernel for e in t.entries]
+        rows.sort(key=lambda e: e.device != subject.key.device_class)
+        return [config for row in rows if (config := _fit(subject, row.config)) is not None]
+
+    return of
+
+
+def _fit(subject: Subject, config: Config) -> Config | None:
+    try:
+        return subject.space.adapt(config.to_dict())
+    except ConfigError as error:
+        log.info("a seed table's row is passed over for %s: %s", subject.key.title, error)
+        return None

@@ -1,0 +1,81 @@
+"""Configs that no GPU has run, run through Triton's interpreter at small odd sizes; what comes out is journalled.
+
+Checked are the modelled winners, each until one is right, and a few random configs of every problem, so that a
+kernel whose default happens to be right does not hide a wrong corner of its space.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from tileflow.config import Config
+from tileflow.measure.interpret import InterpretRequest
+from tileflow.measure.types import Outcome, Status
+
+from . import journal as journals
+from .journal import Journal
+from .study import Study, leaders
+
+Check = Callable[[InterpretRequest], Outcome]
+
+WINNERS_TRIED = 3
+RANDOM_CONFIGS = 5
+
+
+def verify(
+    studies: Sequence[Study], journal: Journal, check: Check, *, seed: int, stopping: Callable[[], bool] = lambda: False
+) -> None:
+    """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``."""
+    known = {
+        (e["study"], Config.of(e["config"])): Status(e["status"]) for e in journals.events(journal.lines, "interpreted")
+    }
+
+    def checked(study: Study, config: Config, role: str) -> Status:
+        key = (study.subject.key.id, config)
+        if key not in known:
+            outcome = check(_request(study, config, seed))
+            journal.event(
+                "interpreted", study=study.subject.key.id, role=role, config=config.to_dict(),
+                status=outcome.status.value, max_err=outcome.max_err, error=outcome.error_digest,
+            )  # fmt: skip
+            known[key] = outcome.status
+        return known[key]
+
+    for study in studies:
+        for record in [r for r in leaders(study.settled.values()) if not r.measured][:WINNERS_TRIED]:
+            if stopping() or (study.best is not None and study.best.measured):
+                break
+            if checked(study, record.config, "winner") is Status.OK:
+                break
+    for study in _one_a_problem(studies):
+        for config in _random_configs(study, seed):
+            if stopping():
+                return
+            checked(study, config, "random")
+
+
+def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
+    """The first study of each (kernel, problem): sources differ little between device classes."""
+    first: dict[object, Study] = {}
+    for study in studies:
+        first.setdefault((study.subject.key.kernel, study.subject.key.problem), study)
+    return list(first.values())
+
+
+def _random_configs(study: Study, seed: int) -> list[Config]:
+    rng = random.Random(seed)
+    return list(dict.fromkeys(study.subject.space.sample(rng) for _ in range(RANDOM_CONFIGS)))
+
+
+def _request(study: Study, config: Config, seed: int) -> InterpretRequest:
+    subject = study.subject
+    return InterpretRequest(
+        kernel=subject.key.kernel,
+        problem=subject.key.problem,
+        config=config,
+        target_name=subject.key.device_class,
+        mode=subject.mode,
+        sys_path=subject.kernel.sys_path,
+        seed=seed,
+    )
