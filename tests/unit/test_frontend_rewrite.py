@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import operator
 import sys
@@ -16,7 +17,13 @@ from tileflow.errors import KernelError, SplitError
 from tileflow.frontend.rewrite import rewrite_function, rewrite_region
 from tileflow.frontend.split import split
 
-OPERATORS = {"+": operator.iadd, "-": operator.isub, "*": operator.imul, "@": operator.imatmul, "//": operator.ifloordiv}
+OPERATORS = {
+    "+": operator.iadd,
+    "-": operator.isub,
+    "*": operator.imul,
+    "@": operator.imatmul,
+    "//": operator.ifloordiv,
+}
 
 
 class Plain:
@@ -38,7 +45,9 @@ class Plain:
             values = body(t, *values)
         return values
 
-    def if_(self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int) -> Any:
+    def if_(
+        self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int
+    ) -> Any:
         self.outputs.append(names)
         return (then if test else other)(*values)
 
@@ -79,17 +88,17 @@ class Twice(Plain):
             self.attempt(body, t, *values)
         return super().for_(items, body, names, values, loc)
 
-    def if_(self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int) -> Any:
+    def if_(
+        self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int
+    ) -> Any:
         self.attempt(then, *values)
         self.attempt(other, *values)
         return super().if_(test, then, other, names, values, loc)
 
     @staticmethod
     def attempt(function: Callable[..., Any], *args: Any) -> None:
-        try:
+        with contextlib.suppress(NameError):
             function(*args)
-        except NameError:
-            pass
 
 
 def outcome(function: Callable[..., Any], *args: Any) -> Any:
@@ -207,7 +216,7 @@ def test_break_keeps_the_loop_and_its_ifs_in_python() -> None:
 
 
 def test_early_returns() -> None:
-    def f(kind: str, x: int) -> Any:
+    def f(kind: str, x: int) -> Any:  # noqa: RET503
         if kind == "a":
             return x
         elif kind == "b":

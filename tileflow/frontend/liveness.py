@@ -165,7 +165,7 @@ class Liveness:
             case ast.If():
                 branches = self._block(s.body, live, exits) | self._block(s.orelse, live, exits)
                 return self._expression(s.test, branches)
-            case ast.For() | ast.AsyncFor() if s in self.launches:
+            case ast.For() if s in self.launches:
                 return self._expression(s.iter, live | self.launches[s])
             case ast.For() | ast.AsyncFor() | ast.While():
                 return self._loop(s, live, exits)

@@ -94,9 +94,9 @@ def rewrite_function(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Sequence[str]) -> types.FunctionType:
     """Rewrite ``source.tree``. Parameters ``given`` have values; those in ``maybe`` may be UNDEFINED."""
     tree = source.tree
-    tree.body = structured(tree.body)
+    tree.body, static = structured(tree.body)
     expressions = _Expressions(source, local)
-    statements = _Statements(expressions, Liveness(tree.body))
+    statements = _Statements(expressions, Liveness(tree.body), static)
     inside = bound_names(tree.body) - set(parameters(tree.args))
     body = statements.block(tree.body, set(given), native=False)
     tree.body = [*anchor(source, inside), *_unbind(maybe, tree), *body]
@@ -124,24 +124,28 @@ def is_native(loop: ast.For | ast.While) -> bool:
     return isinstance(loop, ast.While) or leaves(loop.body, ast.Break, ast.Return)
 
 
-def structured(body: list[ast.stmt]) -> list[ast.stmt]:
-    """``body`` without ``continue`` in functional loops, and with one ``return``, at the end.
+def structured(body: list[ast.stmt]) -> tuple[list[ast.stmt], set[ast.stmt]]:
+    """``body`` without ``continue`` in functional loops, and with one ``return``, at the end; and the loops of Python.
 
     What follows an ``if`` that may leave moves into its branches. Where a loop returns, it is a loop of Python, and the
     returns stay.
     """
     loops = [n for n in scope_nodes(body) if isinstance(n, ast.For | ast.While)]
     returns = not any(leaves(loop.body, ast.Return) for loop in loops)
-    body = _structure(body, native=False, returns=returns)
+    static: set[ast.stmt] = set()
+    body = _structure(body, False, returns, static)
     if returns and any(isinstance(s, ast.If) and leaves([s], ast.Return) for s in body):
         last = body[-1]
         _assign_result(body)
         body.append(ast.copy_location(ast.Return(_load(RESULT)), last))
-    return body
+    return body, static
 
 
-def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool) -> list[ast.stmt]:
-    """``native``: inside a loop of Python, whose exits stay. ``returns``: returns are to be restructured."""
+def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool, static: set[ast.stmt]) -> list[ast.stmt]:
+    """``native``: inside a loop of Python, whose exits stay. ``returns``: returns are to be restructured.
+
+    Adds the loops of Python to ``static``: the reason why a loop is one may stand in a part that never runs.
+    """
     moved: tuple[type[ast.stmt], ...] = (*(() if native else (ast.Continue,)), *((ast.Return,) if returns else ()))
     done: list[ast.stmt] = []
     rest = list(statements)
@@ -152,13 +156,15 @@ def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool) -> l
                 s.body += copy.deepcopy(rest)
                 s.orelse += rest
                 rest = []
-            s.body = _structure(s.body, native, returns)
-            s.orelse = _structure(s.orelse, native, returns)
+            s.body = _structure(s.body, native, returns, static)
+            s.orelse = _structure(s.orelse, native, returns, static)
         elif isinstance(s, ast.For | ast.While):
-            if not is_native(s):
+            if is_native(s):
+                static.add(s)
+            else:
                 rest, s.orelse = s.orelse + rest, []
-            s.body = _structure(s.body, is_native(s), returns)
-            s.orelse = _structure(s.orelse, native, returns)
+            s.body = _structure(s.body, s in static, returns, static)
+            s.orelse = _structure(s.orelse, native, returns, static)
         elif isinstance(s, ast.Continue) and not native:
             break
         done.append(s)
@@ -315,6 +321,7 @@ class _Statements:
 
     expressions: _Expressions
     live: Liveness
+    static: set[ast.stmt]
 
     def block(self, statements: Sequence[ast.stmt], defined: set[str], native: bool) -> list[ast.stmt]:
         """``native``: the innermost loop around is one of Python. Adds to ``defined`` what the statements define."""
@@ -329,7 +336,7 @@ class _Statements:
                 return self._if(s, defined)
             case ast.While():
                 return self._while(s, defined, native)
-            case ast.For() if is_native(s):
+            case ast.For() if s in self.static:
                 return self._static_for(s, defined, native)
             case ast.For():
                 return self._for(s, defined)

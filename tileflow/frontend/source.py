@@ -221,7 +221,8 @@ def serialise(fn: Callable[..., Any]) -> str:
     return writer.finish()
 
 
-LIBRARIES = frozenset({"torch", "tileflow", "triton", "numpy", "builtins"}) | sys.stdlib_module_names
+# Plain functions of "builtins" are the user's: exec calls its module so where it is given no name.
+LIBRARIES = (frozenset({"torch", "tileflow", "triton", "numpy"}) | sys.stdlib_module_names) - {"builtins"}
 
 UNBOUND = object()
 
@@ -463,9 +464,12 @@ def _is_declaration(node: object) -> bool:
 
 
 def _is_library(module: str | None) -> bool:
-    return (module or "builtins").partition(".")[0] in LIBRARIES
+    return (module or "").partition(".")[0] in LIBRARIES
 
 
 def _qualified(v: Any) -> str:
+    name: str = v.__name__
+    if getattr(builtins, name, None) is v:  # Pythons disagree on the modules of some
+        return f"builtins.{name}"
     owner = getattr(v, "__module__", None) or getattr(getattr(v, "__objclass__", None), "__module__", "builtins")
     return f"{owner}.{v.__qualname__}"
