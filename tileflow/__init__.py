@@ -1,0 +1,32 @@
+"""PyTorch with tiles: GPU kernels tuned on a cluster, dispatched from a table.
+
+``import tileflow`` is light: everything is imported when it is first asked for (PEP 562).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import Kernel, interpret, kernel, load_kernel
+    from .config import Config
+    from .target import Target
+
+__version__ = "0.1.0"
+__all__ = ["Config", "Kernel", "Target", "interpret", "kernel", "load_kernel"]
+
+_HOMES = {
+    "Kernel": "api",
+    "interpret": "api",
+    "kernel": "api",
+    "load_kernel": "api",
+    "Config": "config",
+    "Target": "target",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tileflow' has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

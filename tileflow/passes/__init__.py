@@ -1,0 +1,28 @@
+"""IR -> IR. ``PREPARE`` runs once a lowering; ``specialise`` once for each choice of the structural knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..ir.graph import KernelIR
+from .dead_code import remove_dead_code
+from .fuse_dot import fuse_dot
+from .masks import place_masks
+from .roll import roll
+
+PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (remove_dead_code, fuse_dot, remove_dead_code)
+
+
+def prepare(ir: KernelIR) -> KernelIR:
+    """What holds for every config."""
+    for step in PREPARE:
+        ir = step(ir)
+    return ir
+
+
+def specialise(ir: KernelIR, looped: Mapping[str, bool]) -> KernelIR:
+    """One structural variant: reductions (by site) in a loop or in one piece, then the masks that this needs."""
+    for site, in_loop in looped.items():
+        if in_loop:
+            ir = roll(ir, site)
+    return remove_dead_code(place_masks(ir))

@@ -1,0 +1,47 @@
+"""Softmax over the rows of a matrix, twice: as one line of torch, and as a two-pass online algorithm.
+
+The one-liner leaves to the tuner whether a row is held in registers or read in a loop. The online form (Milakov and
+Gimelshein, 2018, arXiv:1805.02867) reads a row twice, whatever its length.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+
+def inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor]:
+    return (torch.randn(m, n, dtype=dtype, device=device),)
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=1)
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(x.size(0)):
+        out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
+    return out
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def softmax_online(x: torch.Tensor) -> torch.Tensor:
+    m, n = x.shape
+    out = torch.empty_like(x)
+    block_n = tfl.register_block_size(n)
+    for tile_m in tfl.tile(m):
+        peak = tfl.full([tile_m], float("-inf"))
+        total = tfl.zeros([tile_m])
+        for tile_n in tfl.tile(n, block_size=block_n):
+            values = x[tile_m, tile_n].float()
+            new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+            total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+            peak = new_peak
+        for tile_n in tfl.tile(n, block_size=block_n):
+            values = x[tile_m, tile_n].float()
+            out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
+    return out

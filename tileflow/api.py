@@ -1,0 +1,299 @@
+"""``@tileflow.kernel``: the one module that knows every layer.
+
+Production calls need only the runtime and the host/device split; the compiler is imported when a call must be lowered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .config import Choice, Config
+from .errors import CallError, OutOfResources, SpecError
+from .frontend.source import code_hash, semantic_hash
+from .frontend.split import HostFunction, split
+from .runtime.describe import call_key, describe, device_class
+from .runtime.dispatch import bind
+from .runtime.launch import Launcher, launcher_for
+from .runtime.problem import Problem
+from .runtime.registry import Hit, lookup, reject
+from .target import Target, target
+
+if TYPE_CHECKING:
+    from .emit.source import TritonSource
+    from .lowered import Lowered
+
+_log = logging.getLogger("tileflow")
+_interpreting: list[Mapping[str, Choice]] = []
+
+
+def kernel(
+    fn: Callable[..., Any] | None = None,
+    *,
+    inputs: Callable[..., tuple[Any, ...]] | None = None,
+    reference: Callable[..., Any] | None = None,
+    small: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a GPU kernel of a function whose outermost tile loops are launches.
+
+    ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on the
+    meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
+    ``small``: what of a problem to replace when it is checked at small sizes; without it, large ints become small odd
+    ones. Raises SplitError where the function cannot be cut into host code and device regions.
+    """
+    if fn is None:
+        return lambda function: Kernel(function, inputs, reference, small)
+    return Kernel(fn, inputs, reference, small)
+
+
+class Kernel:
+    """A kernel: call it like the function that it was. See :func:`kernel`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        inputs: Callable[..., tuple[Any, ...]] | None = None,
+        reference: Callable[..., Any] | None = None,
+        small: Mapping[str, Any] | None = None,
+    ) -> None:
+        assert isinstance(fn, FunctionType)
+        self.scope: FunctionType = fn
+        self.host: HostFunction = split(fn)
+        self.name = f"{fn.__module__}:{fn.__qualname__}"
+        self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
+        self._inputs, self._reference, self._small = inputs, reference, small
+        self._bound: dict[Any, Callable[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<tileflow kernel {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_kernel, (self.name,)
+
+    @cached_property
+    def semantic_hash(self) -> str:
+        """What the kernel means: 64 hex digits that change when its code or a function that it uses does."""
+        return semantic_hash(self.scope)
+
+    # ---- calling --------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel: by a loaded table's row, else by the zero-search default. Never starts a search."""
+        if _interpreting:
+            return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
+        key = call_key(args, kwargs)
+        bound = self._bound.get(key)
+        if bound is None:
+            return self._first_call(key, args, kwargs)
+        return bound(*args, **kwargs)
+
+    def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
+        if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
+            return self.run_eagerly(*args, **kwargs)
+        problem = self.describe(*args, **kwargs)
+        device = _device_of(args, kwargs)
+        live = device_class(device) if device.type == "cuda" else None
+        while True:
+            hit = lookup(self.name, self.semantic_hash, problem, live)
+            try:
+                bound = self._resolve(hit, args, kwargs, device, live)
+                result = bound(*args, **kwargs)
+            except OutOfResources as error:
+                if hit is None:
+                    raise
+                reject(hit, self.name, problem, str(error))
+                continue
+            self._bound[key] = bound
+            return result
+
+    def _resolve(
+        self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
+    ) -> Callable[..., Any]:
+        """The host function with launchers: from the row's binaries, or compiled now."""
+        binaries = hit.binaries() if hit is not None and live is not None else None
+        if hit is not None and binaries is not None:
+            ready = {r: [launcher_for(b, device, self.scope) for b in bs] for r, bs in binaries.items()}
+            return self.bind(hit.config, ready)
+        lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
+        if hit is None:
+            _log.warning("%s has no tuned row for %s: using the zero-search default. Tune it with "
+                         "kernel.tune(...) or `tileflow tune %s`.", self.name, lowered.problem.key, self.name)  # fmt: skip
+        return self.compile(lowered, lowered.default if hit is None else hit.config, device)
+
+    def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> Callable[..., Any]:
+        """Emit, build and bind one config now: for the GPU ``device``, or for the CPU under ``TRITON_INTERPRET=1``."""
+        device = torch.device(device)
+        launchers: dict[int, list[Launcher]] = {}
+        if device.type == "cuda":
+            from .build.compile import build
+
+            for source in lowered.emit(config):
+                launcher = launcher_for(build(source, lowered.target), device, self.scope)
+                launchers.setdefault(source.region, []).append(launcher)
+        else:
+            from .build.interpret import interpreter_launcher
+
+            for source in lowered.emit(config):
+                launcher = interpreter_launcher(source, self.scope, lowered.target)
+                launchers.setdefault(source.region, []).append(launcher)
+        return self.bind(config, launchers)
+
+    def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
+        """The host function over launchers of its regions, as a plain callable."""
+        return bind(self.host.run, config, launchers)
+
+    def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
+        """The user's function as Python over torch tensors, with real tiles of the config's block sizes."""
+        from .language import eager
+
+        device = _device_of(args, kwargs)
+        blocks: dict[tuple[str, int], tuple[int, ...]] = {}
+        if config:
+            lowered = self.lower(self._positional(args, kwargs), target(_ANY_TARGET))
+            blocks = lowered.block_sizes(lowered.space.complete(config))
+        with eager.session(device, blocks, dict(config or {})):
+            return self.scope(*args, **kwargs)
+
+    # ---- describing -----------------------------------------------------------------------------
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The call's arguments as metadata: what a table is keyed by."""
+        return describe(self.name, self.host.signature, args, kwargs, code_hash)
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
+        if self._inputs is None:
+            raise SpecError("a kernel that is tuned by name says how to make its arguments", got=self.name,
+                            hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device")  # fmt: skip
+        values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
+        with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
+            torch.manual_seed(seed)
+            return tuple(self._inputs(**values, device=device))
+
+    def reference(self, *args: Any) -> Any:
+        """What the kernel must return for ``args``."""
+        return self._reference(*args) if self._reference is not None else self.run_eagerly(*args)
+
+    def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        """The problem at small odd sizes, for the interpreter."""
+        if self._small is not None:
+            return {**problem, **self._small}
+        odd = iter((33, 49, 71, 19, 37, 23, 29, 31))
+        return {k: next(odd) if type(v) is int and v > 64 else v for k, v in problem.items()}
+
+    # ---- compiling ------------------------------------------------------------------------------
+
+    def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
+        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes.
+
+        Raises KernelError with the place in the user's source.
+        """
+        from .errors import HostDataError
+        from .lowered import Lowered
+
+        if mode not in ("static", "dynamic"):
+            raise SpecError("a shape mode is static or dynamic", got=repr(mode))
+        problem = self.describe(*args)
+        try:
+            return Lowered(self.host, tuple(_to_meta(a) for a in args), problem, target, mode)
+        except HostDataError:
+            if not any(isinstance(a, torch.Tensor) and a.device.type != "meta" for a in args):
+                raise
+            return Lowered(self.host, tuple(args), problem, target, mode)
+
+    def explain(self, *args: Any, target_name: str = "nvidia-h200") -> str:
+        """The IR, the knobs, the traffic and the roofline time of a call."""
+        return self.lower(args, target(target_name)).explain()
+
+    def triton_source(
+        self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200"
+    ) -> tuple[TritonSource, ...]:
+        """The generated source of each region of a call; ``.lines`` has the user's line of each of its lines."""
+        lowered = self.lower(args, target(target_name))
+        return lowered.emit(config or lowered.default)
+
+    def tune(self, *args: Any, budget_s: float = 60.0, **options: Any) -> Any:
+        """Search for the best config of this call on this machine's GPU, load its row, and return it.
+
+        The search is in the ``tune`` extra (``pip install tileflow[tune]``), which this package does not import.
+        """
+        try:
+            search = importlib.import_module("tileflow_experiments.tune")
+        except ModuleNotFoundError as error:
+            raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
+        return search.tune_call(self, args, budget_s=budget_s, **options)
+
+    def forget(self) -> None:
+        """Look every call up anew: after tables were loaded."""
+        self._bound.clear()
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bound = self.host.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+
+_ANY_TARGET = "nvidia-h200"
+
+
+def load_kernel(ref: str) -> Kernel:
+    """The kernel at ``module:qualname``. Raises SpecError that names what is missing."""
+    module_name, _, qualname = ref.partition(":")
+    if not module_name or not qualname:
+        raise SpecError("a kernel is named module:qualname", got=repr(ref))
+    if module_name == "__main__":
+        raise SpecError("a kernel lives in a module that other processes can import", got=ref,
+                        hint="move it out of the script into a module beside it")  # fmt: skip
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise SpecError("the kernel's module must import", got=f"{type(error).__name__}: {error}", where=ref,
+                        hint="run from the folder that it is in, or set PYTHONPATH") from error  # fmt: skip
+    for part in qualname.split("."):
+        if not hasattr(found, part):
+            raise SpecError("the kernel must exist in its module", got=repr(part), where=ref)
+        found = getattr(found, part)
+    if not isinstance(found, Kernel):
+        raise SpecError("the name must be that of a @tileflow.kernel function", got=type(found).__name__, where=ref)
+    return found
+
+
+@contextlib.contextmanager
+def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
+    """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them."""
+    _interpreting.append(config or {})
+    try:
+        yield
+    finally:
+        _interpreting.pop()
+
+
+def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
+    """The device of the call's tensors. Raises CallError where there is none, or several."""
+    devices = {v.device for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)}
+    if len(devices) != 1:
+        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
+    (device,) = devices
+    return device
+
+
+def _to_meta(value: Any) -> Any:
+    """A tensor without its data, aligned or not as it was; other values as they are."""
+    if isinstance(value, torch.Tensor) and value.device.type != "meta":
+        if value.data_ptr() % 16:
+            return value
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return value
+
+
+def _names_dtype(value: Any) -> bool:
+    return isinstance(value, str) and isinstance(getattr(torch, value, None), torch.dtype)

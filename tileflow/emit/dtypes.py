@@ -1,0 +1,48 @@
+"""Dtypes in Triton's spelling, and the dtype that a value is held in between ops."""
+
+from __future__ import annotations
+
+from ..ir.types import is_float
+
+_TRITON = {
+    "float64": "tl.float64", "float32": "tl.float32", "float16": "tl.float16", "bfloat16": "tl.bfloat16",
+    "float8_e4m3fn": "tl.float8e4nv", "float8_e5m2": "tl.float8e5", "float8_e4m3fnuz": "tl.float8e4b8",
+    "float8_e5m2fnuz": "tl.float8e5b16", "int64": "tl.int64", "int32": "tl.int32", "int16": "tl.int16",
+    "int8": "tl.int8", "uint8": "tl.uint8", "uint16": "tl.uint16", "uint32": "tl.uint32", "uint64": "tl.uint64",
+    "bool": "tl.int1",
+}  # fmt: skip
+_SIGNATURE = {
+    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5", "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2fnuz": "fp8e5b16", "int64": "i64",
+    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "bool": "i1",
+}  # fmt: skip
+
+
+def triton_dtype(dtype: str) -> str:
+    """``tl.float32``."""
+    return _TRITON[dtype]
+
+
+def signature(dtype: str) -> str:
+    """``fp32``: the word of a signature."""
+    return _SIGNATURE[dtype]
+
+
+def compute_dtype(dtype: str) -> str:
+    """What values of ``dtype`` are computed and held in: half and fp8 types in float32, without rounding in between."""
+    return "float32" if is_float(dtype) and dtype != "float64" else dtype
+
+
+def literal(value: float | int | bool, dtype: str) -> str:
+    """A number as text for an operand of ``dtype``; negative ones in parentheses."""
+    if dtype == "bool":
+        return "True" if value else "False"
+    if not is_float(dtype):
+        return f"({int(value)})" if value < 0 else str(int(value))
+    value = float(value)
+    if value != value:
+        return "float('nan')"
+    if value in (float("inf"), float("-inf")):
+        return "float('inf')" if value > 0 else "float('-inf')"
+    return f"({value!r})" if value < 0 else repr(value)

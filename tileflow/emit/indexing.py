@@ -1,0 +1,72 @@
+"""Addresses and masks of loads and stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..expr import Expr
+from ..ir.graph import ExprIndex, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.types import Dim, Value
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+
+def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...]) -> str:
+    """The text of the block of pointers that ``op`` reads or writes."""
+    tensor = e.plan.ir.tensor(op.attrs["tensor"])
+    wide = e.plan.is_wide(tensor)
+    terms = []
+    for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
+        index = _index(e, op, item, len(dims))
+        if wide:
+            index = f"{index}.to(tl.int64)" if not index.isdigit() else index
+        term = _times(e, index, stride)
+        if term is not None:
+            terms.append(term)
+    return " + ".join([e.tensor(tensor), *terms])
+
+
+def _index(e: Emitter, op: Op, item: object, rank: int) -> str:
+    """The indices along one tensor dimension, shaped to broadcast over the result."""
+    match item:
+        case TileIndex(tile, axis):
+            return e.lanes(f"{e.tile(tile)}_idx", axis, rank)
+        case SliceIndex(start, dim, axis):
+            lanes = e.lanes(e.arange(dim.extent), axis, rank)
+            return lanes if start == Expr.of(0) else f"({e.plan.text(start)} + {lanes})"
+        case ExprIndex(value):
+            return f"({e.plan.text(value)})" if value.constant is None else str(value.constant)
+        case ValueIndex(position, axes):
+            value = op.inputs[position]
+            assert isinstance(value, Value)
+            text = e.name(value)
+            return text if not axes or axes == tuple(range(rank)) else _spread(text, axes, rank)
+    raise AssertionError(item)
+
+
+def _spread(text: str, axes: tuple[int, ...], rank: int) -> str:
+    return f"{text}[{', '.join(':' if a in axes else 'None' for a in range(rank))}]"
+
+
+def _times(e: Emitter, index: str, stride: Expr) -> str | None:
+    if stride.constant == 1:
+        return index
+    if index == "0":
+        return None
+    return f"{index} * {e.plan.text(stride) if stride.constant is None else stride.constant}"
+
+
+def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
+    """The text of the mask over ``dims``, with an explicit one of ``op``; empty where every lane counts."""
+    parts = [e.lanes(e.mask_of(d), axis, len(dims)) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
+    if op is not None and op.attrs["has_mask"]:
+        explicit = op.inputs[-1]
+        assert isinstance(explicit, Value)
+        parts.append(e.name(explicit))
+    return " & ".join(parts)
+
+
+def tensor_name(tensor: TensorParam) -> str:
+    """The pointer parameter of a captured tensor."""
+    return f"{tensor.name}_ptr"

@@ -1,0 +1,218 @@
+"""IR + Config -> TritonSource: one region's kernel."""
+
+from __future__ import annotations
+
+from ..config import Config
+from ..expr import Expr
+from ..ir.graph import Block, KernelIR, Operand, TensorParam, Tile
+from ..ir.types import Dim, Value
+from ..runtime.abi import LaunchArg
+from ..target import Target
+from . import grid, loops
+from .dtypes import signature
+from .indexing import tensor_name
+from .ops import EMIT, operand_text
+from .plan import Plan, constexpr_name
+from .source import TritonSource
+from .writer import Writer
+
+_HEADER = """\
+import triton
+import triton.language as tl
+"""
+_HELPERS = {
+    "_multiply": "@triton.jit\ndef _multiply(a, b):\n    return a * b\n",
+}
+
+
+def emit(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+    """The Triton program of a region (its structural passes done) under ``config``.
+
+    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16.
+    """
+    return Emitter(ir, config, target, divisible).run()
+
+
+class Emitter:
+    """The state of one emission: names of values, the dtype each is held in, the lines so far."""
+
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+        self.plan = Plan(ir, config)
+        self.sm_count = target.sm_count
+        self.divisible = divisible
+        self.writer = Writer()
+        self.helpers: set[str] = set()
+        self._names: dict[Value, str] = {}
+        self._held: dict[Value, str] = {}
+        self._tensors: dict[str, TensorParam] = {}
+        self._scalars: dict[str, str] = {}
+        self._converted: list[dict[tuple[Value, str], str]] = [{}]
+        self._counts: dict[str, int] = {}
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def fresh(self, prefix: str) -> str:
+        count = self._counts.get(prefix, 0)
+        self._counts[prefix] = count + 1
+        return f"{prefix}{count}"
+
+    def define(self, out: Value, text: str, held: str) -> None:
+        """Write ``v3 = text``; the value is held in dtype ``held``."""
+        if text.isidentifier():
+            self.bind(out, text, held)
+            return
+        name = self.fresh("v")
+        self.writer.line(f"{name} = {text}")
+        self.bind(out, name, held)
+
+    def bind(self, out: Value, name: str, held: str) -> None:
+        self._names[out] = name
+        self._held[out] = held
+
+    def name(self, operand: Operand) -> str:
+        return self._names[operand] if isinstance(operand, Value) else str(operand)
+
+    def held(self, operand: Operand) -> str:
+        assert isinstance(operand, Value)
+        return self._held[operand]
+
+    def as_dtype(self, operand: Operand, dtype: str) -> str:
+        """An operand in ``dtype``; a conversion is written once in a block."""
+        text = operand_text(self, operand, dtype)
+        if not isinstance(operand, Value) or text == self.name(operand):
+            return text
+        for known in self._converted:
+            if (operand, dtype) in known:
+                return known[operand, dtype]
+        name = self.fresh("v")
+        self.writer.line(f"{name} = {text}")
+        self._converted[-1][operand, dtype] = name
+        return name
+
+    def tile(self, name: str) -> str:
+        """The prefix of a tile's variables."""
+        return constexpr_name(name).lower()
+
+    def knob(self, what: str) -> str:
+        """A knob of this region's grid: ``order``, ``order@1`` ..."""
+        return what + (f"@{self.plan.ir.region}" if self.plan.ir.region else "")
+
+    def tensor(self, tensor: TensorParam) -> str:
+        self._tensors[tensor.path] = tensor
+        return tensor_name(tensor)
+
+    def scalar(self, path: str) -> str:
+        name = next(s.name for s in self.plan.ir.scalars if s.path == path)
+        self._scalars[path] = name
+        return name
+
+    # ---- lanes ----------------------------------------------------------------------------------
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        return "[" + ", ".join(self.plan.extent_text(d.extent) for d in dims) + "]"
+
+    def arange(self, extent: Expr) -> str:
+        return f"tl.arange(0, {self.plan.extent_text(extent)})"
+
+    def lanes(self, text: str, axis: int, rank: int) -> str:
+        """1-D ``text`` as an axis of ``rank`` dimensions."""
+        return text if rank == 1 else f"{text}[{', '.join(':' if a == axis else 'None' for a in range(rank))}]"
+
+    def lanes_except(self, text: str, axis: int, rank: int) -> str:
+        """``text`` with an axis inserted."""
+        return f"{text}[{', '.join('None' if a == axis else ':' for a in range(rank))}]"
+
+    def mask_of(self, dim: Dim) -> str:
+        """The 1-D mask of a dimension's lanes."""
+        if dim.tile is not None:
+            return f"{self.tile(dim.tile)}_mask"
+        return f"({self.arange(dim.extent)} < {self.plan.text(dim.extent)})"
+
+    def bound(self, bound: Expr | Value) -> str:
+        return self.name(bound) if isinstance(bound, Value) else self.plan.text(bound)
+
+    def grid_tile(self, name: str, position: str) -> None:
+        """The variables of one tile of the grid."""
+        tile = self.plan.ir.tiles[name]
+        begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile.begin)} + "
+        block = self.plan.extent_text(tile.block)
+        start = position if position.isidentifier() else f"({position})"
+        start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
+        self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
+        self.tile_header(tile)
+
+    def tile_header(self, tile: Tile) -> None:
+        """Indices and mask of a tile whose begin is known."""
+        name = self.tile(tile.name)
+        self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
+        if self.plan.is_masked(tile.dim):
+            self.writer.line(f"{name}_mask = {name}_idx < {self.bound(tile.end)}")
+
+    # ---- writing --------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        self._converted.append({})
+        for op in block.ops:
+            self.writer.at(op.loc)
+            if op.kind == "for":
+                loops.emit_for(self, op)
+            elif op.kind == "if":
+                loops.emit_if(self, op)
+            else:
+                EMIT[op.kind](self, op)
+        self.writer.at(None)
+        self._converted.pop()
+
+    def run(self) -> TritonSource:
+        with self.writer.indented():
+            grid.emit_grid(self)
+        launch_grid = grid.launch_grid(self)
+        name = f"{self.plan.ir.name}_{self.plan.ir.region}"
+        args = self._args()
+        header = self._head(name, args)
+        lines = tuple(0 for _ in range(header.count("\n"))) + self.writer.places
+        options = {name: self.plan.int_choice(self.knob(name), 4) for name in ("num_warps", "num_stages")}
+        return TritonSource(
+            name=name,
+            region=self.plan.ir.region,
+            text=header + self.writer.text,
+            args=args,
+            constexprs=tuple(sorted(self.plan.constexprs.items())),
+            options=tuple(sorted(options.items())),
+            grid=launch_grid,
+            guards=self.plan.all_guards(),
+            mode="dynamic" if self.plan.ir.mode == "dynamic" else "static",
+            lines=lines,
+        )
+
+    def _head(self, name: str, args: tuple[LaunchArg, ...]) -> str:
+        helpers = "".join(f"\n\n{_HELPERS[h]}" for h in sorted(self.helpers))
+        parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
+        inner = "".join(f"    {p},\n" for p in parameters)
+        return f"{_HEADER}{helpers}\n\n@triton.jit\ndef {name}(\n{inner}):\n"
+
+    def _args(self) -> tuple[LaunchArg, ...]:
+        """Pointers, then run-time floats, then ints, each in the order of the region."""
+        args = [
+            LaunchArg(tensor_name(t), "tensor", f"*{signature(t.dtype)}", path=t.path, divisible_by_16=t.aligned)
+            for t in self.plan.ir.tensors
+            if t.path in self._tensors
+        ]
+        args += [
+            LaunchArg(s.name, "float", "fp32", path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
+        ]
+        for symbol, name in sorted(self.plan.symbols.items()):
+            args.append(self._int_arg(symbol, name))
+        return tuple(args)
+
+    def _int_arg(self, symbol: str, name: str) -> LaunchArg:
+        e = Expr.sym(symbol)
+        hint = self.plan.ir.hints[symbol]
+        is_size = "." in symbol
+        divisible = self.divisible and is_size and hint % 16 == 0
+        if divisible:
+            self.plan.guard((e % 16).eq(0))
+        wide = abs(hint) > 2**31 - 1
+        if not wide:
+            self.plan.guard(e.le(2**31 - 1))
+        return LaunchArg(name, "int", "i64" if wide else "i32", value=e, divisible_by_16=divisible)

@@ -1,0 +1,76 @@
+"""Loops and branches inside a kernel: carried values are Triton variables, assigned at the end of each iteration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Block, Op, Operand, walk
+from ..ir.types import Value
+from .dtypes import compute_dtype
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+
+def emit_for(e: Emitter, op: Op) -> None:
+    """``for tile_begin in tl.range(begin, end, BLOCK)``."""
+    (body,) = op.regions
+    tile = e.plan.ir.tiles[op.attrs["tile"]]
+    entry = op.inputs[op.attrs["bounds"] :]
+    for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
+        held = compute_dtype(param.type.dtype)
+        name = e.fresh("c")
+        e.writer.line(f"{name} = {e.as_dtype(initial, held)}")
+        e.bind(param, name, held)
+        e.bind(out, name, held)
+    name = e.tile(tile.name)
+    header = f"tl.range({e.bound(tile.begin)}, {e.bound(tile.end)}, {e.plan.extent_text(tile.block)}"
+    if _is_memory_loop(body):
+        # Triton pipelines a loop without products only when the loop itself asks for it
+        header += f", num_stages={e.plan.int_choice(e.knob('num_stages'), 1)}"
+    e.writer.line(f"for {name}_begin in {header}):")
+    with e.writer.indented():
+        e.tile_header(tile)
+        e.block(body)
+        _assign(e, body.params, body.results)
+
+
+def _is_memory_loop(body: Block) -> bool:
+    kinds = {op.kind for op in walk(body)}
+    return "load" in kinds and "dot" not in kinds and "for" not in kinds
+
+
+def emit_if(e: Emitter, op: Op) -> None:
+    """Both branches assign the same variables."""
+    names = []
+    for out in op.outputs:
+        held = compute_dtype(out.type.dtype)
+        names.append((e.fresh("b"), held))
+    for keyword, side in zip((f"if {e.name(op.inputs[0])}:", "else:"), op.regions, strict=True):
+        if keyword == "else:" and not side.ops and not side.results:
+            continue
+        e.writer.line(keyword)
+        with e.writer.indented():
+            e.block(side)
+            for (name, held), result in zip(names, side.results, strict=True):
+                e.writer.line(f"{name} = {e.as_dtype(result, held)}")
+            if not side.ops and not side.results:
+                e.writer.line("pass")
+    for out, (name, held) in zip(op.outputs, names, strict=True):
+        e.bind(out, name, held)
+
+
+def _assign(e: Emitter, params: tuple[Value, ...], results: tuple[Operand, ...]) -> None:
+    """Carry the results over: by way of temporaries where one is read after it was assigned."""
+    changed = [(p, r) for p, r in zip(params, results, strict=True) if r != p]
+    targets = {e.name(p) for p, _ in changed}
+    texts = [(e.name(p), e.as_dtype(r, compute_dtype(p.type.dtype))) for p, r in changed]
+    if any(isinstance(r, Value) and e.name(r) in targets - {e.name(p)} for p, r in changed):
+        temporaries = []
+        for name, text in texts:
+            temporary = e.fresh("t")
+            e.writer.line(f"{temporary} = {text}")
+            temporaries.append((name, temporary))
+        texts = temporaries
+    for name, text in texts:
+        e.writer.line(f"{name} = {text}")

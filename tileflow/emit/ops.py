@@ -1,0 +1,200 @@
+"""One function for each op kind: the Triton text of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op, Operand
+from ..ir.ops import POINTWISE
+from ..ir.types import Value, is_float
+from . import indexing
+from .dtypes import compute_dtype, literal, triton_dtype
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+_REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min": "tl.min({0}, axis={1})",
+           "prod": "tl.reduce({0}, {1}, _multiply)", "xor": "tl.xor_sum({0}, axis={1})",
+           "any": "tl.max({0}.to(tl.int32), axis={1}) != 0", "all": "tl.min({0}.to(tl.int32), axis={1}) != 0",
+           "argmax": "tl.argmax({0}, axis={1})", "argmin": "tl.argmin({0}, axis={1})"}  # fmt: skip
+
+
+def load(e: Emitter, op: Op) -> None:
+    out = op.output
+    text = f"tl.load({indexing.pointer(e, op, out.dims)}"
+    mask = indexing.mask(e, out.dims, op)
+    if mask:
+        text += f", mask={mask}, other={literal(op.attrs['other'], out.type.dtype)}"
+    eviction = op.attrs["eviction"] or e.plan.choice(f"{op.attrs['site']}.eviction", "")
+    if eviction:
+        text += f", eviction_policy='{eviction}'"
+    e.define(out, text + ")", out.type.dtype)
+
+
+def store(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    tensor = e.plan.ir.tensor(op.attrs["tensor"])
+    mask = indexing.mask(e, value.dims, op)
+    text = f"tl.store({indexing.pointer(e, op, value.dims)}, {e.as_dtype(value, tensor.dtype)}"
+    e.writer.line(f"{text}, mask={mask})" if mask else f"{text})")
+
+
+def pointwise(e: Emitter, op: Op) -> None:
+    row = POINTWISE[op.attrs["fn"]]
+    dtype = compute_dtype(op.attrs["operand"])
+    template = row.triton if is_float(dtype) or row.integer is None else row.integer
+    first = 1 if op.attrs["fn"] == "where" else 0
+    operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
+    operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
+    held = "bool" if row.boolean else dtype
+    e.define(op.output, template.format(*operands), held)
+
+
+def cast(e: Emitter, op: Op) -> None:
+    value, dtype = op.inputs[0], op.output.type.dtype
+    if dtype == "bool":
+        e.define(op.output, f"{e.name(value)} != 0", "bool")
+    else:
+        e.define(op.output, e.as_dtype(value, dtype), dtype)
+
+
+def bitcast(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    dtype = op.output.type.dtype
+    e.define(op.output, f"{e.as_dtype(value, value.type.dtype)}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
+
+
+def full(e: Emitter, op: Op) -> None:
+    out, dtype = op.output, compute_dtype(op.output.type.dtype)
+    value = op.inputs[0]
+    if not isinstance(value, Value):
+        e.define(out, f"tl.full({e.shape(out.dims)}, {literal(value, dtype)}, {triton_dtype(dtype)})", dtype)
+    elif not out.dims:
+        e.define(out, e.as_dtype(value, dtype), dtype)
+    else:
+        e.define(out, f"tl.broadcast_to({e.as_dtype(value, dtype)}, {e.shape(out.dims)})", dtype)
+
+
+def size(e: Emitter, op: Op) -> None:
+    out = op.output
+    text = e.plan.text(op.attrs["value"])
+    e.define(out, text, out.type.dtype)
+
+
+def scalar(e: Emitter, op: Op) -> None:
+    e.bind(op.output, e.scalar(op.attrs["path"]), op.output.type.dtype)
+
+
+def tile_index(e: Emitter, op: Op) -> None:
+    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", "int32")
+
+
+def tile_begin(e: Emitter, op: Op) -> None:
+    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_begin", "int32")
+
+
+def tile_end(e: Emitter, op: Op) -> None:
+    name = e.tile(op.attrs["tile"])
+    tile = e.plan.ir.tiles[op.attrs["tile"]]
+    block = e.plan.extent_text(tile.block)
+    if e.plan.is_masked(tile.dim):
+        e.define(op.output, f"tl.minimum({name}_begin + {block}, {e.bound(tile.end)})", "int32")
+    else:
+        e.define(op.output, f"{name}_begin + {block}", "int32")
+
+
+def tile_id(e: Emitter, op: Op) -> None:
+    name = e.tile(op.attrs["tile"])
+    tile = e.plan.ir.tiles[op.attrs["tile"]]
+    e.define(op.output, f"({name}_begin - {e.bound(tile.begin)}) // {e.plan.extent_text(tile.block)}", "int32")
+
+
+def arange(e: Emitter, op: Op) -> None:
+    (dim,) = op.output.dims
+    start = op.attrs["start"]
+    lanes = e.arange(dim.extent)
+    e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
+
+
+def unsqueeze(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    rank, axis = len(op.output.dims), op.attrs["axis"]
+    e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
+
+
+def squeeze(e: Emitter, op: Op) -> None:
+    e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
+
+
+def permute(e: Emitter, op: Op) -> None:
+    order = ", ".join(map(str, op.attrs["order"]))
+    e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
+
+
+def expand(e: Emitter, op: Op) -> None:
+    e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
+
+
+def reduce(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    fn = op.attrs["fn"]
+    operand = e.as_dtype(value, compute_dtype(value.type.dtype))
+    held = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(fn, compute_dtype(value.type.dtype))
+    text = _REDUCE[fn].format(operand, op.attrs["axis"])
+    if fn == "prod":
+        e.helpers.add("_multiply")
+    e.define(op.output, f"{text}.to(tl.int64)" if held == "int64" and fn.startswith("arg") else text, held)
+
+
+def dot(e: Emitter, op: Op) -> None:
+    a, b, *acc = op.inputs
+    assert isinstance(a, Value) and isinstance(b, Value)
+    held = op.attrs["acc"]
+    operands = f"{e.as_dtype(a, a.type.dtype)}, {e.as_dtype(b, b.type.dtype)}"
+    if acc:
+        operands += f", acc={e.as_dtype(acc[0], held)}"
+    if a.type.dtype == "float32":
+        operands += f", input_precision='{op.attrs['precision']}'"
+    if held != "float32":
+        operands += f", out_dtype={triton_dtype(held)}"
+    e.define(op.output, f"tl.dot({operands})", held)
+
+
+def where_mask(e: Emitter, op: Op) -> None:
+    value, other = op.inputs
+    assert isinstance(value, Value)
+    axes = [a for a in op.attrs["axes"] if e.plan.is_masked(value.dims[a])]
+    held = compute_dtype(value.type.dtype)
+    if not axes:
+        e.define(op.output, e.as_dtype(value, held), held)
+        return
+    rank = len(value.dims)
+    mask = " & ".join(e.lanes(e.mask_of(value.dims[a]), a, rank) for a in axes)
+    e.define(op.output, f"tl.where({mask}, {e.as_dtype(value, held)}, {e.as_dtype(other, held)})", held)
+
+
+EMIT: dict[str, Callable[[Emitter, Op], None]] = {
+    fn.__name__: fn
+    for fn in (
+        load, store, pointwise, cast, bitcast, full, size, scalar, tile_index, tile_begin, tile_end, tile_id, arange,
+        unsqueeze, squeeze, permute, expand, reduce, dot, where_mask,
+    )
+}  # fmt: skip
+EMIT["reshape"] = squeeze
+
+
+def operand_text(e: Emitter, operand: Operand, dtype: str) -> str:
+    """An operand in ``dtype``: converted where it is held in another."""
+    if not isinstance(operand, Value):
+        return literal(operand, dtype)
+    held = e.held(operand)
+    name = e.name(operand)
+    if held == dtype:
+        return name
+    if dtype == "bool":
+        return f"({name} != 0)"
+    return f"{name}.to({triton_dtype(dtype)})"

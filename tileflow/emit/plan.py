@@ -1,0 +1,126 @@
+"""Plan: everything about one region under one config that can be settled before text is written.
+
+Block sizes as numbers, which tiles need a mask, which tensors need 64-bit offsets, the names of arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..config import Choice, Config
+from ..errors import ConfigError, InternalError
+from ..expr import Expr, all_of
+from ..ir.graph import KernelIR, TensorParam
+from ..ir.types import Dim
+
+INT32_MAX = 2**31 - 1
+
+
+class Plan:
+    """One region, one config."""
+
+    def __init__(self, ir: KernelIR, config: Config) -> None:
+        self.ir = ir
+        self.config = config
+        self.numbers: dict[str, int] = {name: c for name, c in config.items if isinstance(c, int)}
+        self.constexprs: dict[str, Choice] = {}
+        self.symbols: dict[str, str] = {}
+        self.guards: list[Expr] = list(ir.guards)
+        self._grids = dict.fromkeys(ir.grid)
+
+    # ---- sizes ----------------------------------------------------------------------------------
+
+    def number(self, e: Expr) -> int | None:
+        """The value of an Expr where the config and the static sizes settle it."""
+        if e.symbols() <= self.numbers.keys():
+            return e.evaluate(self.numbers)
+        return None
+
+    def extent(self, e: Expr) -> int:
+        """The register extent of a dimension: its size up to a power of two."""
+        size = self.number(e)
+        if size is None:
+            size = e.evaluate({**self.ir.hints, **self.numbers})
+            self.guard(e.le(1 << max(size - 1, 0).bit_length()))
+        return 1 << max(size - 1, 0).bit_length()
+
+    def extent_text(self, e: Expr) -> str:
+        """``BLOCK_TILE_M`` for a block symbol, else the number."""
+        if e.op == "sym" and e.args[0] in self.numbers:
+            return self.constexpr(e.args[0])
+        return str(self.extent(e))
+
+    def constexpr(self, knob: str) -> str:
+        """The name of a knob's constexpr parameter."""
+        name = constexpr_name(knob)
+        self.constexprs[name] = self.numbers[knob]
+        return name
+
+    def text(self, e: Expr) -> str:
+        """A size expression as Triton text; its symbols become arguments."""
+        return e.python(self.symbol)
+
+    def symbol(self, symbol: str) -> str:
+        if symbol in self.numbers:
+            return self.constexpr(symbol)
+        name = re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|attr):", "_", symbol))
+        self.symbols[symbol] = name
+        return name
+
+    def guard(self, condition: Expr) -> None:
+        if condition.constant is None and condition not in self.guards:
+            self.guards.append(condition)
+
+    # ---- masks ----------------------------------------------------------------------------------
+
+    def is_masked(self, dim: Dim) -> bool:
+        """Whether some lanes of this dimension do not count under this config."""
+        if dim.tile is None:
+            size = self.number(dim.extent)
+            return size is None or size & (size - 1) != 0
+        tile = self.ir.tiles[dim.tile]
+        if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
+            return True
+        length, block = self.number(tile.end - tile.begin), self.number(tile.block)
+        return length is None or block is None or length % block != 0
+
+    # ---- offsets --------------------------------------------------------------------------------
+
+    def is_wide(self, tensor: TensorParam) -> bool:
+        """Whether offsets into the tensor need 64 bits; where 32 suffice for the example, launches check that."""
+        last = Expr.of(0)
+        for size, stride in zip(tensor.shape, tensor.strides, strict=True):
+            last = last + (size - 1) * stride
+        if last.evaluate(self.ir.hints) > INT32_MAX:
+            return True
+        self.guard(last.le(INT32_MAX))
+        return False
+
+    # ---- knobs ----------------------------------------------------------------------------------
+
+    def choice(self, knob: str, default: Choice) -> Choice:
+        return self.config.get(knob, default)
+
+    def int_choice(self, knob: str, default: int) -> int:
+        value = self.config.get(knob, default)
+        if not isinstance(value, int):
+            raise ConfigError(f"knob {knob} is an int", got=repr(value))
+        return value
+
+    def block(self, e: Expr) -> int:
+        number = self.number(e)
+        if number is None:
+            raise InternalError("a block size is settled by the config", got=str(e), hint="please report this")
+        return number
+
+    def all_guards(self) -> Expr:
+        return all_of(self.guards)
+
+    def environment(self) -> Mapping[str, int]:
+        return self.numbers
+
+
+def constexpr_name(knob: str) -> str:
+    """``BLOCK_TILE_M`` for ``block:tile_m``."""
+    return re.sub(r"\W+", "_", knob).upper()

@@ -1,0 +1,129 @@
+"""Captured variables of a region: host values become what device code sees, addressed by access path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+
+from ..errors import TraceError
+from ..expr import Expr
+from ..ir.graph import ScalarParam, TensorParam
+from ..ir.types import TileType
+from .host_values import SymbolicInt
+from .promotion import dtype_name
+from .trace import Tracer
+from .values import TensorRef
+
+_SCALAR_FLOAT = "float32"
+
+
+class Capturer:
+    """Turns one launch's captured values into proxies, each read once a path."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.t = tracer
+
+    def capture(self, value: Any, path: str) -> Any:
+        """What device code sees of ``value``, found at ``path`` of the host frame."""
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, path)
+        if isinstance(value, bool) or value is None or isinstance(value, (str, torch.dtype, Enum)):
+            return value
+        if isinstance(value, SymbolicInt):
+            return self._symbolic(value, path)
+        if isinstance(value, int):
+            return self._int(value, path)
+        if isinstance(value, float):
+            return self._float(path)
+        if isinstance(value, (tuple, list)):
+            items = [self.capture(v, f"{path}.item:{i}") for i, v in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, FunctionType) and value.__closure__:
+            return self._function(value, path)
+        return value
+
+    def _tensor(self, value: torch.Tensor, path: str) -> TensorRef:
+        t = self.t
+        if value.requires_grad:
+            raise TraceError("a kernel's tensors do not require grad", got=path, where=t.location(),
+                             hint="call the kernel from a torch.autograd.Function, or under torch.no_grad()")  # fmt: skip
+        aligned = value.device.type == "meta" or value.data_ptr() % 16 == 0
+        if aligned:
+            t.assume(f"{path}.align", 1)
+        shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
+        strides = tuple(
+            self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in enumerate(zip(value.shape, value.stride(), strict=True))
+        )  # fmt: skip
+        dtype = dtype_name(value.dtype)
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path))
+        return TensorRef(path, dtype, shape, strides, t)
+
+    def _size(self, symbol: str, number: int) -> Expr:
+        """A constant in static mode, a symbol in dynamic mode; 1 is always a constant, for it broadcasts."""
+        t = self.t
+        if t.mode == "static" or number == 1:
+            t.assume(symbol, number)
+            return Expr.of(number)
+        t.hints[symbol] = number
+        return Expr.sym(symbol)
+
+    def _stride(self, symbol: str, size: int, stride: int) -> Expr:
+        """As a size; strides of 0 and 1 are constants, for they decide how memory is read."""
+        if stride in (0, 1):
+            self.t.assume(symbol, stride)
+            return Expr.of(stride)
+        return self._size(symbol, stride)
+
+    def _symbolic(self, value: SymbolicInt, path: str) -> Any:
+        """A block size keeps its expression; a kernel's int argument is a run-time parameter."""
+        t = self.t
+        if all(":" in s for s in value.expr.symbols()):
+            return t.size(value.expr)
+        return self._parameter(value, path)
+
+    def _parameter(self, value: int, path: str) -> Any:
+        self.t.hints[path] = int(value)
+        return self.t.size(Expr.sym(path))
+
+    def _int(self, value: int, path: str) -> Any:
+        """Computed by host code from sizes: a constant in static mode."""
+        if self.t.mode == "static":
+            self.t.assume(path, value)
+            return value
+        return self._parameter(value, path)
+
+    def _float(self, path: str) -> Any:
+        name = identifier(path)
+        self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, name)
+        return self.t.emit("scalar", (), TileType(_SCALAR_FLOAT, weak=True), path=path)
+
+    def _function(self, value: FunctionType, path: str) -> FunctionType:
+        """The same code over captured cells: tensors it closes over are read anew at each launch."""
+        names = value.__code__.co_freevars
+        cells = tuple(
+            CellType(self.capture(cell.cell_contents, f"{path}.cell:{name}"))
+            for name, cell in zip(names, value.__closure__ or (), strict=True)
+        )
+        copy = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
+        copy.__kwdefaults__ = value.__kwdefaults__
+        copy.__module__ = value.__module__
+        return copy
+
+
+def identifier(path: str) -> str:
+    """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
+    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|attr):", "_", path))
+
+
+def launch_values(frame: Mapping[str, Any], fn: FunctionType, name: str) -> Any:
+    """The value of a captured name: the frame, then the function's closure, then its globals. KeyError if unbound."""
+    if name in frame:
+        return frame[name]
+    if name in fn.__code__.co_freevars:
+        return (fn.__closure__ or ())[fn.__code__.co_freevars.index(name)].cell_contents
+    return fn.__globals__[name]

@@ -1,0 +1,140 @@
+"""Carried values of a device loop: their types are a fixpoint of the body.
+
+The body is traced with the types at entry; where it yields others (a number became a tile, a dtype was promoted, a size-1
+dimension grew) the entry is widened and the body traced again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import TraceError
+from ..ir.graph import Block, Op, Operand, Tile
+from ..ir.types import Dim, TileType, Value
+from .trace import Tracer, show
+from .values import UNDEFINED, SymInt, TileValue
+
+Run = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The names that a loop carries and their values at entry."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+def settle(t: Tracer, tile: Tile, run: Run, carried: Carried) -> tuple[Any, ...]:
+    """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it."""
+    entry = list(carried.values)
+    for _ in range(_TRIES):
+        attempt = _Attempt(t, tile, run, carried.names, entry)
+        if attempt.wider is None:
+            return attempt.finish()
+        entry = attempt.wider
+    raise TraceError("the types of a loop's variables settle", got=", ".join(carried.names), where=t.location(),
+                     hint="give the variable its final dtype and shape before the loop")  # fmt: skip
+
+
+class _Attempt:
+    """One trace of the body. ``wider``: the entry values to try next, or None where the types hold."""
+
+    def __init__(self, t: Tracer, tile: Tile, run: Run, names: tuple[str, ...], entry: list[Any]) -> None:
+        self.t, self.tile, self.names, self.entry = t, tile, names, entry
+        saved_names = t.names.snapshot()
+        t.open_scope()
+        self.params = [self._param(v) for v in entry]
+        results = run(tuple(self.params))
+        self.wider = self._compare(results)
+        self.yields = [] if self.wider is not None else self._yields(results)
+        self.ops = t.close_scope()
+        if self.wider is not None:
+            t.names.restore(saved_names)
+
+    def _param(self, value: Any) -> Any:
+        if not isinstance(value, TileValue):
+            return value
+        type_ = value.value.type
+        return self.t.wrap(self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc))
+
+    def _compare(self, results: tuple[Any, ...]) -> list[Any] | None:
+        widened = [self._widen(n, e, r) for n, e, r in zip(self.names, self.entry, results, strict=True)]
+        changed = any(w is not e for w, e in zip(widened, self.entry, strict=True))
+        return widened if changed else None
+
+    def _widen(self, name: str, entry: Any, result: Any) -> Any:
+        """The entry value under a type that holds both the entry and what the body yields; ``entry`` itself if it does."""
+        if entry is UNDEFINED or result is UNDEFINED or entry is result:
+            return entry
+        if not isinstance(result, (TileValue, SymInt, int, float)):
+            raise TraceError("a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location())
+        if not isinstance(entry, TileValue):
+            if not isinstance(result, (TileValue, SymInt)) and result == entry:
+                return entry
+            return self._outside(lambda: self._as_tile(entry, result))
+        target = self._target(name, entry, result)
+        if target == TileType(entry.value.type.dtype, entry.value.dims):
+            return entry
+        return self._outside(lambda: self.t.expand(self.t.cast(entry, target.dtype), target.dims))
+
+    def _as_tile(self, entry: Any, result: Any) -> Any:
+        common = self.t.common_type(entry, result)
+        return self.t.cast(entry, common.dtype)
+
+    def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
+        common = self.t.common_type(entry, result)
+        dims = tuple(self._leave(d) for d in common.dims)
+        own = entry.value.dims
+        if len(own) != len(dims):
+            raise TraceError("a loop's variable keeps its number of dimensions", where=self.t.location(),
+                             got=f"{name}: {show(own)} before, {show(dims)} after")  # fmt: skip
+        # an entry with this loop's own lanes cannot be; a bare block stays bare
+        kept = tuple(o if o.extent == d.extent else d for o, d in zip(own, dims, strict=True))
+        return TileType(common.dtype, kept)
+
+    def _leave(self, d: Dim) -> Dim:
+        return d.bare() if d.tile == self.tile.name else d
+
+    def _outside(self, make: Callable[[], Any]) -> Any:
+        """Record ops in the block around the loop."""
+        t = self.t
+        body, scope = t.builder._open.pop(), t.scopes.pop()
+        try:
+            return make()
+        finally:
+            t.builder._open.append(body)
+            t.scopes.append(scope)
+
+    def _yields(self, results: tuple[Any, ...]) -> list[Operand]:
+        """What the body yields, in the params' types: lanes outside the tile keep their old value."""
+        t = self.t
+        yields: list[Operand] = []
+        for param, result in zip(self.params, results, strict=True):
+            if not isinstance(param, TileValue):
+                continue
+            target = param.value.type
+            value = t.cast(result, target.dtype)
+            axes = tuple(n for n, d in enumerate(value.value.dims) if d.tile == self.tile.name)
+            if axes:
+                kept = t.emit("where_mask", (value.value, param.value), target, axes=axes)
+                yields.append(kept.value)
+            else:
+                yields.append(t.expand(value, target.dims).value)
+        return yields
+
+    def finish(self) -> tuple[Any, ...]:
+        """Record the loop; the values after it."""
+        t, tile = self.t, self.tile
+        params = tuple(p.value for p in self.params if isinstance(p, TileValue))
+        entry = tuple(e.value for e in self.entry if isinstance(e, TileValue))
+        bounds: list[Operand] = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
+        outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
+        body = Block(params, self.ops, tuple(self.yields))
+        attrs = {"tile": tile.name, "bounds": len(bounds)}
+        t.builder.append(Op("for", (*bounds, *entry), outputs, attrs, (body,), t.location()))
+        found = iter(outputs)
+        return tuple(t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry)

@@ -1,0 +1,211 @@
+"""Lowering: run a kernel's host code on meta tensors and trace every region that it launches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from ..config import Choice
+from ..errors import HostDataError, KernelError, Location, TraceError
+from ..expr import Expr
+from ..ir.graph import Block, BlockSymbol, KernelIR, Tile
+from .capture import Capturer, launch_values
+from .control import Control, TileLoop
+from .device_functions import DEVICE
+from .host_values import SymbolicInt, expr_of
+from .rewrite import rewrite_region
+from .split import HostFunction, RegionSource
+from .trace import Names, Tracer, TraceMode
+from .values import UNDEFINED, TileProxy
+
+
+@dataclass(frozen=True, slots=True)
+class HostKnob:
+    """A knob that host code asked for, at ``line`` of the user's file. ``choices``: of a tunable; ``low``, ``high``: of a
+    block size."""
+
+    name: str
+    line: int
+    low: int = 1
+    high: int = 1
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredCall:
+    """All regions that one call launches, in order, and the knobs of its host code."""
+
+    regions: tuple[KernelIR, ...]
+    host_knobs: tuple[HostKnob, ...]
+
+
+def lower_call(
+    host: HostFunction, args: tuple[Any, ...], mode: str, choices: Mapping[str, Choice] | None = None
+) -> LoweredCall:
+    """Trace a call. ``args`` are meta tensors (or real ones) and scalars; ``choices`` answer the host code's knobs.
+
+    Raises KernelError with the place in the user's source.
+    """
+    context = _Lowering(host, mode, choices or {})
+    bound = host.signature.bind(*args)
+    bound.apply_defaults()
+    for name, value in bound.arguments.items():
+        if type(value) is int:
+            bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
+    try:
+        host.run(context, *bound.args, **bound.kwargs)
+    except (NotImplementedError, RuntimeError) as error:
+        if "meta" not in str(error):
+            raise
+        raise HostDataError(
+            "host code of a kernel that is lowered without data may not read values", got=str(error).splitlines()[0],
+            where=Location(host.fn.__code__.co_filename, host.fn.__code__.co_firstlineno),
+            hint="lower it from real example inputs",
+        ) from error  # fmt: skip
+    if not context.regions:
+        raise TraceError("a kernel launches at least one tile loop", got="none in this call",
+                         where=Location(host.fn.__code__.co_filename, host.fn.__code__.co_firstlineno))  # fmt: skip
+    return LoweredCall(tuple(context.regions), tuple(context.knobs.values()))
+
+
+class _Lowering:
+    """The host context that traces."""
+
+    def __init__(self, host: HostFunction, mode: str, choices: Mapping[str, Choice]) -> None:
+        self.host = host
+        self.mode = mode
+        self.choices = choices
+        self.regions: list[KernelIR] = []
+        self.knobs: dict[str, HostKnob] = {}
+
+    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        source = self.host.regions[region]
+        ir = _RegionTrace(self, source, frame, args, kwargs).trace()
+        if ir.hash not in {r.hash for r in self.regions}:
+            self.regions.append(ir)
+
+    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        line = sys._getframe(1).f_lineno
+        if function.__name__ == "register_block_size":
+            low, high = (1, *args) if len(args) == 1 else args
+            name = f"block:{site}"
+            self.knobs[name] = HostKnob(name, line, int(low), int(high))
+            chosen = self.choices.get(name, min(32, int(high)))
+            return SymbolicInt(int(chosen), Expr.sym(name))
+        name, choices = f"tunable:{args[0]}", tuple(args[1])
+        self.knobs[name] = HostKnob(name, line, choices=choices)
+        chosen = self.choices.get(name, choices[0])
+        plain = isinstance(chosen, (str, bool))
+        return chosen if plain else SymbolicInt(int(chosen), Expr.sym(name))
+
+
+class _RegionTrace:
+    """One launch, traced."""
+
+    def __init__(self, lowering: _Lowering, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any) -> None:
+        self.lowering, self.source, self.frame = lowering, source, frame
+        fn = lowering.host.fn
+        device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
+        self.tracer = Tracer(lowering.mode, {}, Names(source.index), {fn.__code__.co_filename}, device)
+        self.control = Control(self.tracer)
+        self.loop: TileLoop = DEVICE[source.function.__name__](self.tracer, *args, **kwargs)
+
+    def trace(self) -> KernelIR:
+        t, fn = self.tracer, self.lowering.host.fn
+        capturer = Capturer(t)
+        t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
+                      self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
+        proxies = self._grid()
+        captured = [self._captured(capturer, fn, c.name) for c in self.source.captures]
+        t.at(None)
+        run = rewrite_region(self.source, fn)
+        try:
+            with TraceMode(t):
+                run(self.control, *proxies, *captured)
+        except TypeError as error:
+            if isinstance(error, KernelError):
+                raise
+            raise TraceError("device code must be what tileflow can record", got=str(error).splitlines()[0],
+                             where=_place(error, t.files),
+                             hint="wrap Python numbers in torch functions' tensor arguments: torch.clamp(x, 0), x * 0 + 1")  # fmt: skip # noqa: E501
+        return self._finish()
+
+    def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:
+        try:
+            value = launch_values(self.frame, fn, name)
+        except KeyError:
+            return UNDEFINED
+        return capturer.capture(value, name)
+
+    def _grid(self) -> list[Any]:
+        """The tiles of the outermost loop."""
+        t, loop, proxies = self.tracer, self.loop, []
+        for axis, target in enumerate(self.source.targets):
+            name = t.names.fresh(target)
+            begin, end = self._bound("begin", axis, loop.begins[axis]), self._bound("end", axis, loop.ends[axis])
+            block = self._block(name, axis)
+            t.tiles[name] = Tile(name, block, begin, end, True)
+            proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
+            proxies.append(t.tile_scalar("tile_begin", proxy) if loop.scalar else proxy)
+        return proxies
+
+    def _block(self, name: str, axis: int) -> Expr:
+        t, given = self.tracer, self.loop.blocks[axis]
+        if self.loop.scalar:
+            return Expr.of(1)
+        if given is None:
+            return t.new_block(name, int(self.loop.ends[axis]) - int(self.loop.begins[axis]))
+        return expr_of(given) or Expr.of(int(given))
+
+    def _bound(self, kind: str, axis: int, value: Any) -> Expr:
+        """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0."""
+        t = self.tracer
+        symbol = f"{kind}.{axis}"
+        expr = expr_of(value)
+        if expr is not None and all(":" in s for s in expr.symbols()):
+            return expr
+        if t.mode == "static" or int(value) == 0:
+            t.assume(symbol, int(value))
+            return Expr.of(int(value))
+        t.hints[symbol] = int(value)
+        return Expr.sym(symbol)
+
+    def _finish(self) -> KernelIR:
+        t = self.tracer
+        used = {s for tile in t.tiles.values() for s in tile.block.symbols()}
+        host = {k.name: (k.low, k.high) for k in self.lowering.knobs.values() if not k.choices}
+        blocks = {n: b for n, b in {**host, **t.blocks}.items() if n in used}
+        return KernelIR(
+            name=self.lowering.host.fn.__name__,
+            region=self.source.index,
+            mode=t.mode,
+            tensors=tuple(t.tensors.values()),
+            scalars=tuple(t.scalars.values()),
+            tiles=dict(t.tiles),
+            grid=tuple(t.tiles)[: len(self.source.targets)],
+            blocks=tuple(BlockSymbol(n, low, 1 << max(high - 1, 0).bit_length()) for n, (low, high) in blocks.items()),
+            body=Block((), t.builder.ops, ()),
+            guards=tuple(t.guards),
+            hints=dict(t.hints),
+        )
+
+
+def _place(error: BaseException, files: set[str]) -> Location | None:
+    """The innermost of the user's lines that an exception went through."""
+    import linecache
+
+    found = None
+    step = error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if file in files:
+            found = Location(file, step.tb_lineno, 0, linecache.getline(file, step.tb_lineno).rstrip())
+        step = step.tb_next
+    return found
+
+

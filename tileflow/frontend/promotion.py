@@ -1,0 +1,78 @@
+"""torch's own type promotion, asked of torch itself on meta tensors and remembered."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from ..ir.ops import POINTWISE
+from ..ir.types import Value
+
+# how an operand takes part in promotion: its dtype (or a Python number's type), and whether it has dimensions
+Kind = tuple[str, bool]
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """``torch.float32`` for ``float32``."""
+    return getattr(torch, name)  # type: ignore[no-any-return]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def kind_of(operand: Value | int | float | bool) -> Kind:
+    """The promotion kind of an operand. A weak scalar counts as the Python number it stands for."""
+    if not isinstance(operand, Value):
+        return type(operand).__name__, False
+    if operand.type.weak:
+        return ("float" if operand.type.dtype.startswith("float") else "int"), False
+    return operand.type.dtype, bool(operand.dims)
+
+
+def _stand_in(kind: Kind) -> Any:
+    name, has_dims = kind
+    if name in ("int", "float", "bool") and not has_dims and name != "bool":
+        return {"int": 1, "float": 1.0}[name]
+    return torch.empty((1,) if has_dims else (), dtype=torch_dtype(name), device="meta")
+
+
+@lru_cache(maxsize=4096)
+def promote(kinds: tuple[Kind, ...]) -> str:
+    """The dtype in which operands of these kinds meet."""
+    stand_ins = [_stand_in(k) for k in kinds]
+    if len(stand_ins) == 1:
+        stand_ins = [stand_ins[0], stand_ins[0]]
+    return dtype_name(torch.result_type(stand_ins[0], stand_ins[1]))
+
+
+@lru_cache(maxsize=4096)
+def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
+    """The dtype of ``POINTWISE[fn]`` on operands of these kinds. Raises TypeError or RuntimeError where torch does."""
+    if POINTWISE[fn].boolean:
+        return "bool"
+    if fn == "fma":
+        return promote(kinds[1:])
+    stand_ins = [_stand_in(k) for k in kinds]
+    if not any(isinstance(s, torch.Tensor) for s in stand_ins):
+        stand_ins[0] = torch.as_tensor(stand_ins[0], device="meta")
+    elif fn not in ("where", "pow") and not isinstance(stand_ins[0], torch.Tensor):
+        # torch.sub(1, tensor) and others take a tensor first; the operator form does not mind
+        dtype = promote(kinds)
+        return result_dtype(fn, ((dtype, True),) * len(kinds))
+    elif fn in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor") and len(kinds) == 2:
+        return promote(kinds)
+    return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
+
+
+@lru_cache(maxsize=4096)
+def operand_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
+    """The dtype that operands of ``fn`` are converted to before it is computed (half types stay so by name)."""
+    values = kinds[1:] if fn == "where" else kinds
+    dtype = promote(values)
+    if POINTWISE[fn].float_only and not torch_dtype(dtype).is_floating_point:
+        return dtype_name(torch.get_default_dtype())
+    return dtype

@@ -1,0 +1,416 @@
+"""Tracer: records what device code does to tiles as IR.
+
+One Tracer traces one region. It knows types, sizes, guards and where the user's code stands; what each torch
+function means is in :mod:`torch_ops`, indexing in :mod:`indexing`, loops and branches in :mod:`control`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..errors import KernelError, Location, ShapeError, TraceError
+from ..expr import Expr, ExprLike
+from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
+from ..ir.ops import POINTWISE
+from ..ir.types import ONE, Dim, TileType, Value
+from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype
+from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
+
+INT32_MAX = 2**31 - 1
+
+
+class Names:
+    """Hands out structural names: the first ``tile_m`` is ``tile_m``, the next ``tile_m#1``; ``tile_m@1`` in region 1."""
+
+    def __init__(self, region: int) -> None:
+        self._suffix = f"@{region}" if region else ""
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, name: str) -> str:
+        count = self._counts.get(name, 0)
+        self._counts[name] = count + 1
+        return (name if count == 0 else f"{name}#{count}") + self._suffix
+
+    def snapshot(self) -> dict[str, int]:
+        """The state, for a trace that may be done again."""
+        return dict(self._counts)
+
+    def restore(self, snapshot: dict[str, int]) -> None:
+        self._counts = dict(snapshot)
+
+    def numbered(self, name: str) -> str:
+        """``name#0``, ``name#1`` ...: the ids of sites."""
+        count = self._counts.get(name, 0)
+        self._counts[name] = count + 1
+        return f"{name}#{count}{self._suffix}"
+
+
+class Tracer:
+    """The state of one region's trace.
+
+    ``mode``: in static mode every size is a constant already when it gets here; in dynamic mode a symbol.
+    ``hints``: the symbols' values in the example. ``files``: the code that is the user's, for locations.
+    """
+
+    def __init__(self, mode: str, hints: dict[str, int], names: Names, files: set[str], device: torch.device) -> None:
+        self.mode = mode
+        self.hints = hints
+        self.names = names
+        self.files = files
+        self.device = device
+        self.builder = Builder()
+        self.tiles: dict[str, Tile] = {}
+        self.tensors: dict[str, TensorParam] = {}
+        self.scalars: dict[str, ScalarParam] = {}
+        self.blocks: dict[str, tuple[int, int]] = {}
+        self.guards: dict[Expr, None] = {}
+        self.scopes: list[int] = [0]
+        self._scope_count = 0
+        self._forced: Location | None = None
+        self.is_plain = False
+
+    # ---- places ---------------------------------------------------------------------------------
+
+    def location(self) -> Location | None:
+        """Where the user's code stands: the innermost Python frame in one of the user's files."""
+        if self._forced is not None:
+            return self._forced
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename in self.files:
+                return _frame_location(frame)
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+    def at(self, place: Location | None) -> None:
+        """Say that what follows stands at ``place``; None: where the Python frames say."""
+        self._forced = place
+
+    # ---- scopes ---------------------------------------------------------------------------------
+
+    def open_scope(self) -> None:
+        self._scope_count += 1
+        self.scopes.append(self._scope_count)
+        self.builder.push()
+
+    def close_scope(self) -> tuple[Any, ...]:
+        self.scopes.pop()
+        return self.builder.pop()
+
+    def wrap(self, value: Value) -> TileValue:
+        return TileValue(value, self, self.scopes[-1])
+
+    def operand(self, x: Any) -> Operand:
+        """The IR operand that a traced or Python value stands for. Raises TraceError for anything else."""
+        if isinstance(x, TileValue):
+            if x.scope not in self.scopes:
+                raise TraceError(
+                    "a tile is used only inside the loop or branch that made it", got=repr(x), where=self.location(),
+                    hint="assign it to a variable before the loop, so that the loop carries it",
+                )  # fmt: skip
+            return x.value
+        if isinstance(x, SymInt):
+            return self.emit("size", (), TileType(self.int_dtype(x.expr), weak=True), value=x.expr).value
+        if isinstance(x, (bool, int, float)):
+            return x
+        if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
+            return self.operand(self.full((), x.item(), dtype_name(x.dtype)))
+        if isinstance(x, Undefined):
+            raise TraceError("a variable is assigned on every way to its use", got="one that was not", where=self.location(),
+                             hint="assign it before the loop or in both branches")  # fmt: skip
+        if isinstance(x, TileProxy):
+            raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location())
+        if isinstance(x, TensorRef):
+            if not x.dims:
+                return self.operand(x[()])
+            raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(x),
+                             where=self.location(), hint=f"load a tile first: {x.path}[...]")  # fmt: skip
+        raise TraceError("an operand must be a tile, a size or a number", got=f"{type(x).__name__} {x!r}"[:200],
+                         where=self.location())  # fmt: skip
+
+    # ---- recording ------------------------------------------------------------------------------
+
+    def emit(self, kind: str, inputs: tuple[Operand, ...], type_: TileType, **attrs: Any) -> TileValue:
+        return self.wrap(self.builder.add(kind, inputs, type_, self.location(), **attrs))
+
+    def pointwise(self, fn: str, *args: Any) -> TileValue:
+        """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
+        operands = [self.operand(a) for a in args]
+        kinds = tuple(kind_of(o) for o in operands)
+        try:
+            with self.plain_torch():
+                dtype, operand = result_dtype(fn, kinds), operand_dtype(fn, kinds)
+        except (RuntimeError, TypeError) as error:
+            raise TraceError(f"torch.{fn} takes these operands", got=", ".join(k[0] for k in kinds),
+                             where=self.location(), hint=str(error).splitlines()[0]) from error  # fmt: skip
+        dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
+        aligned = tuple(self.align(o, len(dims)) for o in operands)
+        weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
+        return self.emit("pointwise", aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
+
+    def cast(self, x: Any, dtype: str) -> TileValue:
+        """``x`` converted to ``dtype``, rounded there."""
+        value = self.operand(x)
+        if not isinstance(value, Value):
+            return self.full((), value, dtype)
+        if value.type.dtype == dtype and not value.type.weak:
+            return self.wrap(value)
+        return self.emit("cast", (value,), TileType(dtype, value.dims))
+
+    def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:
+        return self.emit("full", (self.operand(value),), TileType(dtype, dims))
+
+    def align(self, operand: Operand, rank: int) -> Operand:
+        """A value with leading dimensions of 1 added up to ``rank``; scalars and numbers stay."""
+        if not isinstance(operand, Value) or not operand.dims:
+            return operand
+        while len(operand.dims) < rank:
+            type_ = TileType(operand.type.dtype, (ONE, *operand.dims))
+            operand = self.emit("unsqueeze", (operand,), type_, axis=0).value
+        return operand
+
+    def expand(self, x: TileValue, dims: tuple[Dim, ...]) -> TileValue:
+        """``x`` broadcast to ``dims``."""
+        value = x.value
+        merged = self.broadcast([value.dims, dims])
+        if tuple(d.extent for d in merged) != tuple(d.extent for d in dims):
+            raise ShapeError("a tile must broadcast to the dimensions it is used with",
+                             got=f"{show(value.dims)} for {show(dims)}", where=self.location())  # fmt: skip
+        if value.dims == dims:
+            return x
+        if not value.dims:
+            return self.full(dims, x, value.type.dtype)
+        aligned = self.align(value, len(dims))
+        assert isinstance(aligned, Value)
+        if aligned.dims == dims:
+            return self.wrap(aligned)
+        return self.emit("expand", (aligned,), TileType(value.type.dtype, dims))
+
+    # ---- shapes ---------------------------------------------------------------------------------
+
+    def broadcast(self, shapes: Iterable[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The broadcast of several shapes, aligned at the right. Raises ShapeError."""
+        shapes = list(shapes)
+        rank = max((len(s) for s in shapes), default=0)
+        result = []
+        for axis in range(rank):
+            merged: Dim | None = None
+            for shape in shapes:
+                position = axis - (rank - len(shape))
+                if position >= 0:
+                    merged = shape[position] if merged is None else self.merge(merged, shape[position])
+            assert merged is not None
+            result.append(merged)
+        return tuple(result)
+
+    def merge(self, a: Dim, b: Dim) -> Dim:
+        """One dimension out of two that meet elementwise."""
+        if a == b:
+            return a
+        if a.extent.constant == 1 and a.tile is None:
+            return b
+        if b.extent.constant == 1 and b.tile is None:
+            return a
+        if not self.same_size(a.extent, b.extent):
+            raise ShapeError("dimensions that meet must have the same size", got=f"{a} and {b}", where=self.location(),
+                             hint="give both loops the same block size with tfl.register_block_size")  # fmt: skip
+        if a.tile and b.tile and a.tile != b.tile:
+            raise ShapeError("tiles of two different loops never meet elementwise", got=f"{a} and {b}",
+                             where=self.location())  # fmt: skip
+        return a if a.tile else b
+
+    def same_size(self, a: Expr, b: Expr) -> bool:
+        """Whether two extents are equal: as expressions, or as known sizes under a guard."""
+        if a == b:
+            return True
+        if not (a.symbols() | b.symbols()) <= self.hints.keys():
+            return False  # a block size equals nothing but itself
+        if a.evaluate(self.hints) != b.evaluate(self.hints):
+            return False
+        self.guard(a.eq(b))
+        return True
+
+    # ---- sizes and guards -----------------------------------------------------------------------
+
+    def size(self, e: ExprLike) -> Any:
+        """A size as device code sees it: an int where it is one, else a SymInt."""
+        e = Expr.of(e)
+        return e.constant if e.constant is not None else SymInt(e, self)
+
+    def as_expr(self, x: Any, what: str) -> Expr:
+        """A size as an Expr; TraceError where ``x`` is a value of the device."""
+        if isinstance(x, SymInt):
+            return x.expr
+        if isinstance(x, TileProxy):
+            return x.dim.extent
+        if isinstance(x, int) and not isinstance(x, bool):
+            return Expr.of(x)
+        raise TraceError(f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location())
+
+    def extent(self, e: Expr) -> Expr:
+        """An Expr that may be a register shape: captured run-time ints are specialised in static mode."""
+        if self.mode == "static" and e.symbols() & self.hints.keys():
+            return Expr.of(self.specialize(e))
+        return e
+
+    def guard(self, condition: Expr) -> None:
+        """Note an assumption over launch symbols; each launch checks it again."""
+        if condition.constant is None:
+            self.guards[condition] = None
+
+    def assume(self, symbol: str, number: int) -> None:
+        """A launch symbol is this number, in every launch of this variant."""
+        self.hints[symbol] = number
+        self.guard(Expr.sym(symbol).eq(number))
+
+    def decide(self, condition: Expr) -> bool:
+        """A Python bool from sizes, with a guard that it stays so. Raises TraceError for block sizes."""
+        answer = self.specialize(condition, guard=False)
+        self.guard(condition if answer else condition.not_())
+        return bool(answer)
+
+    def specialize(self, e: Expr, guard: bool = True) -> int:
+        """The number of ``e`` in the example, guarded."""
+        unknown = e.symbols() - self.hints.keys()
+        if unknown:
+            raise TraceError(
+                "a block size has no Python number: the config chooses it", got=str(e), where=self.location(),
+                hint="use it in shapes, bounds and arithmetic as it is",
+            )  # fmt: skip
+        number = e.evaluate(self.hints)
+        if guard:
+            self.guard(e.eq(number))
+        return number
+
+    def int_dtype(self, e: Expr) -> str:
+        """int32, or int64 where the example's value does not fit."""
+        if e.symbols() <= self.hints.keys() and abs(e.evaluate(self.hints)) > INT32_MAX:
+            return "int64"
+        return "int32"
+
+    # ---- tiles ----------------------------------------------------------------------------------
+
+    def tile_scalar(self, kind: str, tile: TileProxy) -> TileValue:
+        """``tile_index`` (1-D int32), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
+        if tile.scope not in self.scopes:
+            raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location())
+        dims = (tile.dim,) if kind == "tile_index" else ()
+        return self.emit(kind, (), TileType("int32", dims, weak=not dims), tile=tile.name)
+
+    def valid_lanes(self, name: str) -> TileValue:
+        """How many lanes of a tile are inside its loop's bounds."""
+        proxy = TileProxy(name, self, self.scopes[-1], Expr.of(0))
+        return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
+
+    def new_block(self, name: str, extent: int | None) -> Expr:
+        """A block size to be chosen, up to the power of two that covers ``extent``."""
+        knob = f"block:{name}"
+        high = 1 << max((extent or 1 << 16) - 1, 0).bit_length()
+        self.blocks[knob] = (1, high)
+        return Expr.sym(knob)
+
+    def dims_of(self, shape: Any) -> tuple[Dim, ...]:
+        """The dims of a register shape: tiles keep their lanes, sizes and block sizes are bare."""
+        items = shape if isinstance(shape, (list, tuple)) else [shape]
+        return tuple(
+            s.dim if isinstance(s, TileProxy) else Dim(self.extent(self.as_expr(s, "a register tile's size")))
+            for s in items
+        )
+
+    def common_type(self, a: Any, b: Any) -> TileType:
+        """The type that holds two values: promoted dtype, broadcast dims."""
+        operands = [self.operand(x) for x in (a, b)]
+        kinds = tuple(kind_of(o) for o in operands)
+        dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
+        same = {o.type.dtype for o in operands if isinstance(o, Value)}
+        if len(same) == 1 and all(isinstance(o, Value) for o in operands):
+            return TileType(same.pop(), dims)
+        with self.plain_torch():
+            return TileType(promote(kinds), dims)
+
+    def cast_weakly(self, x: TileValue, like: TileValue) -> TileValue:
+        """``x`` in the dtype of ``like``; half results are not rounded, as within one expression."""
+        dtype = like.value.type.dtype
+        return x if x.value.type.dtype == dtype else self.cast(x, dtype)
+
+    def tile_count(self, tile: TileProxy) -> Any:
+        info = self.tiles[tile.name]
+        if isinstance(info.begin, Value) or isinstance(info.end, Value):
+            raise TraceError("tile.count is known for loops over sizes only", got=tile.name, where=self.location())
+        return self.size((info.end - info.begin).cdiv(info.block))
+
+    @contextmanager
+    def plain_torch(self) -> Iterator[None]:
+        """torch functions called inside are our own, and not recorded."""
+        before, self.is_plain = self.is_plain, True
+        try:
+            yield
+        finally:
+            self.is_plain = before
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def run(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+        """Call an implementation; a TypeError of its signature is the user's."""
+        try:
+            return handler(self, *args, **kwargs)
+        except TypeError as error:
+            if isinstance(error, KernelError):
+                raise
+            raise TraceError(f"torch.{name} must be called as tileflow implements it", got=str(error),
+                             where=self.location()) from error  # fmt: skip
+
+    def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A torch function on traced values."""
+        from .torch_ops import handler_for
+
+        handler, name = handler_for(self, func)
+        return self.run(handler, name, args, kwargs)
+
+
+def _frame_location(frame: FrameType) -> Location:
+    """The place that a Python frame is executing, to the column."""
+    position = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    line, column = (position[0], position[2]) if position else (None, None)
+    file, line = frame.f_code.co_filename, line or frame.f_lineno
+    return Location(file, line, column or 0, linecache.getline(file, line).rstrip())
+
+
+class TraceMode(TorchFunctionMode):
+    """Sees the torch functions that no traced argument announces: factories, and real tensors in device code."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.tracer = tracer
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from .torch_ops import FACTORIES
+        from .values import _tracers
+
+        kwargs = kwargs or {}
+        if self.tracer.is_plain:
+            return func(*args, **kwargs)
+        if func in FACTORIES:
+            return self.tracer.run(FACTORIES[func], func.__name__, args, kwargs)
+        if any(True for _ in _tracers(args, kwargs)):
+            return self.tracer.torch_call(func, args, kwargs)
+        if any(isinstance(a, torch.Tensor) and a.ndim for a in args):
+            raise TraceError(
+                "device code reads tensors that reach it as arguments or variables of the kernel", got=f"torch.{func.__name__}"
+                " on a tensor found elsewhere", where=self.tracer.location(), hint="pass the tensor to the kernel",
+            )  # fmt: skip
+        return func(*args, **kwargs)
+
+
+def show(dims: tuple[Dim, ...]) -> str:
+    """``[tile_m, 128]``."""
+    return "[" + ", ".join(map(str, dims)) + "]"

@@ -1,0 +1,358 @@
+"""What device code sees while it is traced: tiles of values, captured tensors, sizes, loop tiles.
+
+None of them is a torch tensor or a Python number, so that nothing reads a value that is not there yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingAttribute, TraceError
+from ..expr import Expr
+from ..ir.types import Dim, Value
+from .promotion import torch_dtype
+
+if TYPE_CHECKING:
+    import torch
+
+    from .trace import Tracer
+
+
+class Undefined:
+    """A name that was not assigned on some way to its use."""
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+
+UNDEFINED = Undefined()
+
+_BINARY = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floordiv", "mod": "remainder",
+    "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "shift_left",
+    "rshift": "shift_right",
+}  # fmt: skip
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+class TileValue:
+    """A tile in registers: an IR value with torch's methods and operators."""
+
+    __slots__ = ("scope", "tracer", "value")
+
+    def __init__(self, value: Value, tracer: Tracer, scope: int) -> None:
+        self.value = value
+        self.tracer = tracer
+        self.scope = scope
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tracer = next(t for t in _tracers(args, kwargs or {}))
+        return tracer.torch_call(func, args, kwargs or {})
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch_dtype(self.value.type.dtype)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(self.tracer.size(d.extent) for d in self.value.dims)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.value.dims)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tracer.device
+
+    @property
+    def T(self) -> TileValue:
+        return self.t()  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> TileValue:
+        return self.transpose(-2, -1)  # type: ignore[no-any-return]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def size(self, axis: int | None = None) -> Any:
+        return self.shape if axis is None else self.shape[axis]
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def __getattr__(self, name: str) -> Any:
+        from .torch_ops import METHODS
+
+        handler = METHODS.get(name)
+        if handler is None:
+            raise MissingAttribute(
+                "a tile has torch's methods that tileflow implements", got=f".{name}",
+                where=self.tracer.location(), hint=f"there are: {', '.join(sorted(METHODS))}",
+            )  # fmt: skip
+        return lambda *args, **kwargs: self.tracer.run(handler, name, (self, *args), kwargs)
+
+    def __getitem__(self, index: Any) -> TileValue:
+        from .views import index_tile
+
+        return index_tile(self.tracer, self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TraceError("a tile in registers cannot be assigned to by index", where=self.tracer.location(),
+                         hint="use torch.where with a mask, or store to a tensor")  # fmt: skip
+
+    def __neg__(self) -> TileValue:
+        return self.tracer.pointwise("neg", self)
+
+    def __pos__(self) -> TileValue:
+        return self
+
+    def __invert__(self) -> TileValue:
+        return self.tracer.pointwise("logical_not" if self.value.type.dtype == "bool" else "bitwise_not", self)
+
+    def __abs__(self) -> TileValue:
+        return self.tracer.pointwise("abs", self)
+
+    def __matmul__(self, other: Any) -> TileValue:
+        return self.matmul(other)  # type: ignore[no-any-return]
+
+    def _number(self, what: str) -> Any:
+        raise TraceError(
+            f"a tile has no Python {what} while the kernel is compiled", got=f"a tile of type {self.value.type}",
+            where=self.tracer.location(),
+            hint="use torch.where for a choice per element, or decide from sizes in host code",
+        )  # fmt: skip
+
+    def __bool__(self) -> bool:
+        return self._number("truth value")  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self._number("int")  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return self._number("float")  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Any:
+        return self._number("iteration")
+
+    def __len__(self) -> int:
+        return self._number("length")  # type: ignore[no-any-return]
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"tile {self.value.type}"
+
+
+def _operator(fn: str, reflected: bool) -> Any:
+    def apply(self: TileValue, other: Any) -> TileValue:
+        from .torch_ops import binary
+
+        return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
+
+    return apply
+
+
+for _python, _fn in _BINARY.items():
+    setattr(TileValue, f"__{_python}__", _operator(_fn, reflected=False))
+    setattr(TileValue, f"__r{_python}__", _operator(_fn, reflected=True))
+for _fn in _COMPARE:
+    setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False))
+
+
+class TensorRef:
+    """A captured tensor: what is loaded from and stored to by index."""
+
+    __slots__ = ("dims", "dtype_name", "path", "strides_", "tracer")
+
+    def __init__(
+        self, path: str, dtype_name: str, dims: tuple[Expr, ...], strides: tuple[Expr, ...], tracer: Tracer
+    ) -> None:
+        self.path = path
+        self.dtype_name = dtype_name
+        self.dims = dims
+        self.strides_ = strides
+        self.tracer = tracer
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tracer = next(t for t in _tracers(args, kwargs or {}))
+        return tracer.torch_call(func, args, kwargs or {})
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch_dtype(self.dtype_name)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(self.tracer.size(e) for e in self.dims)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tracer.device
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def size(self, axis: int | None = None) -> Any:
+        return self.shape if axis is None else self.shape[axis]
+
+    def stride(self, axis: int | None = None) -> Any:
+        strides = tuple(self.tracer.size(e) for e in self.strides_)
+        return strides if axis is None else strides[axis]
+
+    def numel(self) -> Any:
+        total = Expr.of(1)
+        for e in self.dims:
+            total = total * e
+        return self.tracer.size(total)
+
+    def __getitem__(self, index: Any) -> TileValue:
+        from .indexing import load
+
+        return load(self.tracer, self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from .indexing import store
+
+        store(self.tracer, self, index, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise MissingAttribute(
+            "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",
+            where=self.tracer.location(), hint=f"load a tile first: {self.path}[...].{name}",
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"tensor {self.path}: {self.dtype_name}[{', '.join(map(str, self.dims))}]"
+
+
+class SymInt:
+    """An int that is an expression over launch symbols and block sizes; asking for its number specialises, with a guard."""
+
+    __slots__ = ("expr", "tracer")
+
+    def __init__(self, expr: Expr, tracer: Tracer) -> None:
+        self.expr = expr
+        self.tracer = tracer
+
+    def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
+        other = other.expr if isinstance(other, SymInt) else other
+        if isinstance(other, (Expr, int)) and not isinstance(other, bool):
+            left, right = (Expr.of(other), self.expr) if reflected else (self.expr, Expr.of(other))
+            return self.tracer.size(getattr(left, op)(right))
+        left, right = (other, self) if reflected else (self, other)
+        return self.tracer.pointwise(fn, left, right)
+
+    def _compare(self, other: Any, op: str, fn: str) -> Any:
+        other = other.expr if isinstance(other, SymInt) else other
+        if isinstance(other, (Expr, int)):
+            a, b = (self.expr, Expr.of(other)) if op != "gt" and op != "ge" else (Expr.of(other), self.expr)
+            return self.tracer.decide(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
+        return self.tracer.pointwise(fn, self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.tracer.pointwise("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.tracer.pointwise("div", other, self)
+
+    def __neg__(self) -> Any:
+        return self.tracer.size(-self.expr)
+
+    def __int__(self) -> int:
+        return self.tracer.specialize(self.expr)
+
+    def __float__(self) -> float:
+        return float(int(self))
+
+    def __bool__(self) -> bool:
+        return bool(int(self))
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+
+def _symint_operator(op: str, fn: str, reflected: bool) -> Any:
+    return lambda self, other: self._arithmetic(other, op, fn, reflected)
+
+
+def _symint_compare(op: str) -> Any:
+    return lambda self, other: self._compare(other, op, op)
+
+
+for _python, _fn in {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "floordiv", "mod": "remainder"}.items():
+    setattr(SymInt, f"__{_python}__", _symint_operator(f"__{_python}__", _fn, reflected=False))
+    setattr(SymInt, f"__r{_python}__", _symint_operator(f"__{_python}__", _fn, reflected=True))
+for _fn in _COMPARE:
+    setattr(SymInt, f"__{_fn}__", _symint_compare(_fn))
+
+
+class TileProxy:
+    """The variable of a tile loop: an index, a shape, and its scalars. ``offset`` keeps ``tile + 1`` affine."""
+
+    __slots__ = ("name", "offset", "scope", "tracer")
+
+    def __init__(self, name: str, tracer: Tracer, scope: int, offset: Expr) -> None:
+        self.name = name
+        self.tracer = tracer
+        self.scope = scope
+        self.offset = offset
+
+    @property
+    def index(self) -> TileValue:
+        """The tile's indices, 1-D, int32."""
+        index = self.tracer.tile_scalar("tile_index", self)
+        return index if self.offset == Expr.of(0) else index + self.tracer.size(self.offset)  # type: ignore[no-any-return]
+
+    @property
+    def begin(self) -> Any:
+        return self.tracer.tile_scalar("tile_begin", self) + self.tracer.size(self.offset)
+
+    @property
+    def end(self) -> Any:
+        return self.tracer.tile_scalar("tile_end", self) + self.tracer.size(self.offset)
+
+    @property
+    def id(self) -> TileValue:
+        return self.tracer.tile_scalar("tile_id", self)
+
+    @property
+    def count(self) -> Any:
+        return self.tracer.tile_count(self)
+
+    @property
+    def block_size(self) -> Any:
+        return self.tracer.size(self.dim.extent)
+
+    @property
+    def dim(self) -> Dim:
+        return self.tracer.tiles[self.name].dim
+
+    def __add__(self, offset: Any) -> TileProxy:
+        return TileProxy(self.name, self.tracer, self.scope, self.offset + self.tracer.as_expr(offset, "a tile's offset"))
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: Any) -> TileProxy:
+        return self + (-offset)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _tracers(args: Any, kwargs: Any) -> Any:
+    """The tracers of the traced values among nested arguments."""
+    for item in [*args, *kwargs.values()]:
+        if isinstance(item, (TileValue, TensorRef, SymInt, TileProxy)):
+            yield item.tracer
+        elif isinstance(item, (tuple, list)):
+            yield from _tracers(item, {})

@@ -1,0 +1,103 @@
+"""Facts of a region that hold for every config: bytes it must move, arithmetic it must do, which axis is contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from ..expr import Expr
+from .graph import Block, KernelIR, Op, TileIndex
+from .ops import POINTWISE
+from .traffic import Traffic
+from .types import Dim, Value, itemsize
+
+
+def traffic(regions: Iterable[KernelIR]) -> Traffic:
+    """What the launches of one call must move and compute."""
+    moved, flops = 0, {"dot": 0, "other": 0}
+    dtype = "float32"
+    for ir in regions:
+        moved += _bytes(ir)
+        for op, executions in _with_counts(ir):
+            if op.kind == "dot":
+                flops["dot"] += 2 * executions * _product_size(ir, op)
+                operand = op.inputs[0]
+                assert isinstance(operand, Value)
+                dtype = operand.type.dtype
+            else:
+                flops["other"] += executions * _pointwise_flops(ir, op)
+    return Traffic(moved, flops["dot"] + flops["other"], dtype if flops["dot"] > flops["other"] else "float32")
+
+
+def contiguous_tiles(ir: KernelIR) -> set[str]:
+    """The tiles that index a dimension of stride 1 in some load or store."""
+    found = set()
+    for op in ir.walk():
+        if op.kind in ("load", "store"):
+            strides = ir.tensor(op.attrs["tensor"]).strides
+            for item, stride in zip(op.attrs["index"], strides, strict=True):
+                if isinstance(item, TileIndex) and stride.constant == 1:
+                    found.add(item.tile)
+    return found
+
+
+def tile_length(ir: KernelIR, name: str) -> int:
+    """How many indices a loop runs over in the traced example; 1 where only the device knows."""
+    tile = ir.tiles[name]
+    if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+        length = tile.end - tile.begin
+        if length.symbols() <= ir.hints.keys():
+            return max(ir.hint(length), 0)
+    return 1
+
+
+def _bytes(ir: KernelIR) -> int:
+    """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
+    total = 0
+    for kinds in (("load", "atomic"), ("store", "atomic")):
+        for path in {op.attrs["tensor"] for op in ir.walk() if op.kind in kinds}:
+            tensor = ir.tensor(path)
+            sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
+            total += prod(sizes) * itemsize(tensor.dtype)
+    return total
+
+
+def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
+    """Every op with how often it runs over all programs, tiles in its dims not counted (they are in its size)."""
+
+    def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
+        for op in block.ops:
+            inner = (*tiles, op.attrs["tile"]) if op.kind == "for" else tiles
+            for region in op.regions:
+                yield from visit(region, inner)
+            values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
+            own = {d.tile for v in values for d in v.dims}
+            yield op, prod(tile_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
+
+    return visit(ir.body, ir.grid)
+
+
+def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
+    total = 1
+    for dim in dims:
+        if dim.tile is not None:
+            total *= tile_length(ir, dim.tile)
+        elif dim.extent.symbols() <= ir.hints.keys():
+            total *= ir.hint(dim.extent)
+    return total
+
+
+def _product_size(ir: KernelIR, op: Op) -> int:
+    a, b = op.inputs[:2]
+    assert isinstance(a, Value) and isinstance(b, Value)
+    return _size(ir, (*a.dims, b.dims[-1]))
+
+
+def _pointwise_flops(ir: KernelIR, op: Op) -> int:
+    if op.kind == "pointwise":
+        return POINTWISE[op.attrs["fn"]].flops * _size(ir, op.output.dims)
+    if op.kind == "reduce":
+        (value,) = op.inputs
+        assert isinstance(value, Value)
+        return _size(ir, value.dims)
+    return 0

@@ -1,0 +1,231 @@
+"""KernelIR: one region of a kernel as a graph of ops, in order, with structured loops and branches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import Location
+from ..expr import Expr
+from .types import Dim, TileType, Value
+
+Operand = Value | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class TileIndex:
+    """A tensor dimension indexed by a tile: its lanes from begin to end."""
+
+    tile: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceIndex:
+    """``start : start + extent`` of a tensor dimension; the whole of it when start is 0 and extent its size."""
+
+    start: Expr
+    dim: Dim
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueIndex:
+    """A tensor dimension indexed by the op's input number ``input``: a scalar (no axes) or a tile of indices."""
+
+    input: int
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExprIndex:
+    """A tensor dimension indexed by a size expression or an int; negative ones already wrapped."""
+
+    value: Expr
+
+
+IndexItem = TileIndex | SliceIndex | ValueIndex | ExprIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A sequence of ops. ``params`` are bound by the op that owns it; ``results`` are what it yields."""
+
+    params: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation; its kind is described in :mod:`tileflow.ir.ops`."""
+
+    kind: str
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Value, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    regions: tuple[Block, ...] = ()
+    loc: Location | None = None
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The inputs that are values, constants left out."""
+        return tuple(v for v in self.inputs if isinstance(v, Value))
+
+    def with_(self, **changes: Any) -> Op:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParam:
+    """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in dynamic mode."""
+
+    path: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    aligned: bool
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A captured number that is a run-time argument: ``float32``, ``int32`` or ``int64``."""
+
+    path: str
+    dtype: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile loop's axis. ``begin``, ``end``: sizes, or values computed in the kernel. ``block``: a block symbol or a constant."""
+
+    name: str
+    block: Expr
+    begin: Expr | Value
+    end: Expr | Value
+    is_grid: bool
+
+    @property
+    def dim(self) -> Dim:
+        return Dim(self.block, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSymbol:
+    """A block size to be chosen: the knob ``name``, between ``low`` and ``high`` (both inclusive)."""
+
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelIR:
+    """One region. ``grid``: the tiles of the outermost loop, in the user's order.
+
+    ``guards``: what was assumed of launch symbols while tracing. ``hints``: the launch symbols' values in the example
+    that was traced; they may steer choices, never meaning.
+    """
+
+    name: str
+    region: int
+    mode: str
+    tensors: tuple[TensorParam, ...]
+    scalars: tuple[ScalarParam, ...]
+    tiles: dict[str, Tile]
+    grid: tuple[str, ...]
+    blocks: tuple[BlockSymbol, ...]
+    body: Block
+    guards: tuple[Expr, ...]
+    hints: dict[str, int]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the printed form: equal graphs are equal."""
+        from .printer import render
+
+        return hashlib.sha256(render(self).encode()).hexdigest()
+
+    def walk(self) -> Iterator[Op]:
+        """Every op, outer ones first."""
+        return walk(self.body)
+
+    def tensor(self, path: str) -> TensorParam:
+        return next(t for t in self.tensors if t.path == path)
+
+    def hint(self, e: Expr) -> int:
+        """The value of a size expression in the traced example."""
+        return e.evaluate(self.hints)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every op in the block and the blocks inside it."""
+    for op in block.ops:
+        yield op
+        for inner in op.regions:
+            yield from walk(inner)
+
+
+def uses(block: Block) -> dict[Value, int]:
+    """How often each value is used, yields counted."""
+    counts: dict[Value, int] = {}
+
+    def count(operands: tuple[Operand, ...]) -> None:
+        for operand in operands:
+            if isinstance(operand, Value):
+                counts[operand] = counts.get(operand, 0) + 1
+
+    for op in walk(block):
+        count(op.inputs)
+        for inner in op.regions:
+            count(inner.results)
+    count(block.results)
+    return counts
+
+
+class Builder:
+    """Appends ops to a stack of open blocks and hands out value ids."""
+
+    def __init__(self, first_id: int = 0) -> None:
+        self._next = first_id
+        self._open: list[list[Op]] = [[]]
+
+    def value(self, type_: TileType, loc: Location | None = None) -> Value:
+        self._next += 1
+        return Value(self._next - 1, type_, loc)
+
+    def add(
+        self,
+        kind: str,
+        inputs: tuple[Operand, ...],
+        type_: TileType,
+        loc: Location | None = None,
+        **attrs: Any,
+    ) -> Value:
+        """Append an op with one output of ``type_``; returns the output."""
+        out = self.value(type_, loc)
+        self.append(Op(kind, inputs, (out,), attrs, (), loc))
+        return out
+
+    def append(self, op: Op) -> None:
+        self._open[-1].append(op)
+
+    def push(self) -> None:
+        self._open.append([])
+
+    def pop(self) -> tuple[Op, ...]:
+        return tuple(self._open.pop())
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        return tuple(self._open[-1])

@@ -1,0 +1,159 @@
+"""The vocabulary of the IR: op kinds, and one row for each pointwise function.
+
+| kind | inputs | attrs | meaning |
+|---|---|---|---|
+| ``load`` | index values, optional mask | ``tensor`` path, ``index``, ``site``, ``other``, ``has_mask`` | read a tile |
+| ``store`` | value, index values, optional mask | the same | write a tile |
+| ``atomic`` | value, index values, optional mask | the same, ``fn``, ``sem`` | read-modify-write; yields the old value |
+| ``pointwise`` | operands | ``fn``, ``operand`` dtype | one row of ``POINTWISE``, broadcast |
+| ``cast`` | value | - | change dtype, as ``.to`` does |
+| ``bitcast`` | value | - | reinterpret, as ``.view(dtype)`` does |
+| ``full`` | scalar | - | a tile of one value |
+| ``size`` | - | ``value`` Expr | an int: a size, a captured int, a block size |
+| ``scalar`` | - | ``path`` | a captured run-time float |
+| ``tile_index`` | - | ``tile`` | the tile's indices, 1-D |
+| ``tile_begin`` ``tile_end`` ``tile_id`` | - | ``tile`` | scalars of the tile |
+| ``arange`` | - | ``start`` Expr | ``start + [0, extent)`` |
+| ``unsqueeze`` | value | ``axis`` | insert a dimension of extent 1 |
+| ``squeeze`` | value | ``axis`` | drop a dimension of extent 1 |
+| ``permute`` | value | ``order`` | reorder dimensions |
+| ``expand`` | value | - | broadcast to the output's dims |
+| ``reshape`` | value | - | same elements, other dims |
+| ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
+| ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative |
+| ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
+| ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
+| ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
+| ``if`` | condition, captured... | two regions | a branch on a scalar |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """One row.
+
+    ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types).
+    ``integer``: the text where the operand dtype is an integer and it differs; None where the same.
+    ``evaluate``: torch's own function, for the value in masked lanes and for constant folding.
+    ``flops``: arithmetic per element, for models. ``boolean``: yields bool.
+    """
+
+    triton: str
+    evaluate: Callable[..., torch.Tensor]
+    integer: str | None = None
+    flops: int = 1
+    boolean: bool = False
+    float_only: bool = False
+
+
+_NAN = ", propagate_nan=tl.PropagateNan.ALL)"
+
+POINTWISE: dict[str, Pointwise] = {
+    # arithmetic
+    "add": Pointwise("{0} + {1}", torch.add),
+    "sub": Pointwise("{0} - {1}", torch.sub),
+    "mul": Pointwise("{0} * {1}", torch.mul),
+    "div": Pointwise("{0} / {1}", torch.div, flops=4, float_only=True),
+    "floordiv": Pointwise("tl.floor({0} / {1})", torch.floor_divide,
+                          integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=5),
+    "truncdiv": Pointwise("tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1}))",
+                          lambda a, b: torch.div(a, b, rounding_mode="trunc"), integer="{0} // {1}", flops=5),
+    "remainder": Pointwise("{0} - tl.floor({0} / {1}) * {1}", torch.remainder,
+                           integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)", flops=6),
+    "fmod": Pointwise("{0} - tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1})) * {1}", torch.fmod,
+                      integer="{0} % {1}", flops=6),
+    "pow": Pointwise("tl.where({0} == 0, tl.where({1} == 0, 1.0, tl.where({1} > 0, 0.0, float('inf'))), "
+                     "tl.exp2({1} * tl.log2(tl.abs({0}))) * tl.where(({0} < 0) & "
+                     "({1} - 2.0 * tl.floor({1} * 0.5) == 1.0), -1.0, 1.0))", torch.pow, flops=10, float_only=True),
+    "neg": Pointwise("-{0}", torch.neg),
+    "abs": Pointwise("tl.abs({0})", torch.abs),
+    "reciprocal": Pointwise("1.0 / {0}", torch.reciprocal, flops=4, float_only=True),
+    "minimum": Pointwise("tl.minimum({0}, {1}" + _NAN, torch.minimum, integer="tl.minimum({0}, {1})"),
+    "maximum": Pointwise("tl.maximum({0}, {1}" + _NAN, torch.maximum, integer="tl.maximum({0}, {1})"),
+    "fma": Pointwise("tl.fma({0}, {1}, {2})", lambda a, b, c: a * b + c, integer="{0} * {1} + {2}", flops=2),
+    "sign": Pointwise("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, {0} * 0.0))", torch.sign,
+                      integer="tl.where({0} > 0, 1, 0) - tl.where({0} < 0, 1, 0)", flops=2),
+    # exponentials and roots
+    "exp": Pointwise("tl.exp({0})", torch.exp, flops=4, float_only=True),
+    "exp2": Pointwise("tl.exp2({0})", torch.exp2, flops=4, float_only=True),
+    "expm1": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 + {0} * (0.5 + {0} * (1.0 / 6 + {0} / 24))), "
+                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True),
+    "log": Pointwise("tl.log({0})", torch.log, flops=4, float_only=True),
+    "log2": Pointwise("tl.log2({0})", torch.log2, flops=4, float_only=True),
+    "log1p": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 - {0} * (0.5 - {0} * (1.0 / 3 - {0} * 0.25))), "
+                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True),
+    "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, flops=4, float_only=True),
+    "rsqrt": Pointwise("tl.rsqrt({0})", torch.rsqrt, flops=4, float_only=True),
+    "sin": Pointwise("tl.sin({0})", torch.sin, flops=8, float_only=True),
+    "cos": Pointwise("tl.cos({0})", torch.cos, flops=8, float_only=True),
+    "erf": Pointwise("tl.erf({0})", torch.erf, flops=12, float_only=True),
+    # saturates exactly at both ends; the series holds the relative error where 1 - exp would cancel
+    "tanh": Pointwise("tl.where(tl.abs({0}) < 0.05, {0} * (1.0 - {0} * {0} * (1.0 / 3 - {0} * {0} * (2.0 / 15))), "
+                      "1.0 - 2.0 / (tl.exp(2.0 * {0}) + 1.0))", torch.tanh, flops=12, float_only=True),
+    "sigmoid": Pointwise("1.0 / (1.0 + tl.exp(-{0}))", torch.sigmoid, flops=9, float_only=True),
+    "relu": Pointwise("tl.where({0} < 0, 0.0, {0})", torch.relu, integer="tl.maximum({0}, 0)"),
+    # rounding
+    "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),
+    "ceil": Pointwise("tl.ceil({0})", torch.ceil, integer="{0}"),
+    "trunc": Pointwise("tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))", torch.trunc, integer="{0}", flops=3),
+    # half to even: floor(x + 1/2), one less where x was a tie and that is odd
+    "round": Pointwise("tl.floor({0} + 0.5) - tl.where(({0} - tl.floor({0}) == 0.5) & "
+                       "(tl.floor({0} + 0.5) - 2.0 * tl.floor(tl.floor({0} + 0.5) * 0.5) == 1.0), 1.0, 0.0)",
+                       torch.round, integer="{0}", flops=8),
+    # comparisons and logic
+    "eq": Pointwise("{0} == {1}", torch.eq, boolean=True),
+    "ne": Pointwise("{0} != {1}", torch.ne, boolean=True),
+    "lt": Pointwise("{0} < {1}", torch.lt, boolean=True),
+    "le": Pointwise("{0} <= {1}", torch.le, boolean=True),
+    "gt": Pointwise("{0} > {1}", torch.gt, boolean=True),
+    "ge": Pointwise("{0} >= {1}", torch.ge, boolean=True),
+    "isnan": Pointwise("{0} != {0}", torch.isnan, integer="{0} != {0}", boolean=True),
+    "isinf": Pointwise("tl.abs({0}) == float('inf')", torch.isinf, integer="{0} != {0}", boolean=True),
+    "isfinite": Pointwise("tl.abs({0}) < float('inf')", torch.isfinite, integer="{0} == {0}", boolean=True),
+    "logical_and": Pointwise("({0} != 0) & ({1} != 0)", torch.logical_and, boolean=True),
+    "logical_or": Pointwise("({0} != 0) | ({1} != 0)", torch.logical_or, boolean=True),
+    "logical_xor": Pointwise("({0} != 0) ^ ({1} != 0)", torch.logical_xor, boolean=True),
+    "logical_not": Pointwise("{0} == 0", torch.logical_not, boolean=True),
+    "bitwise_and": Pointwise("{0} & {1}", torch.bitwise_and),
+    "bitwise_or": Pointwise("{0} | {1}", torch.bitwise_or),
+    "bitwise_xor": Pointwise("{0} ^ {1}", torch.bitwise_xor),
+    "bitwise_not": Pointwise("~{0}", torch.bitwise_not),
+    "shift_left": Pointwise("{0} << {1}", torch.bitwise_left_shift),
+    "shift_right": Pointwise("{0} >> {1}", torch.bitwise_right_shift),
+    # the first operand is a bool whatever the operand dtype
+    "where": Pointwise("tl.where({0}, {1}, {2})", torch.where),
+}  # fmt: skip
+
+# value that leaves a reduction unchanged; None: the dtype's smallest or largest
+NEUTRAL: dict[str, float | None] = {
+    "sum": 0.0,
+    "prod": 1.0,
+    "max": float("-inf"),
+    "min": float("inf"),
+    "argmax": float("-inf"),
+    "argmin": float("inf"),
+    "any": 0.0,
+    "all": 1.0,
+    "xor": 0.0,
+}
+
+EFFECTS = frozenset({"store", "atomic"})
+
+
+def neutral(fn: str, dtype: str) -> float | int:
+    """The value that leaves a reduction by ``fn`` over ``dtype`` unchanged."""
+    value = NEUTRAL[fn]
+    assert value is not None
+    if abs(value) != float("inf") or getattr(torch, dtype).is_floating_point:
+        return value if getattr(torch, dtype).is_floating_point else int(value)
+    if dtype == "bool":
+        return int(value > 0)
+    info = torch.iinfo(getattr(torch, dtype))
+    return info.max if value > 0 else info.min

@@ -1,0 +1,158 @@
+"""The eager meaning: the user's own function on torch tensors, with real tiles.
+
+Inside :func:`session` the language's functions work on tensors, one tile after another, so that ``print`` and
+``breakpoint()`` stand where the author wrote them and a tile at the end of a size is as short as it really is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..errors import CallError
+
+DEFAULT_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """``blocks``: the block size of each loop by (file, line) of its ``for``; ``values``: the config's own knobs by site."""
+
+    device: torch.device
+    blocks: Mapping[tuple[str, int], tuple[int, ...]]
+    values: Mapping[str, Any]
+
+
+# The user's own function takes no context, so its language calls find the session here.
+_SESSION: ContextVar[Session | None] = ContextVar("tileflow_eager_session", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class EagerTile:
+    """A run of indices ``begin .. end - 1``; ``block_size`` is how long it would be in the middle of the loop."""
+
+    begin: int
+    end: int
+    block_size: int
+    id: int
+    count: int
+    device: torch.device
+
+    @property
+    def index(self) -> torch.Tensor:
+        """The indices, int32, shape (end - begin,)."""
+        return torch.arange(self.begin, self.end, dtype=torch.int32, device=self.device)
+
+    def __add__(self, offset: int) -> EagerTile:
+        return EagerTile(self.begin + offset, self.end + offset, self.block_size, self.id, self.count, self.device)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: int) -> EagerTile:
+        return self + -offset
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+
+class _TileIndexing(TorchFunctionMode):
+    """Lets tiles index tensors, and half operands accumulate into float32."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
+            tensor, index, *rest = args
+            return func(tensor, plain_index(tensor, index), *rest)
+        if func in (torch.addmm, torch.baddbmm) and not kwargs and args[0].dtype != args[1].dtype:
+            acc, a, b = args
+            return acc + (a.to(acc.dtype) @ b.to(acc.dtype))
+        return func(*args, **kwargs)
+
+
+def plain_index(tensor: torch.Tensor, index: Any) -> Any:
+    """``index`` with tiles as slices; several 1-D index tensors as an outer product (the language's rule)."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [slice(i.begin, i.end) if isinstance(i, EagerTile) else i for i in items]
+    vectors = [n for n, i in enumerate(items) if isinstance(i, torch.Tensor) and i.ndim == 1 and i.dtype != torch.bool]
+    if len(vectors) > 1 or (vectors and any(isinstance(i, slice) for i in items[: vectors[0]])):
+        return _outer(tensor, items)
+    return tuple(items) if isinstance(index, tuple) else items[0]
+
+
+def _outer(tensor: torch.Tensor, items: list[Any]) -> Any:
+    """Slices and 1-D index tensors as mutually broadcasting index tensors."""
+    wide: list[Any] = []
+    dimension = 0
+    for item in items:
+        if isinstance(item, slice):
+            item = torch.arange(*item.indices(tensor.shape[dimension]), device=tensor.device)
+        dimension += item is not None
+        wide.append(item)
+    rank = sum(1 for i in wide if isinstance(i, torch.Tensor) and i.ndim == 1)
+    axis = 0
+    for n, item in enumerate(wide):
+        if isinstance(item, torch.Tensor) and item.ndim == 1:
+            wide[n] = item.long().reshape([-1 if a == axis else 1 for a in range(rank)])
+            axis += 1
+    return tuple(wide)
+
+
+@contextmanager
+def session(
+    device: torch.device,
+    blocks: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """The eager meaning for the language's functions called inside."""
+    token = _SESSION.set(Session(device, blocks or {}, values or {}))
+    try:
+        with _TileIndexing():
+            yield
+    finally:
+        _SESSION.reset(token)
+
+
+def current(what: str) -> Session:
+    """The session, or CallError: ``what`` was called outside a kernel."""
+    found = _SESSION.get()
+    if found is None:
+        raise CallError(f"tileflow.language.{what} works inside a @tileflow.kernel function only",
+                        hint="decorate the function, or use tileflow.interpret()")  # fmt: skip
+    return found
+
+
+def block_size(what: str, limit: int) -> int:
+    """The block size chosen for the caller's line; the default where the config does not name it."""
+    frame = sys._getframe(2)
+    (chosen,) = current(what).blocks.get((frame.f_code.co_filename, frame.f_lineno), (min(DEFAULT_BLOCK, limit),))
+    return chosen
+
+
+def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> Iterator[tuple[EagerTile, ...]]:
+    """Every tuple of tiles of the box, the last axis fastest."""
+    here = current("tile")
+    frame = sys._getframe(2)
+    chosen = here.blocks.get((frame.f_code.co_filename, frame.f_lineno), ())
+    axes = []
+    for axis, (begin, end, given) in enumerate(zip(begins, ends, block_sizes, strict=True)):
+        block = given or (chosen[axis] if axis < len(chosen) else DEFAULT_BLOCK)
+        count = max(-(-(end - begin) // block), 0)
+        axes.append([EagerTile(begin + n * block, min(begin + (n + 1) * block, end), block, n, count, here.device)
+                     for n in range(count)])  # fmt: skip
+    yield from _product(axes)
+
+
+def _product(axes: list[list[EagerTile]]) -> Iterator[tuple[EagerTile, ...]]:
+    if not axes:
+        yield ()
+        return
+    for first in axes[0]:
+        for rest in _product(axes[1:]):
+            yield first, *rest

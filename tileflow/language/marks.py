@@ -1,0 +1,26 @@
+"""How the frontend recognises the language: attributes on functions, so that any alias or re-export still counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def loop(fn: F) -> F:
+    """``for ... in fn(...)`` is a tile loop: outermost, a launch; inside, a loop of the GPU kernel."""
+    fn.__tileflow_loop__ = True  # type: ignore[attr-defined]
+    return device(fn)
+
+
+def host(fn: F) -> F:
+    """A host call that the config answers."""
+    fn.__tileflow_host__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def device(fn: F) -> F:
+    """A function of device code: the tracer has a meaning for it under this name."""
+    fn.__tileflow_device__ = fn.__name__  # type: ignore[attr-defined]
+    return fn

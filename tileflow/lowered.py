@@ -1,0 +1,132 @@
+"""Lowered: one kernel for one problem, one target and one shape mode, ready to emit any config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from .config import Config, ConfigSpace
+from .default import default_config
+from .emit.kernel import emit
+from .emit.source import TritonSource
+from .errors import ConfigError
+from .frontend.lower import LoweredCall, lower_call
+from .frontend.split import HostFunction
+from .ir.analysis import traffic
+from .ir.graph import KernelIR
+from .ir.printer import render
+from .ir.traffic import Traffic
+from .passes import prepare, specialise
+from .passes.roll import rollable
+from .runtime.problem import Problem
+from .space.build import build_space
+from .target import Target
+
+
+@dataclass(eq=False)
+class Lowered:
+    """The regions of a call as prepared IR, and what follows from them.
+
+    ``args``: the arguments that it was lowered from, tensors on the meta device where host code allows that.
+    """
+
+    host: HostFunction
+    args: tuple[Any, ...]
+    problem: Problem
+    target: Target
+    mode: str
+    _call: LoweredCall = field(init=False, repr=False)
+    _variants: dict[tuple[str, tuple[str, ...]], KernelIR] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._call = _prepared(lower_call(self.host, self.args, self.mode))
+
+    @property
+    def regions(self) -> tuple[KernelIR, ...]:
+        """The prepared IR of each launch, in order."""
+        return self._call.regions
+
+    @cached_property
+    def space(self) -> ConfigSpace:
+        """Every knob of the call and the constraints between them."""
+        return build_space(self.regions, self._call.host_knobs, self.target)
+
+    @cached_property
+    def default(self) -> Config:
+        """The zero-search config."""
+        return default_config(self.regions, self.space, self.target)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Bytes that the whole call must move and arithmetic that it must do."""
+        return traffic(self.regions)
+
+    def emit(self, config: Config) -> tuple[TritonSource, ...]:
+        """The Triton source of each region under ``config``; in dynamic mode one variant with sizes divisible by 16,
+        where the example's are, and one without.
+
+        Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
+        """
+        self.space.check(config)
+        broken = self.space.violations(config)
+        if broken:
+            raise ConfigError("; ".join(c.reason for c in broken), got=str(config), hint="space.repair(config) mends it")
+        sources: dict[str, TritonSource] = {}
+        for region in self._regions_under(config):
+            ir = self._variant(region, config)
+            for divisible in (True, False) if self.mode == "dynamic" else (True,):
+                source = emit(ir, config, self.target, divisible)
+                sources[source.hash] = source
+        return tuple(sources.values())
+
+    def block_sizes(self, config: Config) -> dict[tuple[str, int], tuple[int, ...]]:
+        """The block size of each axis of every tile loop, by the (file, line) of its ``for``."""
+        found: dict[tuple[str, int], tuple[int, ...]] = {}
+        numbers = {name: c for name, c in config.items if isinstance(c, int)}
+        for ir in self.regions:
+            source = self.host.regions[ir.region]
+            found[source.file, source.loop.lineno] = tuple(ir.tiles[t].block.evaluate(numbers) for t in ir.grid)
+            for op in ir.walk():
+                if op.kind == "for" and op.loc is not None:
+                    place = op.loc.file, op.loc.line
+                    found[place] = (*found.get(place, ()), ir.tiles[op.attrs["tile"]].block.evaluate(numbers))
+        for knob in self._call.host_knobs:
+            if not knob.choices:
+                found[self.host.fn.__code__.co_filename, knob.line] = (numbers[knob.name],)
+        return found
+
+    def explain(self) -> str:
+        """The IR, the knobs with their choices, and what the call must move and compute."""
+        t = self.traffic
+        parts = [str(self.problem), f"target {self.target.name}, {self.mode} shapes", ""]
+        parts += [render(ir) + "\n" for ir in self.regions]
+        parts += [f"knob {k.name}: {', '.join(map(str, k.choices))} (default {self.default[k.name]})" for k in self.space.knobs]
+        parts += [f"constraint {c.name}: {c.reason}" for c in self.space.constraints]
+        memory_us = t.bytes / (self.target.dram_gbps * 1e3)
+        compute_us = t.flops / (self.target.tflops(t.flop_dtype) * 1e6)
+        parts.append(f"moves {t.bytes} bytes ({memory_us:.1f} us), computes {t.flops} {t.flop_dtype} flops ({compute_us:.1f} us)")
+        return "\n".join(parts)
+
+    def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
+        """Host code may compute with the knobs that it asked for, so that it is run again for each config."""
+        if not self._call.host_knobs:
+            return self.regions
+        try:
+            return _prepared(lower_call(self.host, self.args, self.mode, config.to_dict())).regions
+        except AssertionError as error:
+            raise ConfigError("host code must accept the config", got=f"AssertionError: {error}", where=str(config),
+                              hint="choose other values for its own knobs") from error  # fmt: skip
+
+    def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
+        looped = tuple(site for site in rollable(ir) if config[site] != 0)
+        key = ir.hash, looped
+        if key not in self._variants:
+            self._variants[key] = specialise(ir, dict.fromkeys(looped, True))
+        return self._variants[key]
+
+
+def _prepared(call: LoweredCall) -> LoweredCall:
+    return LoweredCall(tuple(prepare(ir) for ir in call.regions), call.host_knobs)
+
+

@@ -1,0 +1,35 @@
+"""Dead code: ops whose results nobody reads and that write nothing."""
+
+from __future__ import annotations
+
+from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.ops import EFFECTS
+from ..ir.types import Value
+from .rewrite import with_body
+
+
+def remove_dead_code(ir: KernelIR) -> KernelIR:
+    """Ops with an effect stay, and all that they read."""
+    live = _bounds(ir)
+    return with_body(ir, _sweep(ir.body, live))
+
+
+def _bounds(ir: KernelIR) -> set[Value]:
+    return {b for tile in ir.tiles.values() for b in (tile.begin, tile.end) if isinstance(b, Value)}
+
+
+def _has_effect(op: Op) -> bool:
+    return op.kind in EFFECTS or any(inner.kind in EFFECTS for block in op.regions for inner in walk(block))
+
+
+def _sweep(block: Block, live: set[Value]) -> Block:
+    live.update(v for v in block.results if isinstance(v, Value))
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        if not _has_effect(op) and not any(v in live for v in op.outputs):
+            continue
+        if op.regions:
+            op = op.with_(regions=tuple(_sweep(r, live) for r in op.regions))
+        live.update(op.values)
+        kept.append(op)
+    return Block(block.params, tuple(reversed(kept)), block.results)

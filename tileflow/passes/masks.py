@@ -1,0 +1,163 @@
+"""Masks: which value stands in the lanes past a tile's end, and where another one is needed.
+
+Reductions and products ask for their neutral value. A ``where_mask`` puts it there; most are not needed, because the
+load can fill the lanes with it, or because it follows from what the operands hold there (0 - 0 is 0).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..frontend.promotion import torch_dtype
+from ..ir.graph import Block, KernelIR, Op, Operand, walk
+from ..ir.ops import POINTWISE, neutral
+from ..ir.types import Dim, Value, is_float
+from .rewrite import Fresh, map_ops, with_body
+
+
+def place_masks(ir: KernelIR) -> KernelIR:
+    """Insert what reductions and products need, choose the loads' fill, drop what is not needed."""
+    return _drop(_choose_fill(_insert(ir)))
+
+
+def may_be_masked(dim: Dim) -> bool:
+    """Whether a dimension can have lanes that do not count: past a tile's end, or past a size up to a power of two."""
+    if dim.tile is not None:
+        return True
+    size = dim.extent.constant
+    if size is not None:
+        return size & (size - 1) != 0
+    return not all(":" in s for s in dim.extent.symbols())
+
+
+def _insert(ir: KernelIR) -> KernelIR:
+    fresh = Fresh(ir)
+
+    def masked(value: Operand, axis: int, fill: float | int, ops: list[Op]) -> Operand:
+        if not isinstance(value, Value) or not may_be_masked(value.dims[axis]):
+            return value
+        out = fresh.value(value.type, value)
+        ops.append(Op("where_mask", (value, fill), (out,), {"axes": (axis,)}, (), value.loc))
+        return out
+
+    def rewrite(op: Op) -> list[Op]:
+        ops: list[Op] = []
+        if op.kind == "reduce":
+            (value,) = op.inputs
+            assert isinstance(value, Value)
+            fill = neutral(op.attrs["fn"], value.type.dtype)
+            op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
+        elif op.kind == "dot":
+            a, b, *acc = op.inputs
+            assert isinstance(a, Value) and isinstance(b, Value)
+            zero = 0.0 if is_float(a.type.dtype) else 0
+            a, b = masked(a, len(a.dims) - 1, zero, ops), masked(b, len(b.dims) - 2, zero, ops)
+            op = op.with_(inputs=(a, b, *acc))
+        return [*ops, op]
+
+    return with_body(ir, map_ops(ir.body, rewrite))
+
+
+def _choose_fill(ir: KernelIR) -> KernelIR:
+    """A load fills masked lanes with what its first ``where_mask`` asks for."""
+    loads = {op.output: op for op in ir.walk() if op.kind == "load"}
+    casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind == "cast"}
+    wanted: dict[Value, float | int] = {}
+    for op in ir.walk():
+        if op.kind != "where_mask" or isinstance(op.inputs[1], Value):
+            continue
+        source = op.inputs[0]
+        while isinstance(source, Value) and source in casts:
+            source = casts[source]
+        if isinstance(source, Value) and source in loads:
+            wanted.setdefault(source, op.inputs[1])
+
+    def rewrite(op: Op) -> list[Op]:
+        if op.kind == "load" and op.output in wanted and not op.attrs["has_mask"]:
+            op = op.with_(attrs=op.attrs | {"other": wanted[op.output]})
+        return [op]
+
+    return with_body(ir, map_ops(ir.body, rewrite))
+
+
+def _drop(ir: KernelIR) -> KernelIR:
+    """A ``where_mask`` whose lanes hold the wanted value already is the value itself."""
+    known = MaskedValues(ir.body)
+    renamed: dict[Value, Operand] = {}
+
+    def rewrite(op: Op) -> list[Op]:
+        if op.kind == "where_mask" and not isinstance(op.inputs[1], Value):
+            value, wanted = op.inputs
+            assert isinstance(value, Value)
+            found = [known.at(value, axis) for axis in op.attrs["axes"]]
+            if all(f is not None and f == wanted for f in found):
+                renamed[op.output] = value
+                return []
+        return [op]
+
+    return with_body(ir, map_ops(ir.body, rewrite, renamed))
+
+
+class MaskedValues:
+    """What every value holds in the masked lanes of an axis: one number, or None where that is not known."""
+
+    def __init__(self, body: Block) -> None:
+        self._definitions = {v: op for op in walk(body) for v in op.outputs}
+        self._found: dict[tuple[Value, int], float | None] = {}
+
+    def at(self, value: Operand, axis: int) -> float | None:
+        """The number in the masked lanes of ``axis``; a constant is what it is."""
+        if not isinstance(value, Value):
+            return float(value)
+        key = value, axis
+        if key not in self._found:
+            self._found[key] = self._compute(value, axis)
+        return self._found[key]
+
+    def _compute(self, value: Value, axis: int) -> float | None:
+        op = self._definitions.get(value)
+        if op is None:
+            return None  # carried by a loop
+        match op.kind:
+            case "load":
+                return float(op.attrs["other"])
+            case "full":
+                return self.at(op.inputs[0], 0) if not isinstance(op.inputs[0], Value) else None
+            case "cast":
+                found = self.at(op.inputs[0], axis)
+                return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
+            case "unsqueeze":
+                inserted = op.attrs["axis"]
+                return None if axis == inserted else self.at(op.inputs[0], axis - (axis > inserted))
+            case "squeeze":
+                return self.at(op.inputs[0], axis + (axis >= op.attrs["axis"]))
+            case "permute":
+                return self.at(op.inputs[0], op.attrs["order"][axis])
+            case "expand":
+                return self._operand(op.inputs[0], value, axis)
+            case "where_mask":
+                return self.at(op.inputs[1], axis) if axis in op.attrs["axes"] else None
+            case "pointwise":
+                return self._pointwise(op, value, axis)
+        return None
+
+    def _operand(self, operand: Operand, result: Value, axis: int) -> float | None:
+        """An operand of an elementwise op; one that is broadcast along the axis says nothing of its lanes."""
+        if not isinstance(operand, Value):
+            return float(operand)
+        if not operand.dims or operand.dims[axis] != result.dims[axis]:
+            op = self._definitions.get(operand)
+            is_constant = op is not None and op.kind == "full" and not isinstance(op.inputs[0], Value)
+            return float(op.inputs[0]) if is_constant else None  # type: ignore[union-attr,arg-type]
+        return self.at(operand, axis)
+
+    def _pointwise(self, op: Op, value: Value, axis: int) -> float | None:
+        found = [self._operand(v, value, axis) for v in op.inputs]
+        if any(f is None for f in found):
+            return None
+        dtype = torch_dtype(op.attrs["operand"])
+        wide = torch.float64 if dtype.is_floating_point else dtype
+        operands = [torch.tensor(f, dtype=wide) for f in found]
+        if op.attrs["fn"] == "where":
+            operands[0] = operands[0].bool()
+        return float(POINTWISE[op.attrs["fn"]].evaluate(*operands))

@@ -1,0 +1,211 @@
+"""Rolling: a whole dimension that is reduced in one piece becomes a loop over blocks of it.
+
+The ops of the block are sorted into phases. A reduction over the dimension ends one: what reads its result can only run
+in a later loop, where everything it needs of the dimension is computed again from memory. Softmax over a row is three
+phases: the maximum; the sum; the quotient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..expr import Expr
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
+from ..ir.ops import neutral
+from ..ir.types import Dim, TileType, Value
+from .rewrite import Fresh, rename, with_body
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
+_ELEMENTWISE = frozenset({"load", "store", "pointwise", "cast", "bitcast", "expand", "unsqueeze", "squeeze", "full",
+                          "where_mask", "permute"})  # fmt: skip
+
+
+def rollable(ir: KernelIR) -> dict[str, Expr]:
+    """The dimensions that can be rolled: the site of the first reduction over each, and its extent."""
+    found: dict[str, Expr] = {}
+    for block in _blocks(ir.body):
+        for op in block.ops:
+            if op.kind != "reduce":
+                continue
+            (value,) = op.inputs
+            assert isinstance(value, Value)
+            dim = value.dims[op.attrs["axis"]]
+            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(block, dim):
+                found[op.attrs["site"]] = dim.extent
+    return found
+
+
+def roll(ir: KernelIR, site: str) -> KernelIR:
+    """The region with the dimension that reduction ``site`` reduces as loops over blocks of the knob ``site``."""
+    tiles = dict(ir.tiles)
+    fresh = Fresh(ir)
+
+    def visit(block: Block) -> Block:
+        reduction = next((op for op in block.ops if op.kind == "reduce" and op.attrs["site"] == site), None)
+        if reduction is not None:
+            (value,) = reduction.inputs
+            assert isinstance(value, Value)
+            return _Roller(block, value.dims[reduction.attrs["axis"]], site, tiles, fresh).run()
+        ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
+        return Block(block.params, ops, block.results)
+
+    return replace(with_body(ir, visit(ir.body)), tiles=tiles)
+
+
+def _blocks(block: Block) -> list[Block]:
+    return [block, *(b for op in block.ops for r in op.regions for b in _blocks(r))]
+
+
+def _is_whole(dim: Dim) -> bool:
+    """A size of the problem, not a block size and not 1."""
+    return dim.tile is None and dim.extent.constant != 1 and not any(":" in s for s in dim.extent.symbols())
+
+
+def _has(value: Operand, dim: Dim) -> bool:
+    return isinstance(value, Value) and dim in value.dims
+
+
+def _can_roll(block: Block, dim: Dim) -> bool:
+    for op in block.ops:
+        touched = [v for v in (*op.inputs, *op.outputs) if _has(v, dim)]
+        if not touched:
+            if any(_has(v, dim) for r in op.regions for inner in r.ops for v in (*inner.inputs, *inner.outputs)):
+                return False
+            continue
+        if any(isinstance(v, Value) and v.dims.count(dim) > 1 for v in touched):
+            return False
+        if op.kind == "reduce":
+            (value,) = op.inputs
+            assert isinstance(value, Value)
+            if value.dims[op.attrs["axis"]] == dim and op.attrs["fn"] not in _COMBINE:
+                return False
+        elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
+            return False
+    # what a store writes may not be read again by a later phase
+    stored = {op.attrs["tensor"] for op in block.ops if op.kind == "store"}
+    return not any(op.kind == "load" and op.attrs["tensor"] in stored for op in block.ops)
+
+
+def _from_memory(op: Op, dim: Dim) -> bool:
+    """Loads and stores take the dimension by a slice that starts at 0."""
+    if op.kind not in ("load", "store"):
+        return True
+    dims = op.output.dims if op.kind == "load" else op.values[0].dims
+    slices = [i for i in op.attrs["index"] if isinstance(i, SliceIndex) and dims[i.axis] == dim]
+    return all(i.start.constant == 0 for i in slices) and len(slices) == dims.count(dim)
+
+
+class _Roller:
+    """Rewrites one block."""
+
+    def __init__(self, block: Block, dim: Dim, site: str, tiles: dict[str, Tile], fresh: Fresh) -> None:
+        self.block, self.dim, self.site, self.tiles, self.fresh = block, dim, site, tiles, fresh
+        self.definitions = {v: op for op in block.ops for v in op.outputs}
+        self.phases: dict[Value, int] = {}
+        self.renamed: dict[Value, Operand] = {}
+        self.ops: list[Op] = []
+
+    def run(self) -> Block:
+        last = 0
+        phase_of: dict[int, int] = {}
+        for n, op in enumerate(self.block.ops):
+            phase = max((self.phases.get(v, 0) for v in op.values), default=0)
+            phase_of[n] = phase
+            last = max(last, phase)
+            for v in op.outputs:
+                self.phases[v] = phase + self._reduces(op)
+        for phase in range(last + 1):
+            here = [op for n, op in enumerate(self.block.ops) if phase_of[n] == phase]
+            for op in here:
+                if not any(_has(v, self.dim) for v in (*op.inputs, *op.outputs)):
+                    self.ops.append(self._renamed(op))
+            roots = [op for op in here if self._reduces(op) or (op.kind == "store" and _has(op.inputs[0], self.dim))]
+            if roots:
+                self._loop(phase, roots)
+        return Block(self.block.params, tuple(self.ops), tuple(rename(v, self.renamed) for v in self.block.results))
+
+    def _reduces(self, op: Op) -> bool:
+        if op.kind != "reduce":
+            return False
+        (value,) = op.inputs
+        assert isinstance(value, Value)
+        return value.dims[op.attrs["axis"]] == self.dim
+
+    def _renamed(self, op: Op) -> Op:
+        return op.with_(inputs=tuple(rename(v, self.renamed) for v in op.inputs))
+
+    def _loop(self, phase: int, roots: list[Op]) -> None:
+        """One loop: the reductions of this phase as accumulators, its stores, and what they need of the dimension."""
+        name = f"{self.site}.{phase}"
+        self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False)
+        body = _Body(self, self.tiles[name].dim)
+        reductions = [op for op in roots if self._reduces(op)]
+        entry = [self._accumulator(op) for op in reductions]
+        params = tuple(self.fresh.value(v.type, v) for v in entry)
+        yields = [body.accumulate(op, p) for op, p in zip(reductions, params, strict=True)]
+        for op in roots:
+            if op.kind == "store":
+                body.clone(op)
+        outputs = tuple(self.fresh.value(v.type, v) for v in entry)
+        loop = Block(params, tuple(body.ops), tuple(yields))
+        self.ops.append(Op("for", tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
+        for op, total in zip(reductions, outputs, strict=True):
+            self.ops.append(op.with_(inputs=(total,)))
+
+    def _accumulator(self, op: Op) -> Value:
+        """A block of neutral values: half types accumulate in float32, as the reduction itself would."""
+        (value,) = op.inputs
+        assert isinstance(value, Value)
+        bare = Dim(Expr.sym(self.site))
+        dims = tuple(bare if d == self.dim else d for d in value.dims)
+        dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
+        out = self.fresh.value(TileType(dtype, dims), value)
+        self.ops.append(Op("full", (neutral(op.attrs["fn"], dtype),), (out,), {}, (), op.loc))
+        return out
+
+
+class _Body:
+    """The body of one rolled loop: ops of the dimension cloned over a tile of it, each once."""
+
+    def __init__(self, roller: _Roller, dim: Dim) -> None:
+        self.roller, self.dim = roller, dim
+        self.ops: list[Op] = []
+        self.cloned: dict[Value, Operand] = {}
+
+    def value(self, operand: Operand) -> Operand:
+        if not _has(operand, self.roller.dim):
+            return rename(operand, self.roller.renamed)
+        assert isinstance(operand, Value)
+        if operand not in self.cloned:
+            self.clone(self.roller.definitions[operand])
+        return self.cloned[operand]
+
+    def clone(self, op: Op) -> None:
+        inputs = tuple(self.value(v) for v in op.inputs)
+        outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
+        attrs = op.attrs
+        if "index" in attrs:
+            attrs = attrs | {"index": tuple(self._item(i) for i in attrs["index"])}
+        self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
+        self.cloned.update(zip(op.outputs, outputs, strict=True))
+
+    def accumulate(self, op: Op, total: Value) -> Value:
+        value = self.value(op.inputs[0])
+        assert isinstance(value, Value)
+        fn = op.attrs["fn"]
+        masked = self.roller.fresh.value(value.type, value)
+        fill = neutral(fn, value.type.dtype)
+        self.ops.append(Op("where_mask", (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
+        out = self.roller.fresh.value(total.type, value)
+        attrs = {"fn": _COMBINE[fn], "operand": total.type.dtype}
+        self.ops.append(Op("pointwise", (total, masked), (out,), attrs, (), op.loc))
+        return out
+
+    def _type(self, type_: TileType) -> TileType:
+        return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))
+
+    def _item(self, item: object) -> object:
+        if isinstance(item, SliceIndex) and item.dim == self.roller.dim:
+            assert self.dim.tile is not None
+            return TileIndex(self.dim.tile, item.axis)
+        return item

@@ -1,0 +1,65 @@
+"""What every config of a region must satisfy, as objects: a check, a repair, a reason."""
+
+from __future__ import annotations
+
+from ..config import Constraint, Direction, Knob
+from ..expr import Expr
+from ..ir.graph import KernelIR
+from ..ir.types import Value, itemsize
+from ..target import Target
+from .extents import Extents
+
+MAX_ELEMENTS = 1 << 20  # Triton's limit for one tensor
+# 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
+REGISTERS_PER_TILE = 128
+
+
+def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str,
+                stages: str) -> list[Constraint]:  # fmt: skip
+    """The constraints of one region."""
+    found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
+    found += _products_fit(ir, extents, knobs, target, stages)
+    if target.vendor == "amd":
+        limit = 1024 // target.warp_size
+        found.append(Constraint(f"warps<={limit}", Expr.sym(warps).le(limit), ((warps, "down"),),
+                                f"a block of {target.name} has at most 1024 threads"))  # fmt: skip
+    return found
+
+
+def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
+    """Steps that make ``e`` smaller; a reduction in one piece (0) becomes one with the largest block."""
+    steps: list[tuple[str, Direction]] = []
+    for symbol in sorted(e.symbols() & knobs.keys()):
+        steps.append((symbol, "up" if knobs[symbol].role == "reduction" and knobs[symbol].default == 0 else "down"))
+    return steps
+
+
+def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> Constraint:
+    threads = Expr.sym(warps) * target.warp_size
+    fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(MAX_ELEMENTS))
+    steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(e, knobs)]
+    return Constraint(f"tile {e} fits registers", fits, tuple(steps),
+                      f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread")  # fmt: skip
+
+
+def _products_fit(
+    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, stages: str
+) -> list[Constraint]:
+    """The operands of a pipelined product wait in shared memory, once a stage."""
+    found = []
+    for op in ir.walk():
+        if op.kind != "dot":
+            continue
+        size = Expr.of(0)
+        for operand in op.inputs[:2]:
+            assert isinstance(operand, Value)
+            size = size + extents.elements(operand.dims) * itemsize(operand.type.dtype)
+        # AMD's pipeline keeps one stage in registers
+        count = Expr.sym(stages) - (1 if target.vendor == "amd" else 0)
+        needed = size * count.max(1)
+        steps: list[tuple[str, Direction]] = [(stages, "down"), *_shrink(size, knobs)]
+        found.append(Constraint(
+            f"{op.attrs['site']} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
+            f"the staged operands of a product fit the {target.smem_per_block} bytes that a block of {target.name} has",
+        ))  # fmt: skip
+    return found

@@ -1,0 +1,46 @@
+"""Register extents as expressions over knobs: what constraints on register tiles and shared memory are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..expr import Expr
+from ..ir.graph import KernelIR, Operand
+from ..ir.types import Dim, Value
+
+
+class Extents:
+    """Extents of one region's dimensions. ``rolled``: the sites of reductions that may be looped, by extent."""
+
+    def __init__(self, ir: KernelIR, rolled: Mapping[str, Expr]) -> None:
+        self._ir = ir
+        self._sites = {extent: site for site, extent in rolled.items()}
+
+    def of(self, dim: Dim) -> Expr:
+        """Lanes of a dimension: a block symbol, a power of two, or the block of a reduction where it is looped."""
+        extent = dim.extent
+        if all(":" in s for s in extent.symbols()) and extent.symbols():
+            return extent
+        whole = 1 << max(self._ir.hint(extent) - 1, 0).bit_length()
+        site = self._sites.get(extent)
+        if site is None:
+            return Expr.of(whole)
+        knob = Expr.sym(site)
+        return knob + knob.eq(0) * whole
+
+    def elements(self, dims: tuple[Dim, ...]) -> Expr:
+        """Elements of a register tile."""
+        count = Expr.of(1)
+        for dim in dims:
+            count = count * self.of(dim)
+        return count
+
+    def tiles(self) -> list[Expr]:
+        """The sizes of all register tiles of the region, each once."""
+        found: dict[Expr, None] = {}
+        for op in self._ir.walk():
+            operands: tuple[Operand, ...] = (*op.inputs, *op.outputs)
+            for value in operands:
+                if isinstance(value, Value) and value.dims:
+                    found[self.elements(value.dims)] = None
+        return list(found)
