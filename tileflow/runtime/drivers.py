@@ -42,16 +42,17 @@ def current_stream_reader(index: int, wrap: Callable[[int], Any]) -> Callable[[]
     """
     import torch
 
-    current = torch.accelerator.current_stream
+    current, current_device = torch.accelerator.current_stream, torch.accelerator.current_device_index
+    several = torch.accelerator.device_count() > 1
     handles: dict[int, Any] = {}
 
     def read() -> Any:
-        stream = current()
-        if stream.device_index != index:
+        if several and current_device() != index:
             return None
-        handle = handles.get(stream.stream_id)
+        identity = current(index).stream_id
+        handle = handles.get(identity)
         if handle is None:
-            handle = handles[stream.stream_id] = wrap(torch.cuda.current_stream(index).cuda_stream)
+            handle = handles[identity] = wrap(torch.cuda.current_stream(index).cuda_stream)
         return handle
 
     return read

@@ -167,6 +167,8 @@ class _Writer:
         dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and a.type[1:] in _DTYPES]
         accepts = " and ".join([guard, *dtypes])
         elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in tensors) or "False"
+        open_ended = [n for n, g in zip(("gx", "gy", "gz"), abi.grid, strict=True) if (g.constant or 0) < 1]
+        empty = " or ".join(f"{n} <= 0" for n in open_ended) or "False"
         launched = [f"({g}) * {c}" if c != 1 else g for g, c in zip(("gx", "gy", "gz"), abi.cluster, strict=True)]
         enqueue = (
             f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
@@ -181,7 +183,7 @@ class _Writer:
             f"    if not ({accepts}):",
             "        return False",
             f"    gx, gy, gz = {', '.join(grid)}",
-            "    if gx <= 0 or gy <= 0 or gz <= 0:",
+            f"    if {empty}:",
             "        return True",
             f"    if {elsewhere}:",
             f"        raise wrong_device([{', '.join(f'{v}.device' for v in tensors)}])",
