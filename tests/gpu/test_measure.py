@@ -95,8 +95,9 @@ def test_the_device_says_what_it_is(process: MeasureProcess, ask: Any) -> None:
 
 
 def test_a_kernel_that_changes_its_arguments(ask: Any) -> None:
-    outcome = ask("right", kernel="accumulate")
-    assert outcome.status is Status.OK, outcome.error_digest
+    for _ in range(2):  # the second finds the first one's arguments as they were
+        outcome = ask("right", kernel="accumulate")
+        assert outcome.status is Status.OK, outcome.error_digest
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_sampling_restores_what_a_call_changes() -> None:
     sampler = DeviceSampler(lambda t: t.mul_(2), (x,))
     assert sampler.captured
     measure(sampler, Effort())
-    assert x.unique().tolist() == [2.0]
+    assert x.unique().tolist() == [1.0]
 
 
 def test_twice_the_work_takes_twice_the_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,10 @@ def test_an_endless_kernel_is_killed(process: InterpreterProcess) -> None:
     assert check(process, "right").status is Status.OK
 
 
+@pytest.mark.skipif(
+    version("triton") < "3.7" and tuple(map(int, version("numpy").split(".")[:2])) >= (2, 4),
+    reason="Triton 3.6's interpreter needs numpy < 2.4 for loops to a run-time bound",
+)
 def test_a_bfloat16_dot_is_mended(process: InterpreterProcess) -> None:
     outcome = process._child.call("measure_kernels:bfloat16_dot_error", (), limit_s=60)
     assert outcome.value < 0.02

@@ -74,6 +74,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
         sampler = DeviceSampler(call, prepared[0].args)
         result = measure(sampler, request.effort, request.incumbent_us)
     except Exception as error:
+        _prepared.clear()  # the call may have left its arguments changed
         return replace(launch_failure(error), verify_s=outcome.verify_s, bench_s=time.perf_counter() - checked)
     state = device_facts.facts(info.uuid)
     return replace(outcome, measurement=result, bench_s=time.perf_counter() - checked, device=state)

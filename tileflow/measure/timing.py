@@ -80,7 +80,7 @@ class DeviceSampler:
     waits for the device, say) it calls, and ``captured`` is False: such times include host work that the L2's
     emptying did not hide.
 
-    Arguments that the call changes are put back before each sample.
+    Arguments that the call changes are put back before each sample and after the last.
     """
 
     def __init__(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
@@ -111,6 +111,7 @@ class DeviceSampler:
             start.record()
             self._run()
             end.record()
+        self._restorer.restore()
         torch.cuda.synchronize()
         return [start.elapsed_time(end) * 1e3 for start, end in pairs]
 
