@@ -589,7 +589,7 @@ def programs(draw: Any) -> str:
     return "\n".join(["def f(a, b, log):", *body, "    return a, b, c, d"]) + "\n"
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.tuples(st.integers(-2, 4), st.integers(-2, 4)))
 def test_generated_programs_keep_their_meaning(text: str, args: tuple[int, int]) -> None:
     f = define(text, "<generated>", h=helper)

@@ -38,7 +38,7 @@ from tileflow.frontend.liveness import (
     scope_nodes,
     target_names,
 )
-from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
+from tileflow.frontend.source import FunctionSource, compile_code, function_source, location, resolve, with_code
 from tileflow.frontend.split import RegionSource, anchor, check_device_code, find_name
 
 N = TypeVar("N", bound=ast.AST)
@@ -69,13 +69,13 @@ def rewrite_region(region: RegionSource, fn: types.FunctionType) -> Callable[...
     A capture that the launch's frame lacks is passed as ``__tf__.UNDEFINED``.
     """
     source = function_source(fn)
-    local = local_names(source.tree)
     loop = copy.deepcopy(region.loop)
     captured = [c.name for c in region.captures]
     # Python binds a repeated loop variable to its last value.
     unique = [t if t not in region.targets[i + 1 :] else f"{t}#{i}" for i, t in enumerate(region.targets)]
     tree = _function(fn.__name__, [*unique, *captured], loop.body, region.loop)
-    rewritten = _rewrite(FunctionSource(fn, tree, region.file, region.lines), local, set(region.targets), captured)
+    inside = FunctionSource(fn, tree, region.file, region.lines)
+    rewritten = _rewrite(inside, local_names(source.tree), set(region.targets), captured).function(fn)
     rewritten.__defaults__ = rewritten.__kwdefaults__ = None
     return rewritten
 
@@ -83,15 +83,34 @@ def rewrite_region(region: RegionSource, fn: types.FunctionType) -> Callable[...
 def rewrite_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """``fn`` as ``rewritten(__tf__, *args, **kwargs)``, with the same defaults and the same closure cells.
 
-    Raises KernelError when ``fn`` has no readable source, SplitError when it holds what device code cannot.
+    Raises KernelError when ``fn`` has no readable source, SplitError when it holds what device code cannot. Closures of
+    one definition are rewritten once.
     """
-    source = function_source(fn)
-    local = local_names(source.tree)
-    check_device_code(source.tree.body, source, local)
-    return _rewrite(source, local, set(parameters(source.tree.args)), [])
+    code = getattr(fn, "__code__", None)
+    key = (code, getattr(code, "co_filename", None))
+    if key not in _known:
+        source = function_source(fn)
+        local = local_names(source.tree) | set(source.fn.__code__.co_freevars)  # a cell's value is not the definition's
+        check_device_code(source.tree.body, source, local)
+        _known[key] = _rewrite(source, local, set(parameters(source.tree.args)), [])
+    return _known[key].function(cast(types.FunctionType, fn))
 
 
-def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Sequence[str]) -> types.FunctionType:
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    code: types.CodeType
+    locations: tuple[Location, ...]
+
+    def function(self, fn: types.FunctionType) -> types.FunctionType:
+        made = with_code(fn, self.code)
+        made.__dict__["__tileflow_locations__"] = self.locations
+        return made
+
+
+_known: dict[tuple[types.CodeType | None, str | None], _Rewritten] = {}
+
+
+def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Sequence[str]) -> _Rewritten:
     """Rewrite ``source.tree``. Parameters ``given`` have values; those in ``maybe`` may be UNDEFINED."""
     tree = source.tree
     tree.body, static = structured(tree.body)
@@ -100,9 +119,7 @@ def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Seque
     inside = bound_names(tree.body) - set(parameters(tree.args))
     body = statements.block(tree.body, set(given), native=False)
     tree.body = [*anchor(source, inside), *_unbind(maybe, tree), *body]
-    rewritten = compile_function(source.fn, tree, TRACER)
-    rewritten.__dict__["__tileflow_locations__"] = tuple(expressions.locations)
-    return rewritten
+    return _Rewritten(compile_code(source.fn, tree, TRACER), tuple(expressions.locations))
 
 
 def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:

@@ -58,76 +58,85 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     if not isinstance(fn, types.FunctionType):
         raise KernelError("only a plain Python function has source that can be compiled", got=repr(fn))
     code = fn.__code__
-    lines, module = _parsed(fn)
-    if code.co_name == "<lambda>":
-        tree = _as_function(_find_lambda(code, module, lines))
-    else:
-        tree = _find_function(code, module)
+    file = _parsed(fn)
+    found = file.functions.get((code.co_name, code.co_firstlineno), [])
+    if not found:
+        raise KernelError(
+            f"{code.co_name} must stand in its file where it was imported from",
+            got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
+            hint="the file changed after its import, or the function is async or generated: import it again",
+        )
+    node = copy.deepcopy(_at_position(code, found, file.lines))
+    tree = node if isinstance(node, ast.FunctionDef) else _as_function(node)
     tree.decorator_list = []
-    return FunctionSource(fn, tree, code.co_filename, lines)
+    return FunctionSource(fn, tree, code.co_filename, file.lines)
 
 
-_files: dict[str, tuple[list[str], ast.Module]] = {}
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A parsed file, with its function definitions by the name and first line that their code objects have."""
+
+    lines: list[str]
+    functions: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]
 
 
-def _parsed(fn: types.FunctionType) -> tuple[list[str], ast.Module]:
-    file = fn.__code__.co_filename
-    linecache.checkcache(file)
-    lines = linecache.getlines(file, fn.__globals__)
+_files: dict[str, _File] = {}
+
+
+def _parsed(fn: types.FunctionType) -> _File:
+    name = fn.__code__.co_filename
+    linecache.checkcache(name)
+    lines = linecache.getlines(name, fn.__globals__)
     if not lines:
         raise KernelError(
             f"the source of {fn.__qualname__} must be readable",
-            got=f"nothing under the name {file}",
+            got=f"nothing under the name {name}",
             hint="define it in a .py file or a notebook cell, not through exec, eval or a plain interactive prompt",
         )
-    known = _files.get(file)
-    if known is None or known[0] != lines:
-        known = _files[file] = (lines, ast.parse("".join(lines), filename=file))
+    known = _files.get(name)
+    if known is None or known.lines != lines:
+        known = _files[name] = _File(lines, _definitions(ast.parse("".join(lines), filename=name)))
     return known
 
 
-def _find_function(code: types.CodeType, module: ast.Module) -> ast.FunctionDef:
+def _definitions(module: ast.Module) -> dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]]:
+    found: dict[tuple[str, int], list[ast.FunctionDef | ast.Lambda]] = {}
     for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
+        if isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), []).append(node)
+        elif isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno and isinstance(node, ast.FunctionDef):
-                return copy.deepcopy(node)
-    raise _changed(code)
+            found.setdefault((node.name, first), []).append(node)
+    return found
 
 
-def _find_lambda(code: types.CodeType, module: ast.Module, lines: Sequence[str]) -> ast.Lambda:
-    found = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
-    if not found:
-        raise _changed(code)
+def _at_position(
+    code: types.CodeType, found: Sequence[ast.FunctionDef | ast.Lambda], lines: Sequence[str]
+) -> ast.FunctionDef | ast.Lambda:
+    """Of the definitions on one line the one whose body holds all positions of ``code``; of nested ones the inner."""
     spans = [
         ((line, column), (end_line, end_column))
         for line, end_line, column, end_column in code.co_positions()
         if None not in (line, end_line, column, end_column) and (line, column) != (end_line, end_column)
     ]
-    if spans:
-        inside = [n for n in found if all(_start(n.body) <= a and b <= _end(n.body) for a, b in spans)]
-        found = sorted(inside, key=lambda n: (_start(n.body), _end(n.body)))[-1:]  # the innermost of nested ones
+    if len(found) > 1 and spans:
+        inside = [n for n in found if all(_start(n) <= a and b <= _end(n) for a, b in spans)]
+        found = sorted(inside, key=lambda n: (_start(n), _end(n)))[-1:]
     if len(found) != 1:
         where = Location(code.co_filename, code.co_firstlineno, 0, lines[code.co_firstlineno - 1].rstrip("\n"))
         hint = "put each lambda on a line of its own, or use def"
         raise KernelError("a lambda must be recognisable by its position", where=where, hint=hint)
-    return copy.deepcopy(found[0])
+    return found[0]
 
 
-def _start(node: ast.expr) -> tuple[Any, Any]:
-    return node.lineno, node.col_offset
+def _start(node: ast.FunctionDef | ast.Lambda) -> tuple[Any, Any]:
+    first = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
+    return first.lineno, first.col_offset
 
 
-def _end(node: ast.expr) -> tuple[Any, Any]:
-    return node.end_lineno, node.end_col_offset
-
-
-def _changed(code: types.CodeType) -> KernelError:
-    return KernelError(
-        f"{code.co_name} must stand in its file where it was imported from",
-        got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
-        hint="the file changed after its import, or the function is async or generated: import it again",
-    )
+def _end(node: ast.FunctionDef | ast.Lambda) -> tuple[Any, Any]:
+    last = node.body[-1] if isinstance(node, ast.FunctionDef) else node.body
+    return last.end_lineno, last.end_col_offset
 
 
 def _as_function(node: ast.Lambda) -> ast.FunctionDef:
@@ -143,6 +152,11 @@ def compile_function(fn: types.FunctionType, tree: ast.FunctionDef, first: str) 
 
     The new function has one more positional parameter, ``first``, before the others.
     """
+    return with_code(fn, compile_code(fn, tree, first))
+
+
+def compile_code(fn: types.FunctionType, tree: ast.FunctionDef, first: str) -> types.CodeType:
+    """The code of ``compile_function``'s function, which other closures of the same definition may share."""
     arguments = copy.deepcopy(tree.args)
     for a in ast.walk(arguments):
         if isinstance(a, ast.arg):
@@ -158,11 +172,14 @@ def compile_function(fn: types.FunctionType, tree: ast.FunctionDef, first: str) 
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, tree)], []))
     flags = fn.__code__.co_flags & annotations.compiler_flag  # the one that changes what is compiled
     code = compile(module, fn.__code__.co_filename, "exec", flags, dont_inherit=True)
-    code = _code_named(_code_named(code, "factory"), tree.name).replace(co_qualname=fn.__code__.co_qualname)
+    return _code_named(_code_named(code, "factory"), tree.name).replace(co_qualname=fn.__code__.co_qualname)
+
+
+def with_code(fn: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    """``fn`` with another code: the same globals, defaults and, by name, closure cells."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    made = types.FunctionType(
-        code, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells[name] for name in code.co_freevars)
-    )
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     made.__kwdefaults__ = fn.__kwdefaults__
     made.__qualname__, made.__module__, made.__doc__ = fn.__qualname__, fn.__module__, fn.__doc__
     return made
