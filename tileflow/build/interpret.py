@@ -48,7 +48,7 @@ class _Interpreted:
         self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
         ints = [arg.value for arg in source.args if arg.value is not None]
         symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
-        self._symbols = {name: _symbol_reader(name, scope) for name in symbols if name not in constants}
+        self._symbols = {name: symbol_reader(name, scope) for name in symbols if name not in constants}
 
     def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
@@ -69,7 +69,8 @@ class _Interpreted:
         return arg.value if arg.value is not None else _reader(Path.parse(arg.path), scope)
 
 
-def _symbol_reader(name: str, scope: FunctionType | None) -> Reader:
+def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
+    """Reads the launch symbol ``name`` from a frame that also holds the loop's bounds as ``begin.<i>``, ``end.<i>``."""
     symbol = Symbol.parse(name)
     if symbol.path is None:
         return lambda captured: captured[name]
