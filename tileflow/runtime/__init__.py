@@ -8,6 +8,7 @@ from .abi import Binary, LaunchAbi, LaunchArg, Resources
 from .bundle import Bundle, load_bundle, write_bundle
 from .dispatch import HostContext, RuntimeContext, bind, bounds
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
+from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 from .registry import Hit, clear, load, lookup, reject, stats
 from .table import (
@@ -60,6 +61,7 @@ __all__ = [
     "Variant",
     "bind",
     "bounds",
+    "choose_portfolio",
     "clear",
     "cuda_launcher",
     "dump_table",

@@ -24,7 +24,7 @@ class HostContext(Protocol):
         ...
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """``register_block_size`` and ``register_tunable`` at ``site``, the knob's name."""
+        """``register_block_size`` and ``register_tunable``; ``site`` is the variable that is assigned."""
         ...
 
 
@@ -73,12 +73,14 @@ class RuntimeContext:
         raise self._unmatched(region, begins, ends)
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
-        """The config's choice for the knob ``site``."""
+        """The config's choice for the knob."""
+        knob = host_knob(site, function, args)
         try:
-            return self._config[site]
+            return self._config[knob]
         except KeyError:
-            name = getattr(function, "__name__", "a host call")
-            raise ConfigError(f"the config must choose {site}, which {name} asks for", got=str(self._config)) from None
+            raise ConfigError(
+                f"the config must choose {knob}, which host code asks for", got=str(self._config)
+            ) from None
 
     def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> LaunchError:
         variants = self._launchers.get(region, ())
@@ -88,6 +90,11 @@ class RuntimeContext:
             got=f"bounds {begins} to {ends}, guards: {guards}" if variants else "no variant at all",
             hint="the arguments differ from those that the kernel was lowered for",
         )
+
+
+def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
+    """The knob that a host call asks for: ``block:<variable>``, or ``tunable:<the name it gives>``."""
+    return f"tunable:{args[0]}" if function.__name__ == "register_tunable" else f"block:{site}"
 
 
 def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:

@@ -121,6 +121,11 @@ class Problem:
         sizes = ",".join(str(1 << max(n - 1, 0).bit_length()) for n in self.sizes.values())
         return f"{self.categories} @ {sizes}"
 
+    def distance(self, other: Problem) -> float:
+        """The sum over sizes of ``|log2(a / b)|``: doublings between two problems of the same categories."""
+        pairs = zip(self.sizes.values(), other.sizes.values(), strict=True)
+        return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
+
     def to_json(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "args": [[name, _spec_to_json(spec)] for name, spec in self.args]}
 

@@ -252,7 +252,7 @@ def _near(source: _Source, problem: Problem, owner: str, device: str, modelled: 
         and entry.problem.key != problem.key
         and all(_serves(kinds.get(n, "exact"), size, entry.problem.sizes[n]) for n, size in problem.sizes.items())
     ]
-    rows.sort(key=lambda e: (e.problem.bucket != problem.bucket, _distance(e.problem, problem), e.order))
+    rows.sort(key=lambda e: (e.problem.bucket != problem.bucket, e.problem.distance(problem), e.order))
     for entry in rows:
         step: Step = "near" if owner == device else "sibling"
         yield _Candidate(step, entry, source, device, f"{entry.origin} on {owner} for {entry.problem.key}", False)
@@ -268,12 +268,6 @@ def _serves(kind: str, asked: int, tuned: int) -> bool:
         case "ceil":
             return tuned >= asked
     return asked == tuned
-
-
-def _distance(one: Problem, other: Problem) -> float:
-    """The sum over sizes of |log2(a / b)|; problems of the same categories."""
-    pairs = zip(one.sizes.values(), other.sizes.values(), strict=True)
-    return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def _siblings(table: Table, device: str) -> tuple[str, ...]:
@@ -292,7 +286,7 @@ def _portfolio(source: _Source, problem: Problem, device: str, same_arch: bool) 
         and (row.arch == me.arch) == same_arch
         and (row.problem is None or row.problem.categories == problem.categories)
     ]
-    rows.sort(key=lambda r: math.inf if r.problem is None else _distance(r.problem, problem))
+    rows.sort(key=lambda r: math.inf if r.problem is None else r.problem.distance(problem))
     step: Step = "arch_portfolio" if same_arch else "vendor_portfolio"
     for row in rows:
         exact = row.problem is not None and row.problem.key == problem.key

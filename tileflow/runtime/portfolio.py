@@ -1,0 +1,79 @@
+"""Choosing a portfolio: the few configs that serve shapes which nobody tuned.
+
+A member is a config and its *home*, the problem where it was chosen; a lookup takes the member whose home is nearest.
+The number of members is chosen by *held-out* regret: each problem in turn is left out, a portfolio is chosen from the
+others, and the problem is served by it. Training error would always ask for one member a problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..config import Config
+from ..errors import TableError
+from .problem import Problem
+
+Times = Mapping[Problem, Mapping[Config, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    config: Config
+    home: Problem
+
+
+def choose_portfolio(times: Times, *, within: float = 0.05, limit: int = 8) -> tuple[Member, ...]:
+    """The smallest portfolio whose held-out regret is ``within`` of the best that up to ``limit`` members reach.
+
+    ``times``: microseconds by problem and config, of one device class and one category of problems. Raises TableError
+    where categories differ or a problem has no time at all.
+    """
+    if len({problem.categories for problem in times}) > 1:
+        raise TableError("a portfolio must be chosen among problems of the same categories",
+                         got=sorted({problem.categories for problem in times}))  # fmt: skip
+    if untimed := [str(problem) for problem, row in times.items() if not row]:
+        raise TableError("every problem of a portfolio must have been timed", got=", ".join(untimed))
+    if not times:
+        return ()
+    # held_out[k]: the mean log regret of portfolios of k + 1 members; greedy portfolios are nested
+    limit = min(limit, max(len(times) - 1, 1))
+    held_out = [0.0] * limit
+    for problem in times:
+        others = {p: row for p, row in times.items() if p != problem} or times
+        members = _greedy(others, limit)
+        for k in range(limit):
+            held_out[k] += math.log(_regret(times, problem, members[: k + 1])) / len(times)
+    target = min(held_out) + math.log1p(within)
+    size = next(k for k, regret in enumerate(held_out) if regret <= target) + 1
+    return _greedy(times, size)
+
+
+def _greedy(times: Times, size: int) -> tuple[Member, ...]:
+    """Up to ``size`` members, each the one that lowers the geometric mean of the regrets most."""
+    best_of = {problem: min(row, key=row.__getitem__) for problem, row in times.items()}
+    configs = dict.fromkeys(config for row in times.values() for config in row)
+    allround = min(configs, key=lambda c: _mean_regret(times, [Member(c, next(iter(times)))]))
+    candidates = dict.fromkeys(Member(c, home) for home in times for c in (best_of[home], allround))
+    chosen: list[Member] = []
+    while len(chosen) < size and candidates:
+        # among equals the one that is good at home, so that those after it can take the rest
+        best = min(candidates, key=lambda m: (_mean_regret(times, [*chosen, m]), _regret(times, m.home, [m])))
+        chosen.append(best)
+        candidates = dict.fromkeys(m for m in candidates if m.home != best.home)
+    return tuple(chosen)
+
+
+def _mean_regret(times: Times, members: Sequence[Member]) -> float:
+    return sum(math.log(_regret(times, problem, members)) for problem in times)
+
+
+def _regret(times: Times, problem: Problem, members: Sequence[Member]) -> float:
+    """How much slower than its best the problem runs with the member it is served by: at least 1.
+
+    A config that was never timed there counts as the slowest that was.
+    """
+    row = times[problem]
+    nearest = min(members, key=lambda m: m.home.distance(problem))
+    return row.get(nearest.config, max(row.values())) / min(row.values())
