@@ -71,7 +71,7 @@ class Fleet:
         self._false_starts: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._quarantined: set[str] = set()
-        self._toolchains: dict[Phase, Facts] = {}
+        self._toolchains: dict[str, Facts] = {}
         self._retired_busy_s = 0.0
         self._retired_ready_s = 0.0
 
@@ -155,7 +155,7 @@ class Fleet:
         """A worker described itself; it is used, or parked where its GPU or toolchain must not be."""
         worker.facts, worker.state, worker.ready_at = facts, "idle", time.monotonic()
         self._false_starts.pop(worker.device_class, None)
-        expected = self._toolchains.setdefault(worker.phase, _versions(facts.toolchain))
+        expected = self._toolchains.setdefault(worker.device_class, _versions(facts.toolchain))
         twins = [w for w in self._workers if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid]
         if twins:
             self.park(worker, f"it sees GPU {worker.gpu_uuid}, which {twins[0]} has; check CUDA_VISIBLE_DEVICES there")

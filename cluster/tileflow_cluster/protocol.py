@@ -103,6 +103,7 @@ class TrialResult:
     ``blocklisted``: why the config will not be run again (it killed workers); empty otherwise.
     ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
     ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
+    ``resources``: of each launch of a call, in order.
     ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
     ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: the lowest of all
     regions, 0 to 1.

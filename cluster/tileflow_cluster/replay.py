@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tileflow.cost import Launch
 from tileflow.errors import ClusterError
+from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
@@ -77,9 +79,8 @@ class _Replay:
             compile_s=result.compile_s,
             host="replay",
             rejected=rejected,
-            resources=result.resources,
-            traffic_bytes=result.traffic_bytes,
-            flops=result.flops,
+            launches=tuple(Launch(resources, 0) for resources in result.resources),
+            traffic=_traffic(result),
             roofline_us=result.roofline_frac * median if result.roofline_frac else None,
             occupancy=result.occupancy,
         )
@@ -100,3 +101,10 @@ class _Replay:
                 "a replayed request must have been recorded",
                 got=f"{request.kernel.name} {dict(request.problem)} {request.device_class}: {request.config}",
             ) from None
+
+
+def _traffic(result: TrialResult) -> Traffic | None:
+    """What a result says of it; the operands' type is not recorded."""
+    if result.traffic_bytes is None or result.flops is None:
+        return None
+    return Traffic(result.traffic_bytes, result.flops, "")

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from tileflow.cost import Launch
+from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Outcome
-from tileflow.runtime.abi import Binary, Resources
+from tileflow.runtime.abi import Binary
 
 from .protocol import Facts, TrialRequest
 
@@ -19,8 +21,9 @@ from .protocol import Facts, TrialRequest
 class CompiledTrial:
     """What compiling found out, without the machine code.
 
-    ``rejected``: the outcome of a config that never reaches a device. ``roofline_us``: the roofline's time for the
-    call on its device class. ``occupancy``: the lowest of all regions, 0 to 1.
+    ``rejected``: the outcome of a config that never reaches a device. ``launches``: what one call launches, in order;
+    ``traffic``: what it must move and compute. ``roofline_us``: the roofline's time for it on its device class.
+    ``occupancy``: the lowest of all regions, 0 to 1.
     """
 
     trial_id: str
@@ -29,9 +32,8 @@ class CompiledTrial:
     compile_s: float = 0.0
     host: str = ""
     rejected: Outcome | None = None
-    resources: tuple[Resources, ...] = ()
-    traffic_bytes: int | None = None
-    flops: int | None = None
+    launches: tuple[Launch, ...] = ()
+    traffic: Traffic | None = None
     roofline_us: float | None = None
     occupancy: float | None = None
 

@@ -15,7 +15,9 @@ from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_it
 from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
 
 from tileflow.config import Config
+from tileflow.cost import Launch
 from tileflow.expr import TRUE, Expr
+from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 
@@ -45,7 +47,6 @@ class FakeStages:
     device_s: float = 0.0
     compile_limit_s: float = 20.0
     device_limit: float = 20.0
-    own_class: bool = True
 
     def device_limit_s(self, request: TrialRequest) -> float:
         return self.device_limit
@@ -108,7 +109,7 @@ class FakeCompiler:
         binary = fake_binary(request)
         compiled = CompiledTrial(
             identity, source, self.compiled_by, self.stages.compile_s, "here", rejected,
-            (binary.resources,), traffic_bytes=1000, flops=10, roofline_us=50.0, occupancy=0.5,
+            (Launch(binary.resources, 1),), Traffic(1000, 10, "float32"), roofline_us=50.0, occupancy=0.5,
         )  # fmt: skip
         return compiled, () if rejected else (binary,)
 
@@ -119,7 +120,7 @@ class FakeDevice:
     def __init__(self, stages: FakeStages, device_class: str, measured: bool) -> None:
         self.stages, self.measured = stages, measured
         uuid = f"GPU-{os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
-        self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),))
+        self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),) if measured else ())
 
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         assert [binary.sha256 for binary in binaries] == [fake_binary(request).sha256]

@@ -1,0 +1,282 @@
+"""The real stages: tileflow's own lowering, building, modelling and measuring, each where it may fail safely.
+
+Compiling runs in a child of the compile worker that is killed at its limit, measuring in one of the device worker.
+A config's failure is an outcome; what is raised is a fault of the kernel, whatever the config.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import math
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from tileflow import cost
+from tileflow.build.process import START_LIMIT_S
+from tileflow.build.resources import occupancy
+from tileflow.build.worker import BuildProcess
+from tileflow.config import Config
+from tileflow.errors import BuildError, ClusterError, SpecError
+from tileflow.measure.device import DeviceInfo
+from tileflow.measure.failure import build_failure
+from tileflow.measure.request import Limits, MeasureRequest
+from tileflow.measure.server import MeasureProcess
+from tileflow.measure.types import Outcome
+from tileflow.runtime.abi import Binary
+from tileflow.target import Target, target
+
+from .devices import driver_version
+from .protocol import (
+    Facts,
+    KernelRef,
+    Mode,
+    ProblemItems,
+    TrialRequest,
+    config_trial_id,
+    source_hash,
+    toolchain_text,
+    trial_id,
+)
+from .stages import CompiledTrial, DeviceIdentity
+
+if TYPE_CHECKING:
+    from tileflow.api import Kernel
+    from tileflow.lowered import Lowered
+
+_BETWEEN_PHASES_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TileflowStages:
+    """``compile_s``: seconds that one config's lowering, emission and build may take. ``limits``: of measuring."""
+
+    compile_s: float = 60.0
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def compile_limit_s(self) -> float:
+        """The compile's own limit, and the start of a fresh child before it."""
+        return self.compile_s + START_LIMIT_S
+
+    def device_limit_s(self, request: TrialRequest) -> float:
+        """All phases at their limits, twice: memory that is short is tried again in a fresh child."""
+        phases = self.limits.phases(request.incumbent_us).values()
+        return 2 * (sum(phases) + _BETWEEN_PHASES_S + START_LIMIT_S)
+
+    def open_compiler(self) -> TileflowCompiler:
+        return TileflowCompiler(self.compile_s)
+
+    def open_device(self, device_class: str) -> GpuDevice:
+        return GpuDevice(device_class, self.limits)
+
+    def open_model(self, device_class: str) -> ModelDevice:
+        return ModelDevice(device_class)
+
+
+# Compiling
+
+
+class TileflowCompiler:
+    """A child that lowers, emits and builds, with a Triton cache of its own.
+
+    Raises BuildError where the child cannot start.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._cache = tempfile.mkdtemp(prefix="tileflow-triton-")
+        self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
+        self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:toolchain_facts", (), limit_s)
+
+    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+        started = time.monotonic()
+        try:
+            compiled, binaries = self._process.call(
+                "tileflow_cluster.pipeline:compile_stage", (request,), self._limit_s
+            )
+        except BuildError as error:
+            # Too slow, or the compiler itself crashed: no source came back that could name the trial.
+            compiled, binaries = CompiledTrial(config_trial_id(request), rejected=build_failure(error)), ()
+            compiled = replace(compiled, compiled_by=self.compiled_by, host=socket.gethostname())
+        return replace(compiled, compile_s=time.monotonic() - started), binaries
+
+    def close(self) -> None:
+        self._process.close()
+        shutil.rmtree(self._cache, ignore_errors=True)
+
+
+def toolchain_facts() -> Facts:
+    """(name, version) of torch, Triton and the assembler here."""
+    from tileflow.build.compile import toolchain
+
+    return tuple(sorted(asdict(toolchain()).items()))
+
+
+def compile_stage(request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    """Lower, emit and build one config, and count its launches. Needs no GPU.
+
+    Raises SpecError for a kernel that is not there or is another version, KernelError for one that cannot be lowered.
+    """
+    from tileflow.build.compile import build
+
+    kernel, lowered = _lowered(request.kernel, request.problem, request.device_class, request.mode)
+    facts = toolchain_facts()
+    compiled = CompiledTrial(
+        config_trial_id(request),
+        compiled_by=facts,
+        host=socket.gethostname(),
+        traffic=lowered.traffic,
+        roofline_us=cost.roofline_us(lowered.traffic, lowered.target),
+    )
+    try:
+        sources = lowered.emit(request.config)
+        source = source_hash([s.hash for s in sources])
+        identity = trial_id(
+            request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode,
+            toolchain_text(facts),
+        )  # fmt: skip
+        compiled = replace(compiled, trial_id=identity, source_hash=source)
+        binaries = tuple(build(s, lowered.target) for s in sources)
+        launches = count_launches(kernel, request.config, binaries, lowered)
+    except Exception as error:  # whatever a config makes the compiler do is that config's outcome
+        return replace(compiled, rejected=build_failure(error)), ()
+    lowest = min((occupancy(b.resources, lowered.target) for b in binaries), default=None)
+    return replace(compiled, launches=launches, occupancy=lowest), binaries
+
+
+@functools.lru_cache(maxsize=64)
+def _lowered(ref: KernelRef, problem: ProblemItems, device_class: str, mode: Mode) -> tuple[Kernel, Lowered]:
+    kernel = _load(ref)
+    arguments: Mapping[str, Any] = dict(problem)
+    return kernel, kernel.lower(kernel.inputs(device="meta", **arguments), target(device_class), mode)
+
+
+def _load(ref: KernelRef) -> Kernel:
+    from tileflow.api import load_kernel
+
+    sys.path[:0] = [path for path in ref.sys_path if path not in sys.path]
+    kernel = load_kernel(ref.name)
+    if kernel.semantic_hash != ref.semantic_hash:
+        raise SpecError(
+            "a worker must import the same version of a kernel as the driver",
+            got=f"semantic_hash {kernel.semantic_hash[:12]} here, {ref.semantic_hash[:12]} there",
+            where=f"{ref.name} on {socket.gethostname()}",
+            hint="give workers the driver's files: ray job submit --working-dir, or a shared file system",
+        )
+    return kernel
+
+
+class _CountingLauncher:
+    """Notes what would be launched."""
+
+    def __init__(
+        self, binary: Binary, launches: list[cost.Launch], scope: FunctionType | None, constants: Mapping[str, int]
+    ) -> None:
+        from tileflow.build.interpret import symbol_reader
+
+        self.guards = binary.guards
+        self._binary, self._launches, self._constants = binary, launches, constants
+        names = frozenset[str]().union(*(e.symbols() for e in (binary.guards, *binary.abi.grid)))
+        self._readers = {name: symbol_reader(name, scope) for name in names if name not in constants}
+
+    def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
+        bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
+        captured = {**frame, **bounds}
+        symbols = {**self._constants, **{name: int(read(captured)) for name, read in self._readers.items()}}
+        if not self.guards.evaluate(symbols):
+            return False
+        programs = math.prod(extent.evaluate(symbols) for extent in self._binary.abi.grid)
+        self._launches.append(cost.Launch(self._binary.resources, programs))
+        return True
+
+
+def count_launches(
+    kernel: Kernel, config: Config, binaries: tuple[Binary, ...], lowered: Lowered
+) -> tuple[cost.Launch, ...]:
+    """What one call launches, in order, by running its host code on the arguments that it was lowered from."""
+    launches: list[cost.Launch] = []
+    by_region: dict[int, list[_CountingLauncher]] = {}
+    for binary in binaries:
+        launcher = _CountingLauncher(binary, launches, kernel.scope, lowered.target.symbols())
+        by_region.setdefault(binary.region, []).append(launcher)
+    kernel.bind(config, by_region)(*lowered.args)
+    return tuple(launches)
+
+
+# Devices
+
+
+class ModelDevice:
+    """The cost model in the place of a GPU."""
+
+    def __init__(self, device_class: str) -> None:
+        self._target = target(device_class)
+        self.identity = DeviceIdentity(device_class, socket.gethostname())
+
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+        assert compiled.traffic is not None
+        return cost.model(compiled.traffic, compiled.launches, self._target)
+
+    def close(self) -> None: ...
+
+
+class GpuDevice:
+    """The one GPU that this process sees, behind a measuring child. Raises ClusterError where it is another."""
+
+    def __init__(self, device_class: str, limits: Limits) -> None:
+        self._limits = limits
+        expected = target(device_class)
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES" if expected.vendor == "nvidia" else "HIP_VISIBLE_DEVICES", "")
+        if "," in visible:
+            raise ClusterError("a device worker must see exactly one GPU", got=visible, where=socket.gethostname())
+        self._process = MeasureProcess()
+        try:
+            info = self._process.identity(limits)
+            check_identity(info, expected)
+        except ClusterError:
+            self._process.close()
+            raise
+        launched_by = (
+            ("driver", driver_version(expected.vendor)),
+            ("tileflow", importlib.metadata.version("tileflow")),
+            ("torch", info.torch),
+        )
+        self.identity = DeviceIdentity(device_class, socket.gethostname(), info.uuid, launched_by)
+
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+        return self._process.run(
+            MeasureRequest(
+                request.kernel.name,
+                request.problem,
+                request.config,
+                binaries,
+                sys_path=request.kernel.sys_path,
+                seeds=(request.seed, request.seed + 1),
+                incumbent_us=request.incumbent_us,
+                limits=self._limits,
+            )
+        )
+
+    def close(self) -> None:
+        self._process.close()
+
+
+def check_identity(info: DeviceInfo, expected: Target) -> None:
+    """Raises ClusterError where the card at hand is not one of the class that this worker was placed for."""
+    vendor = "amd" if info.runtime.startswith("hip") else "nvidia"
+    if vendor != expected.vendor or info.display_name not in expected.display_names:
+        raise ClusterError(
+            f"a worker for {expected.name} must stand on one",
+            got=f"{info.display_name} ({vendor}, {info.uuid})",
+            where=socket.gethostname(),
+            hint="compare the node's tileflow.dev/device-class label with `python -m tileflow_cluster.labels` there",
+        )

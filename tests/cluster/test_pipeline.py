@@ -1,0 +1,79 @@
+"""The real stages: a kernel of the gallery compiled and modelled for two vendors, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_evaluators import run
+from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.pipeline import TileflowStages, check_identity
+from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items
+
+from tileflow.config import Config
+from tileflow.errors import ClusterError, SpecError
+from tileflow.measure.device import DeviceInfo
+from tileflow.measure.types import Status
+from tileflow.target import target
+
+ROOT = Path(__file__).parents[2]
+H200, MI300X = "nvidia-h200", "amd-mi300x"
+SIZES = problem_items({"n": 1 << 20, "dtype": "float32"})
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[InlineEvaluator]:
+    made = InlineEvaluator(TileflowStages(), modelled=(H200, MI300X))
+    yield made
+    made.close()
+
+
+def ask(name: str, device_class: str = H200, **knobs: Any) -> TrialRequest:
+    from examples.vector_add import vector_add
+
+    lowered = vector_add.lower(vector_add.inputs(device="meta", **dict(SIZES)), target(device_class))
+    ref = KernelRef("examples.vector_add:vector_add", vector_add.semantic_hash, (str(ROOT),))
+    return TrialRequest(name, ref, SIZES, device_class, Config.of(lowered.default.to_dict() | knobs))
+
+
+def test_one_kernel_for_two_vendors(evaluator: InlineEvaluator) -> None:
+    results = run(evaluator, [ask("nv"), ask("amd", MI300X)])
+    (nvidia,), (amd,) = results["nv"], results["amd"]
+    for result, form in ((nvidia, "cubin"), (amd, "hsaco")):
+        assert result.outcome.status is Status.OK, result.outcome
+        assert not result.outcome.measured and result.outcome.measurement is not None
+        assert {b.format for b in evaluator.fetch_binaries(result.trial_id)} == {form}
+        assert result.traffic_bytes == 3 * 4 << 20
+        assert result.roofline_frac is not None and 0 < result.roofline_frac <= 1
+        assert result.occupancy is not None and 0 < result.occupancy <= 1
+        assert "triton=" in result.toolchain and result.compile_s > 0
+    assert nvidia.trial_id != amd.trial_id
+
+
+def test_an_illegal_config_is_an_outcome(evaluator: InlineEvaluator) -> None:
+    request = ask("bad")
+    knob = next(name for name, choice in request.config.items if name.endswith("num_warps"))
+    (result,) = run(evaluator, [replace(request, config=request.config.with_({knob: 3}))])["bad"]
+    assert result.outcome.status in (Status.INVALID_STATIC, Status.COMPILE_ERROR)
+    assert result.outcome.error_class and result.outcome.error_digest
+
+
+def test_another_version_of_the_kernel_stops_the_sweep(evaluator: InlineEvaluator) -> None:
+    request = ask("old")
+    evaluator.submit(replace(request, kernel=replace(request.kernel, semantic_hash="0" * 64)))
+    with pytest.raises(SpecError, match="same version"):
+        evaluator.poll(1.0)
+    evaluator.drain()
+    evaluator.poll(0.0)
+
+
+def test_a_worker_on_another_card_refuses() -> None:
+    """Fault 15: the card, and its vendor, are those of the class that the worker was placed for."""
+    info = DeviceInfo("NVIDIA H200", "GPU-1", 1, 1, "2.13.0", "cuda 13.0")
+    check_identity(info, target(H200))
+    for wrong in (replace(info, display_name="NVIDIA H100 PCIe"), replace(info, runtime="hip 7.1")):
+        with pytest.raises(ClusterError, match=r"nvidia-h200 must stand on one(.|\n)*GPU-1"):
+            check_identity(wrong, target(H200))

@@ -1,0 +1,199 @@
+"""The ledger under any order of events: each request ends exactly once, and old leases count for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, Lease, Ledger
+from tileflow_cluster.protocol import KernelRef, TrialRequest, TrialResult
+from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+
+from tileflow.config import Config
+from tileflow.errors import InternalError
+from tileflow.measure.types import Measurement, Outcome, Status
+
+GPU = "nvidia-h200"
+ON = DeviceIdentity(GPU, "host", "GPU-1")
+OK = Outcome(Status.OK, Measurement((5.0,), 5.0, 5.0, 5.0, 0.0))
+LOST = Outcome(Status.WORKER_LOST, None, "ActorDiedError", "died")
+
+
+def request(name: str, x: int = 0, *, remeasure: bool = False) -> TrialRequest:
+    return TrialRequest(name, KernelRef("m:k", "h"), (("n", 1),), GPU, Config.of({"x": x}), remeasure=remeasure)
+
+
+def compile_next(ledger: Ledger[str], source: str = "", rejected: Outcome | None = None) -> Lease[str]:
+    lease = ledger.lease("compile", "c")
+    assert lease is not None
+    identity = source or f"t{lease.request.config['x']}"
+    ledger.compiled(lease, CompiledTrial(identity, rejected=rejected, roofline_us=2.0), f"code {identity}")
+    return lease
+
+
+def device_next(ledger: Ledger[str], worker: str = "d") -> Lease[str]:
+    lease = ledger.lease("device", worker, GPU)
+    assert lease is not None
+    return lease
+
+
+def finals(ledger: Ledger[str]) -> list[TrialResult]:
+    return [result for result in ledger.take_results() if result.final]
+
+
+def test_a_trial_goes_through() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    compile_next(ledger)
+    lease = device_next(ledger)
+    assert lease.payload == "code t0" and lease.compiled is not None
+    ledger.finish(lease, OK, ON)
+    (result,) = ledger.take_results()
+    assert (result.trial_id, result.gpu_uuid, result.attempt) == ("t0", "GPU-1", 1)
+    assert result.roofline_frac == pytest.approx(0.4)
+    assert ledger.pending == 0
+
+
+def test_every_lease_has_the_next_epoch() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    first = compile_next(ledger)
+    second = device_next(ledger)
+    ledger.lost(second, LOST, blame=True)
+    third = device_next(ledger)
+    assert [lease.request.epoch for lease in (first, second, third)] == [1, 2, 3]
+    assert [lease.request.attempt for lease in (first, second, third)] == [1, 1, 2]
+
+
+def test_an_answer_to_an_old_lease_is_dropped() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    compile_next(ledger)
+    old = device_next(ledger)
+    ledger.lost(old, LOST, blame=False)
+    new = device_next(ledger)
+    ledger.finish(old, replace(OK, status=Status.INCORRECT), ON)
+    assert ledger.counters().dropped == 1 and not finals(ledger)
+    ledger.finish(new, OK, ON)
+    ledger.finish(new, OK, ON)
+    assert [result.outcome.status for result in finals(ledger)] == [Status.OK]
+    assert ledger.counters().dropped == 2 and ledger.counters().considered == 1
+
+
+def test_poison_is_known_afterwards() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    for worker in range(POISON_KILLS):
+        lease = ledger.lease("compile", f"worker {worker}")
+        assert lease is not None
+        ledger.lost(lease, LOST, blame=True)
+    retried, final = ledger.take_results()
+    assert retried.retried and final.blames_config
+    assert "worker 0" in final.blocklisted and "worker 1" in final.blocklisted
+    ledger.submit(request("b"))
+    (again,) = ledger.take_results()
+    assert again.duplicate_of == "a" and again.blocklisted == final.blocklisted
+
+
+def test_losses_without_blame_end_too() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    compile_next(ledger)
+    for _ in range(MAX_ATTEMPTS):
+        ledger.lost(device_next(ledger), LOST, blame=False)
+    final = ledger.take_results()[-1]
+    assert final.final and not final.blames_config and final.attempt == MAX_ATTEMPTS
+    ledger.submit(request("b"))
+    assert ledger.lease("compile", "c") is not None, "a loss that says nothing of the config is not remembered"
+
+
+def test_followers_hear_their_leader() -> None:
+    ledger: Ledger[str] = Ledger()
+    for name in "abc":
+        ledger.submit(request(name, ord(name)))
+    for _ in "abc":
+        compile_next(ledger, "same")
+    lease = device_next(ledger)
+    assert ledger.lease("device", "d2", GPU) is None
+    ledger.finish(lease, OK, ON)
+    results = ledger.take_results()
+    assert [result.duplicate_of for result in results] == ["", "a", "a"]
+    assert {result.outcome for result in results} == {OK}
+
+
+def test_a_follower_leads_where_its_leader_ends_without_an_outcome() -> None:
+    ledger: Ledger[str] = Ledger()
+    for name in "ab":
+        ledger.submit(request(name, ord(name)))
+    for _ in "ab":
+        compile_next(ledger, "same")
+    ledger.lost(device_next(ledger), LOST, blame=False, recompile=True)
+    assert device_next(ledger).request.request_id == "b"
+    compile_next(ledger, "same")
+    assert ledger.waiting("device", GPU) == 0, "and now it is the one that follows"
+
+
+def test_a_remeasurement_runs_though_the_outcome_is_known() -> None:
+    ledger: Ledger[str] = Ledger()
+    for name in ("a", "b"):
+        ledger.submit(request(name, remeasure=name == "b"))
+        compile_next(ledger)
+        ledger.finish(device_next(ledger), OK, ON)
+    assert [result.duplicate_of for result in ledger.take_results()] == ["", ""]
+
+
+def test_a_pending_id_is_not_taken_twice() -> None:
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    with pytest.raises(InternalError, match="unique"):
+        ledger.submit(request("a"))
+
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from(["submit", "lease_c", "lease_d", "ok", "lose", "blame", "stale", "gone"]), st.integers(0, 3)
+    ),
+    max_size=80,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events)
+def test_nothing_is_lost_and_nothing_comes_twice(script: list[tuple[str, int]]) -> None:
+    """Whatever the order of leases, answers, losses and late answers, draining then leaves one final result each."""
+    ledger: Ledger[str] = Ledger()
+    submitted: list[str] = []
+    out: list[Lease[str]] = []
+    old: list[Lease[str]] = []
+    for what, x in script:
+        if what == "submit":
+            submitted.append(f"r{len(submitted)}")
+            ledger.submit(request(submitted[-1], x))
+        elif what in ("lease_c", "lease_d"):
+            lease = ledger.lease("compile", "c") if what == "lease_c" else ledger.lease("device", "d", GPU)
+            out += [lease] if lease else []
+        elif what == "stale" and old:
+            _answer(ledger, old[x % len(old)])
+        elif out:
+            lease = out.pop(x % len(out))
+            old.append(lease)
+            if what == "ok":
+                _answer(ledger, lease)
+            else:
+                ledger.lost(lease, LOST, blame=what == "blame", recompile=what == "gone")
+    while out := [lease for lease in (ledger.lease("compile", "c"), ledger.lease("device", "d", GPU)) if lease]:
+        for lease in out:
+            _answer(ledger, lease)
+    ledger.cancel(also_on_devices=True)
+    assert sorted(result.request_id for result in finals(ledger)) == sorted(submitted)
+    assert ledger.pending == 0
+
+
+def _answer(ledger: Ledger[str], lease: Lease[str]) -> None:
+    if lease.phase == "compile":
+        source = f"t{int(lease.request.config['x']) // 2}"
+        ledger.compiled(lease, CompiledTrial(source), f"code {source}")
+    else:
+        ledger.finish(lease, OK, ON)

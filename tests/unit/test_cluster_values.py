@@ -1,0 +1,131 @@
+"""The protocol's values, node labels and the placement plan: no Ray is started."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tileflow_cluster.devices import VisibleGpu
+from tileflow_cluster.labels import DEVICE_CLASS, labels_for
+from tileflow_cluster.placement import Node, gpus_for, plan, replan, unlabelled
+from tileflow_cluster.protocol import (
+    KernelRef,
+    TrialRequest,
+    TrialResult,
+    config_trial_id,
+    problem_items,
+    problem_key,
+    source_hash,
+    trial_id,
+)
+
+from tileflow.config import Config
+from tileflow.errors import ClusterError, SpecError
+from tileflow.measure.types import Outcome, Status
+from tileflow.target import CATALOGUE
+
+H200 = Node("1", "a", ((DEVICE_CLASS, "nvidia-h200"),), cpus=8, gpus=4)
+MI300X = Node("2", "b", ((DEVICE_CLASS, "amd-mi300x"),), cpus=8, gpus=8)
+CPUS = Node("3", "c", (), cpus=64, gpus=0)
+FORGOTTEN = Node("4", "d", (("ray.io/node-id", "4"),), cpus=8, gpus=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("__main__:kernel", "module of its own"),
+        ("m:f.<locals>.kernel", "top level"),
+        ("kernel", "module:qualname"),
+        (":k", "module:qualname"),
+    ],
+)
+def test_a_kernel_that_workers_cannot_import_is_refused(name: str, remedy: str) -> None:
+    with pytest.raises(SpecError, match=remedy):
+        KernelRef(name, "h")
+
+
+def test_a_problem_has_one_key_whatever_its_order() -> None:
+    assert problem_items({"n": 1, "dtype": "bfloat16"}) == problem_items({"dtype": "bfloat16", "n": 1})
+    assert problem_key(problem_items({"n": 1})) != problem_key(problem_items({"n": "1"}))
+
+
+parts = st.tuples(*(st.text(max_size=4) for _ in range(5)))
+
+
+@given(parts, parts)
+def test_trial_ids_differ_where_any_part_does(a: tuple[str, ...], b: tuple[str, ...]) -> None:
+    def identity(p: tuple[str, ...]) -> str:
+        return trial_id(p[0], (("n", p[1]),), p[2], p[3], "static", p[4])
+
+    assert (identity(a) == identity(b)) == (a == b)
+
+
+def test_a_trial_id_does_not_run_its_parts_together() -> None:
+    assert source_hash(["ab", "c"]) != source_hash(["a", "bc"])
+    assert trial_id("h", (), "d", "s", "static", "t") != trial_id("h", (), "d", "s", "dynamic", "t")
+
+
+def test_requests_and_results_pickle() -> None:
+    request = TrialRequest("r", KernelRef("m:k", "h", ("/src",)), (("n", 1),), "nvidia-h200", Config.of({"x": 1}))
+    result = TrialResult("r", 1, 1, config_trial_id(request), Outcome(Status.CANCELLED))
+    assert pickle.loads(pickle.dumps((request, result))) == (request, result)
+    assert pickle.loads(pickle.dumps(request)).key == request.key
+
+
+def test_infrastructure_blames_no_config_unless_blocklisted() -> None:
+    lost = TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST))
+    assert not lost.blames_config
+    assert TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST), blocklisted="twice").blames_config
+    assert not TrialResult("r", 1, 1, "t", Outcome(Status.OOM), retried=True).blames_config
+
+
+def test_labels_come_from_the_catalogue() -> None:
+    for entry in CATALOGUE.values():
+        gpus = [VisibleGpu("u", name, entry.vendor) for name in entry.display_names]
+        assert labels_for(gpus)[DEVICE_CLASS] == entry.name
+    assert labels_for([]) == {}
+
+
+def test_a_node_of_two_classes_is_refused_with_the_remedy() -> None:
+    gpus = [VisibleGpu("1", "NVIDIA H200", "nvidia"), VisibleGpu("2", "AMD Instinct MI300X", "amd")]
+    with pytest.raises(ClusterError, match=r"nvidia-h200, amd-mi300x(.|\n)*one `ray start` for each"):
+        labels_for(gpus)
+
+
+def test_a_plan_measures_where_it_can_and_models_elsewhere() -> None:
+    made = plan([H200, CPUS], ["nvidia-h200", "amd-mi300x"])
+    assert made.compilers == 72
+    assert [(d.name, d.measured, d.workers) for d in made.devices] == [
+        ("nvidia-h200", True, 4),
+        ("amd-mi300x", False, 1),
+    ]
+
+
+def test_a_plan_counts_cpus_before_it_asks_for_them() -> None:
+    two = Node("1", "a", (), cpus=2, gpus=0)
+    assert plan([two], ["nvidia-h200"], compilers=64).compilers == 2
+    with pytest.raises(ClusterError, match="at least one CPU"):
+        plan([Node("1", "a", (), cpus=0, gpus=0)], ["nvidia-h200"])
+
+
+def test_an_impossible_selector_names_what_there_is() -> None:
+    with pytest.raises(ClusterError) as caught:
+        gpus_for([H200, FORGOTTEN], {DEVICE_CLASS: "amd-mi300x"})
+    text = str(caught.value)
+    assert f"{DEVICE_CLASS}=amd-mi300x" in text and f"{DEVICE_CLASS}=nvidia-h200" in text
+    assert "d (8 CPUs, 2 GPUs; no labels)" in text and "tileflow_cluster.labels" in text
+    with pytest.raises(ClusterError):
+        gpus_for([Node("1", "a", H200.labels, cpus=1, gpus=0)], {DEVICE_CLASS: "nvidia-h200"})
+
+
+def test_a_plan_follows_the_nodes() -> None:
+    made = plan([H200, MI300X], ["nvidia-h200", "amd-mi300x", "nvidia-b200"])
+    after = replan(made, [MI300X, CPUS], compilers=None)
+    assert after.compilers == 72
+    assert [(d.measured, d.workers) for d in after.devices] == [(True, 0), (True, 8), (False, 1)]
+
+
+def test_forgotten_gpus_are_found() -> None:
+    assert unlabelled([H200, CPUS, FORGOTTEN]) == (FORGOTTEN,)
