@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest, TrialResult
 from tileflow_search.registry import make
@@ -22,13 +23,15 @@ from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
 from . import journal as journals
-from .journal import Journal, JournalFull, Line
-from .records import RecordKind, StudyKey, TrialRecord, record
+from .journal import Journal, Line
+from .records import StudyKey, TrialRecord, record
 from .spec import SweepSpec
 from .study import Study, leaders
 from .subject import Subject
 
 log = logging.getLogger(__name__)
+
+Purpose = Literal["trial", "remeasure", "build"]
 
 POLL_S = 0.25
 CLOCK_EVENT_S = 5.0
@@ -42,7 +45,7 @@ class _Flight:
 
     study: Study
     request: TrialRequest
-    kind: RecordKind
+    kind: Purpose
     started_at: float
 
 
@@ -145,13 +148,19 @@ class Driver:
         self._clock_noted = self._ticked
 
     def search(self) -> None:
-        """Search until every study has used its budget, or until something stops the sweep."""
-        self._guarded(self._search)
+        """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
+        while any(study.open for study in self.studies):
+            self._check_stop()
+            if not self.stopping:
+                self._fill()
+            if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
+                break
+            self._turn()
+        self._note_clock()
 
     def remeasure(self) -> None:
         """Measure each study's leaders and its default again, in turns, so that they are compared on equal terms."""
-        plan = self._remeasure_plan()
-        self._guarded(lambda: self._run_once(plan))
+        self._run_once(self._remeasure_plan(), "remeasure")
 
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
         """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
@@ -160,11 +169,15 @@ class Driver:
         trial_ids: list[tuple[Study, Mode, str]] = []
 
         def keep(flight: _Flight, result: TrialResult) -> None:
+            self._journal.event(
+                "built", study=flight.study.subject.key.id, mode=flight.request.mode, trial_id=result.trial_id,
+                status=result.outcome.status.value, error=result.outcome.error_digest,
+            )  # fmt: skip
             if result.outcome.status is Status.OK:
                 trial_ids.append((flight.study, flight.request.mode, result.trial_id))
 
-        self._guarded(lambda: self._run_once(plan, keep))
-        return [Built(study, mode, self.evaluator.fetch_binaries(trial)) for study, mode, trial in trial_ids]
+        self._run_once(plan, "build", keep)
+        return [built for found in trial_ids if (built := self._fetch(*found)) is not None]
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is under way ends soon."""
@@ -172,18 +185,10 @@ class Driver:
 
     # ---- phases ---------------------------------------------------------------------------------
 
-    def _search(self) -> None:
-        while any(study.open for study in self.studies):
-            self._check_stop()
-            if not self.stopping:
-                self._fill()
-            if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
-                break
-            self._turn()
-
     def _run_once(
         self,
         plan: Sequence[tuple[Study, Config, Mode]],
+        kind: Purpose,
         keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None,
     ) -> None:
         """Measure every item of ``plan``, known or not, starting them in its order as capacity allows."""
@@ -196,10 +201,17 @@ class Driver:
             for _ in range(len(pending)):
                 study, config, mode = pending.popleft()
                 if self._capacity(study.subject.key.device_class) > 0:
-                    self._submit(study, config, "remeasure", mode)
+                    self._submit(study, config, kind, mode)
                 elif not study.stopped:
                     pending.append((study, config, mode))
             self._turn()
+
+    def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
+        try:
+            return Built(study, mode, self.evaluator.fetch_binaries(trial_id))
+        except ClusterError as error:
+            log.warning("no machine code for %s: %s", study.subject.key.title, error)
+            return None
 
     def _remeasure_plan(self) -> list[tuple[Study, Config, Mode]]:
         plans = []
@@ -211,16 +223,6 @@ class Driver:
                 configs.append(default.config)
             plans.append([(study, config, study.subject.mode) for config in configs])
         return [item for _ in range(REMEASURE_ROUNDS) for plan in plans for item in plan]
-
-    def _guarded(self, phase: Callable[[], None]) -> None:
-        """A full disk ends the sweep in order: the trials under way are lost to the journal, and asked again."""
-        try:
-            phase()
-            self._note_clock()
-        except JournalFull as error:
-            self.stop(str(error))
-            log.error("%s", error)
-            self.evaluator.drain()
 
     # ---- one turn -------------------------------------------------------------------------------
 
@@ -256,11 +258,10 @@ class Driver:
             for study in self._turns[device_class]:
                 if not study.stopped:
                     study.stop(str(error))
-                    self._journal.event("study_stopped", study=study.subject.key.id, reason=str(error))
-                    log.error("%s: %s", study.subject.key.title, error)
+                    self._note_stopped(study)
             return 0
 
-    def _submit(self, study: Study, config: Config, kind: RecordKind, mode: Mode) -> None:
+    def _submit(self, study: Study, config: Config, kind: Purpose, mode: Mode) -> None:
         best = study.best
         request = TrialRequest(
             request_id=f"{self._journal.epoch}-{next(self._numbers)}",
@@ -271,7 +272,7 @@ class Driver:
             mode=mode,
             incumbent_us=best.time_us if best is not None and best.measured else None,
             seed=self._seed,
-            remeasure=kind == "remeasure",
+            remeasure=kind != "trial",
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
@@ -295,11 +296,16 @@ class Driver:
         if result.outcome.status is Status.CANCELLED and not result.blocklisted:
             self._cancel(flight, final=result.final)
             return
-        entry = self._record(flight, result)
-        if flight.kind == "remeasure":
-            self._journal.add(entry)
+        if flight.kind == "build":
             if result.final:
                 self._keep(flight, result)
+            return
+        entry = record(
+            flight.request, result, kind=flight.kind, sweep_id=self._sweep_id,
+            seed_source=study.source(config), started_at=flight.started_at,
+        )  # fmt: skip
+        if flight.kind == "remeasure":
+            self._journal.add(entry)
         elif entry.settled:
             if entry.trial_id not in study.settled:
                 self._journal.add(entry)
@@ -316,17 +322,14 @@ class Driver:
                 flight.study.cancelled(flight.request.config)
 
     def _lose(self, study: Study, config: Config, entry: TrialRecord) -> None:
+        stopped = study.stopped
         study.lost(config, entry.error_digest or entry.status)
-        if study.stopped:
-            self._journal.event("study_stopped", study=study.subject.key.id, reason=study.stopped)
-            log.error("%s: %s", study.subject.key.title, study.stopped)
+        if study.stopped and not stopped:
+            self._note_stopped(study)
 
-    def _record(self, flight: _Flight, result: TrialResult) -> TrialRecord:
-        study = flight.study
-        return record(
-            flight.request, result, kind=flight.kind, sweep_id=self._sweep_id,
-            seed_source=study.source(flight.request.config), started_at=flight.started_at,
-        )  # fmt: skip
+    def _note_stopped(self, study: Study) -> None:
+        self._journal.event("study_stopped", study=study.subject.key.id, reason=study.stopped)
+        log.error("%s: %s", study.subject.key.title, study.stopped)
 
     def _charge(self) -> None:
         """Time passes for the studies of a device class in proportion to what each has under way there."""

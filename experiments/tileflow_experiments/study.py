@@ -19,13 +19,17 @@ LOSSES_IN_A_ROW = 8
 
 
 class Study:
-    """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``)."""
+    """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``).
+
+    ``settled``: the verdicts by trial id. ``best``: the fastest good one. ``stopped``: why nothing more is asked.
+    """
 
     def __init__(
         self, subject: Subject, strategy: Strategy, strategy_name: str, budget: Budget, sources: dict[Config, str]
     ) -> None:
         self.subject = subject
         self.settled: dict[str, TrialRecord] = {}
+        self.best: TrialRecord | None = None
         self.spent_s = 0.0
         self.stopped = ""
         self._strategy = strategy
@@ -83,6 +87,7 @@ class Study:
         The first verdict on a trial stands, for every config that gives it.
         """
         known = self.settled.setdefault(record.trial_id, record)
+        self.best = next(iter(leaders([known] if self.best is None else [self.best, known])), None)
         self._in_flight.discard(config)
         self._lost_in_a_row = 0
         time_us = known.time_us
@@ -109,11 +114,6 @@ class Study:
         self.stopped = self.stopped or reason
 
     # ---- knowing --------------------------------------------------------------------------------
-
-    @property
-    def best(self) -> TrialRecord | None:
-        """The fastest good trial."""
-        return next(iter(leaders(self.settled.values())), None)
 
     @property
     def default(self) -> TrialRecord | None:

@@ -52,7 +52,8 @@ def prepare(key: StudyKey, mode: Mode) -> Subject:
     from tileflow.api import load_kernel
 
     kernel = load_kernel(key.kernel)
-    arguments = kernel.inputs(device="meta", **dict(key.problem))
+    problem: dict[str, Any] = dict(key.problem)
+    arguments = kernel.inputs(device="meta", **problem)
     lowered = kernel.lower(arguments, target(key.device_class), mode)
     ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
     return Subject(key, ref, lowered.problem, lowered.space, lowered.space.repair(lowered.default), mode)

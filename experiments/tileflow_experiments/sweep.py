@@ -182,6 +182,9 @@ def _run(
             if not driver.stopping:
                 built = driver.build(_winners(journal, studies), sweep.modes)
         _close(journal, driver)
+    except JournalFull as error:  # what was under way is lost to the journal, and asked again on resuming
+        driver.stop(str(error))
+        log.error("%s", error)
     finally:
         progress.close()
         journal.close()
@@ -200,11 +203,8 @@ def _close(journal: Journal, driver: Driver) -> None:
     """The last lines of an opening: what it did and why it ended."""
     counters = driver.evaluator.counters()
     rates = {"considered_per_s": counters.considered_per_s, "measured_per_s": counters.measured_per_s}
-    try:
-        journal.event("counters", epoch=journal.epoch, cancelled=driver.cancelled, **asdict(counters), **rates)
-        journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
-    except JournalFull as error:
-        driver.stop(str(error))
+    journal.event("counters", epoch=journal.epoch, cancelled=driver.cancelled, **asdict(counters), **rates)
+    journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
 
 
 def _export(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]) -> None:
@@ -212,7 +212,7 @@ def _export(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built
     folded = journals.fold(lines)
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
     code: dict[StudyKey, list[Binary]] = {}
-    for item in built:
+    for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
         code.setdefault(item.study.subject.key, []).extend(item.binaries)
     made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()))
     outputs.tables.mkdir(exist_ok=True)

@@ -1,0 +1,239 @@
+"""The command line. Bad input ends with exit code 2 and one message, before anything is written.
+
+What is heavy (torch, Ray, MLflow, pyarrow) is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tileflow.errors import SpecError, TileflowError
+
+if TYPE_CHECKING:
+    from tileflow_cluster.protocol import Evaluator
+
+    from tileflow.runtime.table import Table
+
+    from .spec import SweepSpec
+    from .sweep import Tools
+
+BAD_INPUT = 2
+STOPPED = 3
+
+app = typer.Typer(help="Tune tileflow kernels and look at what was found.", no_args_is_help=True, add_completion=False)
+sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
+shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_is_help=True)
+app.add_typer(sweeps, name="sweep")
+app.add_typer(shown_tables, name="table")
+
+Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
+Mlflow = Annotated[
+    str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
+]
+
+
+@sweeps.command("run")
+def run_sweep(
+    spec: Annotated[Path, typer.Argument(help="The sweep's YAML file.")],
+    out: Annotated[Path | None, typer.Option(help="The sweep's folder; the spec's `output` where not given.")] = None,
+    mlflow: Mlflow = None,
+) -> None:
+    """Run a new sweep on the Ray cluster at hand, or on a local one."""
+    from . import sweep
+    from .spec import read
+
+    _import_from_here()
+    wanted = read(spec)
+    folder = _folder(out or wanted.output)
+    sweep.check_spec(wanted)
+    _finish(sweep.run(wanted, folder, _tools(), mlflow), folder)
+
+
+@sweeps.command("resume")
+def resume_sweep(out: Out, mlflow: Mlflow = None) -> None:
+    """Go on with a sweep that was stopped or killed; MLflow is brought up to date."""
+    from . import sweep
+
+    _import_from_here()
+    _finish(sweep.resume(_folder(out), _tools(), mlflow), out)
+
+
+@sweeps.command("export")
+def export_sweep(out: Out) -> None:
+    """Write Parquet, tables and report from a sweep's journal, finished or not."""
+    from . import sweep
+
+    _import_from_here()
+    sweep.export(_folder(out))
+
+
+@sweeps.command("status")
+def sweep_status(out: Out) -> None:
+    """Say how far a sweep is, from its journal."""
+    from . import journal as journals
+    from .study import leaders
+
+    folded = journals.fold(journals.read(out / "journal.jsonl"))
+    typer.echo(folded.header["sweep_id"])
+    for key, records in folded.trials.items():
+        best = next(iter(leaders(records)), None)
+        time_us = "no working config" if best is None else f"best {best.time_us:.2f} us"
+        how = "" if best is None or best.measured else " (modelled)"
+        typer.echo(f"  {key.title}: {sum(r.settled for r in records)} trials, {time_us}{how}")
+    endings = {line["epoch"]: line["reason"] for line in folded.events if line["event"] == "closed"}
+    opened = max(line["epoch"] for line in folded.events if line["event"] == "opened")
+    if opened not in endings:
+        typer.echo("running, or killed: `tileflow sweep resume` goes on if nothing runs")
+    else:
+        typer.echo(f"stopped: {endings[opened]}" if endings[opened] else "finished")
+
+
+@shown_tables.command("show")
+def show_table(
+    path: Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")],
+) -> None:
+    """Print the rows of tables."""
+    for table in _tables(path):
+        typer.echo(f"{table.kernel.ref}  version {table.kernel.semantic_hash[:12]}  table {table.table_id[:12]}")
+        for entry in table.entries:
+            default = "" if entry.default_us is None else f", default {entry.default_us:.2f} us"
+            best = "untimed" if entry.best_us is None else f"{entry.best_us:.2f} us"
+            typer.echo(f"  {entry.device}  {entry.problem.key}\n    {best} ({entry.origin}{default})  {entry.config}")
+        for row in table.portfolio:
+            typer.echo(f"  {row.arch}: {row.config}\n    {row.reason}")
+        if table.default is not None:
+            typer.echo(f"  default: {table.default.config}\n    {table.default.reason}")
+
+
+@shown_tables.command("validate")
+def validate_table(
+    path: Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")],
+) -> None:
+    """Check tables and bundles: schema, digests, machine code."""
+    from tileflow.runtime.bundle import MANIFEST, load_bundle
+
+    tables = _tables(path)
+    binaries = 0
+    if (path / MANIFEST).exists():
+        bundle = load_bundle(path)
+        launches = [la for t in bundle.tables for row in (*t.entries, *t.portfolio) for la in row.launches]
+        for launch in launches:
+            for variant in launch.variants:
+                bundle.binary(launch.region, variant)
+                binaries += 1
+    typer.echo(f"{len(tables)} tables, {sum(len(t.entries) for t in tables)} rows, {binaries} binaries: valid")
+
+
+@app.command("tune")
+def tune(
+    kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
+    device_class: Annotated[list[str], typer.Option(help="A device class of the catalogue; may be repeated.")],
+    problem: Annotated[list[str], typer.Option(help="key=value ... in one argument; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="The folder for journal, table and report.")],
+    budget_s: Annotated[float, typer.Option(help="Seconds for each problem and device class.")] = 60.0,
+    strategy: Annotated[str, typer.Option()] = "local",
+    seed: Annotated[int, typer.Option()] = 0,
+    mlflow: Mlflow = None,
+) -> None:
+    """Tune one kernel: a sweep without a spec."""
+    from . import sweep
+    from .spec import parse
+
+    _import_from_here()
+    wanted = parse({
+        "name": "tune-" + kernel.rpartition(":")[2],
+        "kernels": [{"kernel": kernel, "problems": [_problem(text) for text in problem]}],
+        "device_classes": list(device_class),
+        "strategy": {"name": strategy, "seed": seed},
+        "budget": {"seconds": budget_s},
+    })  # fmt: skip
+    sweep.check_spec(wanted)
+    folder = _folder(out)
+    _finish(sweep.run(wanted, folder, _tools(), mlflow), folder)
+
+
+def main() -> None:
+    """The ``tileflow`` command."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    for noisy in ("alembic", "mlflow", "matplotlib", "git"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        app()
+    except TileflowError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def _import_from_here() -> None:
+    """Kernels are found from the folder that the command runs in, as with ``python -m``."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def _folder(out: Path | None) -> Path:
+    if out is None:
+        raise SpecError("a sweep must have a folder", got="no --out and no `output` in the spec", where="output")
+    if not out.is_absolute() and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+        raise SpecError("a job's folder must be absolute", got=repr(str(out)), where="--out",
+                        hint="the job's own folder is a throwaway copy")  # fmt: skip
+    return out.absolute()
+
+
+def _problem(text: str) -> dict[str, Any]:
+    """``m=4096 n=8192 dtype=bfloat16``, values as YAML reads them."""
+    import yaml
+
+    pairs = [item.partition("=") for item in text.replace(",", " ").split()]
+    if not pairs or not all(key and sign and value for key, sign, value in pairs):
+        raise SpecError("a problem must be key=value pairs", got=repr(text), where="--problem",
+                        hint='for example --problem "m=4096 n=8192 dtype=bfloat16"')  # fmt: skip
+    return {key: yaml.safe_load(value) for key, _, value in pairs}
+
+
+def _tables(path: Path) -> tuple[Table, ...]:
+    from tileflow.errors import TableError
+    from tileflow.runtime.bundle import MANIFEST, load_bundle
+    from tileflow.runtime.table import load_table
+
+    if (path / MANIFEST).exists():
+        return load_bundle(path).tables
+    if not path.is_dir():
+        return (load_table(path),)
+    tables = tuple(load_table(file) for file in sorted(path.glob("*.json")))
+    if not tables:
+        raise TableError("a directory of tables must hold *.json files or a bundle", got=str(path))
+    return tables
+
+
+def _tools() -> Tools:
+    from .sweep import Tools
+
+    return Tools(evaluator=_ray)
+
+
+def _ray(wanted: SweepSpec) -> Evaluator:
+    """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one that binds loopback alone."""
+    if "RAY_ADDRESS" not in os.environ:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    from tileflow_cluster.pipeline import TileflowStages
+    from tileflow_cluster.ray_evaluator import RayEvaluator
+
+    return RayEvaluator(TileflowStages(), wanted.device_classes)
+
+
+def _finish(stopped: str, out: Path) -> None:
+    if stopped:
+        typer.echo(f"stopped before its end ({stopped}); `tileflow sweep resume {out}` goes on", err=True)
+        raise typer.Exit(STOPPED)
+    typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
+
+
+if __name__ == "__main__":
+    main()

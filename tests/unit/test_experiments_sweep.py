@@ -1,0 +1,270 @@
+"""The driver and what a sweep leaves behind, over the inline evaluator and fake stages."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import experiments_fakes as fakes
+from experiments_fakes import GPU, KERNEL, MODELLED, sweep_spec, tools
+from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.protocol import KernelRef, TrialRequest, TrialResult
+from tileflow_experiments import journal as journals
+from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.journal import Journal
+from tileflow_experiments.records import TrialRecord
+
+from tileflow.errors import SpecError
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.bundle import load_bundle
+from tileflow.runtime.table import load_table
+
+
+@pytest.fixture(autouse=True)
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow takes seconds; test_experiments_mlflow.py has it."""
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+
+
+class Killed(BaseException):
+    """Stands for the driver's sudden end."""
+
+
+def trials(out: Path) -> list[TrialRecord]:
+    return list(journals.attempts(journals.read(out / "journal.jsonl")))
+
+
+def settled(out: Path) -> Counter[tuple[str, str]]:
+    """(study, trial id) of each verdict line, counted."""
+    return Counter((r.study.id, r.trial_id) for r in trials(out) if r.settled)
+
+
+@pytest.mark.parametrize("strategy", ["random", "exhaustive", "local", "tpe"])
+def test_the_budget_is_met_exactly(tmp_path: Path, strategy: str) -> None:
+    told: Counter[str] = Counter()
+    spec = sweep_spec(strategy={"name": strategy, "seed": 1}, budget={"trials": 13})
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    studies = open_studies(spec, journal, [fakes.prepare(key, "static") for key in study_keys(spec)])
+    for study in studies:
+        tell = study._strategy.tell
+
+        def counted(config: Any, result: Any, tell: Any = tell, study: Any = study) -> None:
+            told[f"{study.subject.key.id} {config.key}"] += 1
+            tell(config, result)
+
+        study._strategy.tell = counted  # type: ignore[method-assign]
+    Driver("s", studies, fakes.evaluator(fakes.FakeStages()), journal).search()
+    journal.close()
+    found = settled(tmp_path)
+    assert Counter(study for study, _ in found) == {key.id: 13 for key in study_keys(spec)}
+    assert set(found.values()) == {1}
+    assert set(told.values()) == {1}
+    assert len(told) >= 4 * 13
+
+
+def test_a_small_space_is_searched_to_its_end(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 1000})
+    assert sweep.run(spec, tmp_path, tools()) == ""
+    assert Counter(study for study, _ in settled(tmp_path)) == {k.id: fakes.DISTINCT for k in study_keys(spec)}
+
+
+@pytest.mark.parametrize("strategy", ["random", "exhaustive"])
+@pytest.mark.parametrize("killed_after", [1, 7, 23])
+def test_a_resumed_sweep_makes_the_same_trials(tmp_path: Path, strategy: str, killed_after: int) -> None:
+    spec = sweep_spec(strategy={"name": strategy, "seed": 5}, budget={"trials": 12})
+    sweep.run(spec, tmp_path / "whole", tools())
+    runs = []
+
+    def die(request: TrialRequest, outcome: Outcome) -> Outcome:
+        runs.append(request)
+        if len(runs) == killed_after:
+            raise Killed
+        return outcome
+
+    with pytest.raises(Killed):
+        sweep.run(spec, tmp_path / "killed", tools(die))
+    with (tmp_path / "killed/journal.jsonl").open("ab") as file:
+        file.write(b'{"kind":"trial","trial_id":"torn')
+    assert sweep.resume(tmp_path / "killed", tools()) == ""
+    assert settled(tmp_path / "killed") == settled(tmp_path / "whole")
+    assert [e["epoch"] for e in journals.events(journals.read(tmp_path / "killed/journal.jsonl"), "opened")] == [1, 2]
+
+
+def test_losses_are_tried_again_and_never_blamed(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 12}, device_classes=[GPU])
+    seen: Counter[str] = Counter()
+
+    def lose_once(request: TrialRequest, outcome: Outcome) -> Outcome:
+        seen[request.key] += 1
+        return Outcome(Status.WORKER_LOST, None, "Lost", "gone") if seen[request.key] == 1 else outcome
+
+    sweep.run(spec, tmp_path / "whole", tools())
+    sweep.run(spec, tmp_path / "lossy", tools(lose_once))
+    assert settled(tmp_path / "lossy") == settled(tmp_path / "whole")
+    assert sum(r.status is Status.WORKER_LOST for r in trials(tmp_path / "lossy")) >= 24
+
+
+class Losing(InlineEvaluator):
+    """A cluster of which nothing is left: every trial comes back lost."""
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        lost = Outcome(Status.DEVICE_LOST, None, "Lost", "Xid 79")
+        return [replace(result, outcome=lost) for result in super().poll(timeout_s)]
+
+
+def test_a_cluster_that_loses_everything_ends_the_study_with_its_reason(tmp_path: Path) -> None:
+    losing = replace(tools(), evaluator=lambda spec: Losing(fakes.FakeStages(), measured=(GPU,)))
+    sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, losing)
+    stopped = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped"))
+    assert len(stopped) == 2 and all("Xid 79" in event["reason"] for event in stopped)
+    assert not settled(tmp_path)
+    assert "Xid 79" in (tmp_path / "report.md").read_text()
+
+
+def test_seconds_are_shared_by_the_studies_of_a_device_class(tmp_path: Path) -> None:
+    spec = sweep_spec(budget={"seconds": 0.3}, device_classes=[GPU])
+
+    def slow(request: TrialRequest, outcome: Outcome) -> Outcome:
+        time.sleep(0.02)
+        return outcome
+
+    sweep.run(spec, tmp_path, tools(slow))
+    (clock,) = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "clock"))[-1:]
+    assert all(0.3 <= spent < 0.6 for spent in clock["spent_s"].values()) and len(clock["spent_s"]) == 2
+    assert len(settled(tmp_path)) > 10
+
+
+def test_tables_rows_and_report(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, modes=["static", "dynamic"])
+    sweep.run(spec, tmp_path, tools())
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert len(table.entries) == 4
+    for entry in table.entries:
+        assert (entry.config["x"], entry.config["y"]) == (6, 2)
+        assert entry.best_us == 10.0 and entry.default_us == fakes.time_us(fakes.SPACE.default)
+        assert entry.origin == ("measured" if entry.device == GPU else "modelled")
+        assert [v.mode for v in entry.launches[0].variants] == ["static", "dynamic"]
+    assert len(load_bundle(tmp_path / "bundle").tables) == 1
+    report = (tmp_path / "report.md").read_text()
+    assert f"| {KERNEL} | n=64 | {MODELLED} | 32 | 23.00 | 10.00 | 2.30x | modelled |" in report
+    assert f"| {KERNEL} | n=64 | {GPU} | 32 | 23.00 | 10.00 | 2.30x | measured, 6 samples |" in report
+    assert "| 28 | 4 |" in report  # four configs with x == BAD are wrong
+
+
+def test_a_modelled_winner_that_computes_wrongly_is_passed_over(tmp_path: Path) -> None:
+    def wrong_at_best(request: Any) -> Outcome:
+        best = request.config["x"] == 6 and request.config["y"] == 2
+        return Outcome(Status.INCORRECT if best else Status.OK, error_digest="wrong", measured=False)
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[MODELLED])
+    sweep.run(spec, tmp_path, replace(tools(), check=wrong_at_best))
+    for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
+        assert entry.best_us == 11.0
+    assert "incorrect" in (tmp_path / "report.md").read_text()
+
+
+def test_where_no_config_works_the_default_is_exported_with_reasons(tmp_path: Path) -> None:
+    def refuse(request: TrialRequest, outcome: Outcome) -> Outcome:
+        return Outcome(Status.OUT_OF_RESOURCES, None, "OutOfResources", "needs 300 KiB")
+
+    sweep.run(sweep_spec(), tmp_path, tools(refuse))
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert not table.entries and table.default is not None and table.default.config == fakes.SPACE.default
+    assert len(table.portfolio) == 4
+    assert all("10 out_of_resources; most often: needs 300 KiB" in row.reason for row in table.portfolio)
+
+
+def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
+    runs = []
+
+    def interrupt(request: TrialRequest, outcome: Outcome) -> Outcome:
+        runs.append(request)
+        if len(runs) == 15:
+            os.kill(os.getpid(), 15)
+        return outcome
+
+    assert sweep.run(sweep_spec(), tmp_path, tools(interrupt)) == "SIGTERM"
+    assert 15 <= len(settled(tmp_path)) < 40
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(settled(tmp_path).values()) == 40
+
+
+def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    written = []
+
+    def full(descriptor: int, data: Any) -> int:
+        written.append(data)
+        if len(written) == 20:
+            write(descriptor, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr("tileflow_experiments.journal.os.write", full)
+    assert "No space left" in sweep.run(sweep_spec(), tmp_path, tools())
+    content = (tmp_path / "journal.jsonl").read_bytes()
+    assert content.endswith(b"\n") and len(content.splitlines()) == 19
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(settled(tmp_path).values()) == 40
+
+
+def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "has_room", lambda self: len(self.lines) < 25)
+    assert "nearly full" in sweep.run(sweep_spec(), tmp_path, tools())
+    monkeypatch.undo()
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(settled(tmp_path).values()) == 40
+
+
+def test_a_changed_kernel_is_not_resumed(tmp_path: Path) -> None:
+    sweep.run(sweep_spec(), tmp_path, tools())
+
+    def changed(key: Any, mode: Any) -> Any:
+        return replace(fakes.prepare(key, mode), kernel=KernelRef(key.kernel, "decaf"))
+
+    with pytest.raises(SpecError, match="semantic_hash was c0ffee"):
+        sweep.resume(tmp_path, replace(tools(), prepare=changed))
+
+
+def test_a_folder_holds_one_sweep(tmp_path: Path) -> None:
+    sweep.run(sweep_spec(), tmp_path, tools())
+    before = (tmp_path / "journal.jsonl").read_bytes()
+    with pytest.raises(SpecError, match="folder of its own"):
+        sweep.run(sweep_spec(), tmp_path, tools())
+    assert (tmp_path / "journal.jsonl").read_bytes() == before
+
+
+def test_seed_tables_are_tried_after_the_default(tmp_path: Path) -> None:
+    sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), tmp_path / "first", tools())
+    table = tmp_path / "first/tables/fakes-kernel.json"
+    sweep.run(sweep_spec(seeds=[str(table)], budget={"trials": 4}), tmp_path / "second", tools())
+    for records in journals.by_study(trials(tmp_path / "second")).values():
+        assert [r.seed_source for r in records] == ["default", "transfer", "random", "random"]
+
+
+def test_parquet_holds_every_attempt(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    sweep.run(sweep_spec(), tmp_path, tools())
+    rows = pq.read_table(tmp_path / "trials.parquet").to_pylist()
+    lines = [x for x in journals.read(tmp_path / "journal.jsonl") if x["kind"] in ("trial", "remeasure")]
+    assert len(rows) == len(lines)
+    assert {r["trial_id"] for r in rows} == {x["trial_id"] for x in lines}
+    good = next(r for r in rows if r["status"] == "ok")
+    assert json.loads(good["config"]).keys() == {"x", "y", "inert"} and good["samples_us"] == [good["median_us"]] * 2
