@@ -229,7 +229,9 @@ class Kernel:
         try:
             search = importlib.import_module("tileflow_experiments.tune")
         except ModuleNotFoundError as error:
-            raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
+            raise SpecError(
+                "tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'"
+            ) from error
         return search.tune_call(self, args, budget_s=budget_s, **options)
 
     def forget(self) -> None:

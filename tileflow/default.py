@@ -102,5 +102,3 @@ def _streaming(ir: KernelIR, target: Target) -> dict[str, Choice]:
     wanted[suffixed(ir, "num_warps")] = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[suffixed(ir, "num_stages")] = 3
     return wanted
-
-

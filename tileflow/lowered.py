@@ -71,7 +71,9 @@ class Lowered:
         self.space.check(config)
         broken = self.space.violations(config)
         if broken:
-            raise ConfigError("; ".join(c.reason for c in broken), got=str(config), hint="space.repair(config) mends it")
+            raise ConfigError(
+                "; ".join(c.reason for c in broken), got=str(config), hint="space.repair(config) mends it"
+            )
         sources: dict[str, TritonSource] = {}
         for region in self._regions_under(config):
             ir = self._variant(region, config)
@@ -101,11 +103,16 @@ class Lowered:
         t = self.traffic
         parts = [str(self.problem), f"target {self.target.name}, {self.mode} shapes", ""]
         parts += [render(ir) + "\n" for ir in self.regions]
-        parts += [f"knob {k.name}: {', '.join(map(str, k.choices))} (default {self.default[k.name]})" for k in self.space.knobs]
+        parts += [
+            f"knob {k.name}: {', '.join(map(str, k.choices))} (default {self.default[k.name]})"
+            for k in self.space.knobs
+        ]
         parts += [f"constraint {c.name}: {c.reason}" for c in self.space.constraints]
         memory_us = t.bytes / (self.target.dram_gbps * 1e3)
         compute_us = t.flops / (self.target.tflops(t.flop_dtype) * 1e6)
-        parts.append(f"moves {t.bytes} bytes ({memory_us:.1f} us), computes {t.flops} {t.flop_dtype} flops ({compute_us:.1f} us)")
+        parts.append(
+            f"moves {t.bytes} bytes ({memory_us:.1f} us), computes {t.flops} {t.flop_dtype} flops ({compute_us:.1f} us)"
+        )
         return "\n".join(parts)
 
     def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
@@ -128,5 +135,3 @@ class Lowered:
 
 def _prepared(call: LoweredCall) -> LoweredCall:
     return LoweredCall(tuple(prepare(ir) for ir in call.regions), call.host_knobs)
-
-

@@ -38,7 +38,7 @@ class Plain:
         self.asked: list[str] = []
         self.called: list[Any] = []
 
-    def for_(self, it: Any, body: Callable[..., Any], names: Any, values: Any, loc: int) -> Any:
+    def for_(self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, loc: int) -> Any:
         self.carried.append(names)
         for t in it:
             assert len(values) == len(names)
@@ -82,11 +82,11 @@ class Plain:
 class Twice(Plain):
     """Also runs bodies and branches whose results are thrown away, as tracing to a fixpoint does."""
 
-    def for_(self, it: Any, body: Callable[..., Any], names: Any, values: Any, loc: int) -> Any:
+    def for_(self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, loc: int) -> Any:
         items = list(it)
         for t in items[:1]:
             self.attempt(body, t, *values)
-        return super().for_(items, body, names, values, loc)
+        return super().for_(items, body, targets, names, values, loc)
 
     def if_(
         self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: Any, values: Any, loc: int

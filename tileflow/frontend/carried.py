@@ -71,7 +71,9 @@ class _Attempt:
         if entry is UNDEFINED or result is UNDEFINED or entry is result:
             return entry
         if not isinstance(result, (TileValue, SymInt, int, float)):
-            raise TraceError("a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location())
+            raise TraceError(
+                "a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location()
+            )
         if not isinstance(entry, TileValue):
             if not isinstance(result, (TileValue, SymInt)) and result == entry:
                 return entry

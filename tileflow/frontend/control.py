@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import Block, Op, Operand, Tile
@@ -46,12 +45,12 @@ class Control:
 
     # ---- loops ----------------------------------------------------------------------------------
 
-    def for_(self, it: Any, body: Callable[..., Any], names: tuple[str, ...], values: tuple[Any, ...], loc: int) -> Any:
+    def for_(
+        self, it: Any, body: Callable[..., Any], targets: tuple[str, ...], names: tuple[str, ...],
+        values: tuple[Any, ...], loc: int,
+    ) -> Any:  # fmt: skip
         """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it."""
         if isinstance(it, TileLoop):
-            code = body.__code__
-            first = code.co_argcount + code.co_kwonlyargcount if it.several else 0
-            targets = code.co_varnames[first : first + len(it.ends)]
             return self._axis(it, 0, targets, (), body, Carried(names, tuple(values)))
         for item in self._iterate(it):
             values = body(item, *values)
@@ -207,7 +206,9 @@ class Control:
         name = getattr(function, "__tileflow_device__", None)
         if name is not None:
             if name not in DEVICE:
-                raise TraceError("a language function must have a traced meaning", got=name, where=self.tracer.location())
+                raise TraceError(
+                    "a language function must have a traced meaning", got=name, where=self.tracer.location()
+                )
             return self.tracer.run(DEVICE[name], f"tfl.{name}", args, kwargs)
         if _is_builtin(function) and function in PYTHON and any(_has_traced(a) for a in args):
             return PYTHON[function](self.tracer, *args, **kwargs)

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import torch
+
 from ..errors import TraceError
+from ..expr import Expr
+from ..language.bounds import axes
 from .control import TileLoop
 from .indexing import load, store
 from .matmul import language_dot
@@ -26,18 +30,11 @@ def grid(t: Tracer, begin_or_end: Any, end: Any = None) -> TileLoop:
 
 
 def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoop:
-    several = isinstance(begin_or_end, (list, tuple))
-    ends = begin_or_end if end is None else end
-    begins = ([0] * len(ends) if several else 0) if end is None else begin_or_end
-    if not several:
-        return TileLoop((begins,), (ends,), (block_size,), False, scalar)
-    blocks = tuple(block_size) if isinstance(block_size, (list, tuple)) else (block_size,) * len(ends)
-    return TileLoop(tuple(begins), tuple(ends), blocks, True, scalar)
+    box = axes(begin_or_end, end, block_size)
+    return TileLoop(box.begins, box.ends, box.blocks, box.several, scalar)
 
 
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
-    import torch
-
     return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
 
 
@@ -78,8 +75,6 @@ def _fold(fn: str, expr: str) -> Callable[..., Any]:
     def pair(t: Tracer, a: Any, b: Any) -> Any:
         sizes = [x.expr if isinstance(x, SymInt) else x for x in (a, b)]
         if all(isinstance(x, int) or isinstance(s, SymInt) for x, s in zip(sizes, (a, b), strict=True)):
-            from ..expr import Expr
-
             return t.size(getattr(Expr.of(sizes[0]), expr)(sizes[1]))
         return t.pointwise(fn, a, b)
 

@@ -21,6 +21,9 @@ class SymbolicInt(int):
         self.expr = expr
         return self
 
+    def __neg__(self) -> SymbolicInt:
+        return SymbolicInt(-int(self), -self.expr)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return SymbolicInt, (int(self), self.expr)
 
@@ -48,4 +51,3 @@ def _operator(name: str, reflected: bool) -> Any:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     setattr(SymbolicInt, f"__{_name}__", _operator(f"__{_name}__", reflected=False))
     setattr(SymbolicInt, f"__r{_name}__", _operator(f"__r{_name}__", reflected=True))
-SymbolicInt.__neg__ = lambda self: SymbolicInt(-int(self), -self.expr)  # type: ignore[method-assign,assignment]

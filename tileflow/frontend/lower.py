@@ -14,13 +14,14 @@ from ..config import Choice
 from ..errors import HostDataError, KernelError, Location, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Tile
+from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
 from .device_functions import DEVICE
 from .host_values import SymbolicInt, expr_of
 from .rewrite import rewrite_region
 from .split import HostFunction, RegionSource
-from .trace import Names, Tracer, TraceMode
+from .trace import Names, TraceMode, Tracer
 from .values import UNDEFINED, TileProxy
 
 
@@ -91,13 +92,13 @@ class _Lowering:
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
+        name = host_knob(site, function, args)
         if function.__name__ == "register_block_size":
             low, high = (1, *args) if len(args) == 1 else args
-            name = f"block:{site}"
             self.knobs[name] = HostKnob(name, line, int(low), int(high))
             chosen = self.choices.get(name, min(32, int(high)))
             return SymbolicInt(int(chosen), Expr.sym(name))
-        name, choices = f"tunable:{args[0]}", tuple(args[1])
+        choices = tuple(args[1])
         self.knobs[name] = HostKnob(name, line, choices=choices)
         chosen = self.choices.get(name, choices[0])
         plain = isinstance(chosen, (str, bool))
@@ -107,7 +108,9 @@ class _Lowering:
 class _RegionTrace:
     """One launch, traced."""
 
-    def __init__(self, lowering: _Lowering, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any) -> None:
+    def __init__(
+        self, lowering: _Lowering, source: RegionSource, frame: dict[str, Any], args: Any, kwargs: Any
+    ) -> None:
         self.lowering, self.source, self.frame = lowering, source, frame
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
@@ -127,6 +130,10 @@ class _RegionTrace:
         try:
             with TraceMode(t):
                 run(self.control, *proxies, *captured)
+        except UnboundLocalError as error:
+            raise TraceError("a variable is assigned on every way to its use", got=f"{error.name or error} without a value",
+                             where=_place(error, t.files),
+                             hint="assign it before the loop, or in both branches") from error  # fmt: skip
         except TypeError as error:
             if isinstance(error, KernelError):
                 raise
@@ -207,5 +214,3 @@ def _place(error: BaseException, files: set[str]) -> Location | None:
             found = Location(file, step.tb_lineno, 0, linecache.getline(file, step.tb_lineno).rstrip())
         step = step.tb_next
     return found
-
-

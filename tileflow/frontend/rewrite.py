@@ -474,7 +474,8 @@ class _Statements:
         function = self._function("body", s, s.body, carried, inside, own=targets)
         function.args.args.insert(0, ast.arg(item))
         function.body[:0] = unpack
-        call = _tf("for_", iterable, _load(function.name), _constants(carried), _values(carried, defined), where)
+        body, loops = _load(function.name), _constants(targets)
+        call = _tf("for_", iterable, body, loops, _constants(carried), _values(carried, defined), where)
         return [function, *self._assign(carried, call, s, defined)]
 
     def _function(

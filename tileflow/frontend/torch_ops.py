@@ -91,10 +91,12 @@ def _simple_power(t: Tracer, a: Any, exponent: float) -> Any:
         return t.pointwise("sqrt", a)
     if exponent == -0.5:
         return t.pointwise("rsqrt", a)
-    if exponent in (1, 2, 3, 4):
-        square = t.pointwise("mul", a, a) if exponent > 1 else a
-        return {1: lambda: a, 2: lambda: square, 3: lambda: square * a, 4: lambda: square * square}[int(exponent)]()
-    return None
+    if exponent in (1, 2, 3):
+        product = a
+        for _ in range(int(exponent) - 1):
+            product = t.pointwise("mul", product, a)
+        return product
+        return None
 
 
 def _register_pointwise() -> None:
@@ -362,7 +364,9 @@ def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
 
 def _arg(t: Tracer, fn: str, x: TileValue, dim: int | None, keepdim: bool) -> TileValue:
     if dim is None and x.ndim != 1:
-        raise TraceError(f"{fn} over several dimensions is not supported", got=x, where=t.location(), hint="name one dim")
+        raise TraceError(
+            f"{fn} over several dimensions is not supported", got=x, where=t.location(), hint="name one dim"
+        )
     return reduce(t, fn, x, 0 if dim is None else dim, keepdim, dtype="int64")
 
 

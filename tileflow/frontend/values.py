@@ -103,6 +103,11 @@ class TileValue:
         raise TraceError("a tile in registers cannot be assigned to by index", where=self.tracer.location(),
                          hint="use torch.where with a mask, or store to a tensor")  # fmt: skip
 
+    if TYPE_CHECKING:  # what the loops below set
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = lambda self, other: self
+        __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = lambda self, other: self
+        __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: self
+
     def __neg__(self) -> TileValue:
         return self.tracer.pointwise("neg", self)
 
@@ -147,7 +152,7 @@ class TileValue:
 
 
 def _operator(fn: str, reflected: bool) -> Any:
-    def apply(self: TileValue, other: Any) -> TileValue:
+    def apply(self: TileValue, other: Any) -> Any:
         from .torch_ops import binary
 
         return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
@@ -243,19 +248,18 @@ class SymInt:
         self.tracer = tracer
 
     def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
-        other = other.expr if isinstance(other, SymInt) else other
-        if isinstance(other, (Expr, int)) and not isinstance(other, bool):
-            left, right = (Expr.of(other), self.expr) if reflected else (self.expr, Expr.of(other))
+        size = _size(other)
+        if size is not None:
+            left, right = (size, self.expr) if reflected else (self.expr, size)
             return self.tracer.size(getattr(left, op)(right))
-        left, right = (other, self) if reflected else (self, other)
-        return self.tracer.pointwise(fn, left, right)
+        return self.tracer.pointwise(fn, other, self) if reflected else self.tracer.pointwise(fn, self, other)
 
     def _compare(self, other: Any, op: str, fn: str) -> Any:
-        other = other.expr if isinstance(other, SymInt) else other
-        if isinstance(other, (Expr, int)):
-            a, b = (self.expr, Expr.of(other)) if op != "gt" and op != "ge" else (Expr.of(other), self.expr)
-            return self.tracer.decide(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
-        return self.tracer.pointwise(fn, self, other)
+        size = _size(other)
+        if size is None:
+            return self.tracer.pointwise(fn, self, other)
+        a, b = (size, self.expr) if op in ("gt", "ge") else (self.expr, size)
+        return self.tracer.decide(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
 
     def __truediv__(self, other: Any) -> Any:
         return self.tracer.pointwise("div", self, other)
@@ -279,6 +283,13 @@ class SymInt:
 
     def __repr__(self) -> str:
         return str(self.expr)
+
+
+def _size(value: Any) -> Expr | None:
+    """An int or a size as an Expr; None for anything else."""
+    if isinstance(value, SymInt):
+        return value.expr
+    return Expr.of(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _symint_operator(op: str, fn: str, reflected: bool) -> Any:
@@ -311,7 +322,7 @@ class TileProxy:
     def index(self) -> TileValue:
         """The tile's indices, 1-D, int32."""
         index = self.tracer.tile_scalar("tile_index", self)
-        return index if self.offset == Expr.of(0) else index + self.tracer.size(self.offset)  # type: ignore[no-any-return]
+        return index if self.offset == Expr.of(0) else index + self.tracer.size(self.offset)
 
     @property
     def begin(self) -> Any:
@@ -338,12 +349,14 @@ class TileProxy:
         return self.tracer.tiles[self.name].dim
 
     def __add__(self, offset: Any) -> TileProxy:
-        return TileProxy(self.name, self.tracer, self.scope, self.offset + self.tracer.as_expr(offset, "a tile's offset"))
+        return TileProxy(
+            self.name, self.tracer, self.scope, self.offset + self.tracer.as_expr(offset, "a tile's offset")
+        )
 
     __radd__ = __add__
 
     def __sub__(self, offset: Any) -> TileProxy:
-        return self + (-offset)
+        return self.__add__(-offset)
 
     def __repr__(self) -> str:
         return self.name

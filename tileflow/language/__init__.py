@@ -11,6 +11,7 @@ from typing import Any, overload
 import torch
 
 from . import eager
+from .bounds import axes
 from .eager import EagerTile as Tile
 from .marks import device, host, loop
 
@@ -46,28 +47,18 @@ def tile(begin_or_end: Any, end: Any = None, *, block_size: Any = None) -> Itera
     Outermost, the iterations run in parallel as the grid of one launch; inside another tile loop they run in order
     within the GPU kernel. ``block_size`` fixes the size of a tile; without it the size is a knob ``block:<variable>``.
     """
-    several = isinstance(begin_or_end, (list, tuple))
-    ends = begin_or_end if end is None else end
-    begins = ([0] * len(begin_or_end) if several else 0) if end is None else begin_or_end
-    sizes = block_size if block_size is not None else ([None] * len(ends) if several else None)
-    if several:
-        yield from eager.tiles([int(b) for b in begins], [int(e) for e in ends], [s and int(s) for s in sizes])
-    else:
-        for (only,) in eager.tiles([int(begins)], [int(ends)], [sizes and int(sizes)]):
-            yield only
+    box = axes(begin_or_end, end, block_size)
+    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [b and int(b) for b in box.blocks])
+    yield from found if box.several else (only for (only,) in found)
 
 
 @loop
 def grid(begin_or_end: Any, end: Any = None) -> Iterator[Any]:
     """Iterate over the ints of ``[begin, end)``, or tuples of them; outermost, one program of the grid for each."""
-    several = isinstance(begin_or_end, (list, tuple))
-    ends = begin_or_end if end is None else end
-    begins = ([0] * len(begin_or_end) if several else 0) if end is None else begin_or_end
-    if several:
-        for tiles in eager.tiles([int(b) for b in begins], [int(e) for e in ends], [1] * len(ends)):
-            yield tuple(t.begin for t in tiles)
-    else:
-        yield from range(int(begins), int(ends))
+    box = axes(begin_or_end, end, 1)
+    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [1] * len(box.ends))
+    for tiles in found:
+        yield tuple(t.begin for t in tiles) if box.several else tiles[0].begin
 
 
 def _length(size: Any) -> int:

@@ -9,8 +9,9 @@ from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .masks import place_masks
 from .roll import roll
+from .unify import unify_sizes
 
-PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (remove_dead_code, fuse_dot, remove_dead_code)
+PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (unify_sizes, fuse_dot, remove_dead_code)
 
 
 def prepare(ir: KernelIR) -> KernelIR:

@@ -129,7 +129,7 @@ class _Roller:
             return False
         (value,) = op.inputs
         assert isinstance(value, Value)
-        return value.dims[op.attrs["axis"]] == self.dim
+        return bool(value.dims[op.attrs["axis"]] == self.dim)
 
     def _renamed(self, op: Op) -> Op:
         return op.with_(inputs=tuple(rename(v, self.renamed) for v in op.inputs))

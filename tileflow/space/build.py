@@ -31,7 +31,9 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         rolled = rollable(ir)
         own = _region_knobs(ir, rolled, target, knobs)
         knobs.update({k.name: k for k in own})
-        found += constraints(ir, Extents(ir, rolled), knobs, target, suffixed(ir, "num_warps"), suffixed(ir, "num_stages"))
+        found += constraints(
+            ir, Extents(ir, rolled), knobs, target, suffixed(ir, "num_warps"), suffixed(ir, "num_stages")
+        )
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
@@ -125,5 +127,3 @@ def _launch(ir: KernelIR, rolled: dict[str, Expr], target: Target) -> list[Knob]
     depth = (1, 2, 3, 4, 5, 6) if target.vendor == "nvidia" else (1, 2, 3)
     stages = Knob(suffixed(ir, "num_stages"), "launch", depth, "launch", 2, active)
     return [warps, stages]
-
-

@@ -1,0 +1,29 @@
+"""The box that ``tile`` and ``grid`` iterate over, out of the forms in which they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One entry an axis. ``several``: sequences were given, so that each iteration yields a tuple."""
+
+    begins: tuple[Any, ...]
+    ends: tuple[Any, ...]
+    blocks: tuple[Any, ...]
+    several: bool
+
+
+def axes(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Box:
+    """``(end)`` or ``(begin, end)``; ints, or sequences of them. A single block size serves every axis."""
+    several = isinstance(begin_or_end, (list, tuple))
+    ends = _tuple(begin_or_end if end is None else end)
+    begins = (0,) * len(ends) if end is None else _tuple(begin_or_end)
+    blocks = _tuple(block_size) if isinstance(block_size, (list, tuple)) else (block_size,) * len(ends)
+    return Box(begins, ends, blocks, several)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
