@@ -51,11 +51,15 @@ def register_tunable(name: str) -> None:
     """Stands for the language's function of that name."""
 
 
+def register_block_size(low: int, high: int) -> None:
+    """Likewise."""
+
+
 def test_a_bound_host_function_launches_the_first_variant_that_accepts() -> None:
     declining, accepting, spare = Recorder(False), Recorder(True), Recorder(True)
 
     def host(context: Any, x: int, *, scale: int = 1) -> int:
-        block = context.host_call("tunable:block", register_tunable, "block")
+        block = context.host_call("b", register_tunable, "block")
         context.launch(1, {"x": x}, [x, 2], block_size=[block, None])
         return int(block * scale)
 
@@ -75,5 +79,7 @@ def test_a_region_that_nothing_accepts_names_itself_and_its_guards() -> None:
 
 
 def test_a_knob_that_the_config_lacks_is_named() -> None:
-    with pytest.raises(ConfigError, match="tunable:unroll, which register_tunable asks for"):
-        RuntimeContext(Config.of({"a": 1}), {}).host_call("tunable:unroll", register_tunable)
+    with pytest.raises(ConfigError, match="must choose tunable:unroll, which host code asks for"):
+        RuntimeContext(Config.of({"a": 1}), {}).host_call("unroll_var", register_tunable, "unroll")
+    with pytest.raises(ConfigError, match="must choose block:b, which host code asks for"):
+        RuntimeContext(Config.of({"tunable:b": 1}), {}).host_call("b", register_block_size, 1, 64)

@@ -15,6 +15,7 @@ import torch
 from tileflow.errors import CallError, LaunchError, OutOfResources, TableError
 from tileflow.expr import TRUE, Expr
 from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources
+from tileflow.runtime.drivers import current_stream_reader
 from tileflow.runtime.launch import cuda_launcher, hip_launcher
 from tileflow.runtime.paths import Path, Symbol
 
@@ -315,6 +316,56 @@ def test_threads_never_share_a_buffer() -> None:
     for thread in threads:
         thread.join()
     assert sorted(s.values[1] for s in driver.launches) == sorted(100 * i + k for i in range(6) for k in range(5))
+
+
+def test_a_streams_handle_is_asked_for_once_and_only_while_its_device_is_current(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = {"device": 1, "stream": 7}
+    asked: list[int] = []
+
+    def cuda_stream(index: int) -> SimpleNamespace:
+        asked.append(state["stream"])
+        return SimpleNamespace(cuda_stream=1000 + state["stream"])
+
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: state["device"])
+    monkeypatch.setattr(
+        torch.accelerator,
+        "current_stream",
+        lambda index: SimpleNamespace(stream_id=state["stream"], device_index=index),
+    )
+    monkeypatch.setattr(torch.cuda, "current_stream", cuda_stream)
+    read = current_stream_reader(1, lambda handle: ("wrapped", handle))
+    assert [read(), read()] == [("wrapped", 1007)] * 2
+    state["stream"] = 8
+    assert read() == ("wrapped", 1008)
+    state["device"] = 0
+    assert read() is None
+    assert asked == [7, 8]
+
+
+def test_a_launch_for_another_device_makes_it_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = [0]
+
+    class device:
+        def __init__(self, index: int) -> None:
+            self.index = index
+
+        def __enter__(self) -> None:
+            current.append(self.index)
+
+        def __exit__(self, *error: object) -> None:
+            current.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    driver = FakeCuda([ctypes.c_uint64])
+    launch = cuda_launcher(
+        make_binary(TENSOR), -1, driver=driver, stream=lambda: "the stream" if current[-1] == -1 else None
+    )
+    assert launch({"x": torch.zeros(1)}, (0,), (1,)) is True
+    assert len(driver.launches) == 1
+    assert current == [0]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from tileflow.runtime import (
     requirements_of,
     table_text,
 )
+from tileflow.runtime.table import ORIGINS
 from tileflow.target import CATALOGUE
 
 _spec = importlib.util.spec_from_file_location("runtime_examples", Path(__file__).with_name("runtime_examples.py"))
@@ -94,7 +95,7 @@ launches = st.just(launches_of([examples.binary()]))
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
     device = draw(st.sampled_from(sorted(CATALOGUE)))
-    origin = draw(st.sampled_from(["measured", "transferred", "portfolio", "modelled"]))
+    origin = draw(st.sampled_from(ORIGINS))
     return Entry(
         device, draw(problems), draw(configs), origin,
         best_us=draw(positive), default_us=draw(st.one_of(st.none(), positive, st.integers(1, 99))),
