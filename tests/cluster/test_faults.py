@@ -24,7 +24,7 @@ from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
 
 pytestmark = pytest.mark.cluster
-IMPATIENT = Patience(answer_s=0.5, replan_s=0.5, drain_s=0.3)
+IMPATIENT = Patience(answer_s=1.5, replan_s=0.5, drain_s=0.3)
 Start = Callable[..., RayEvaluator]
 
 
@@ -70,7 +70,7 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
 
 def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
     """Fault 6: a config that kills two workers is not given to a third; asking again repeats the answer."""
-    evaluator = start(patience=IMPATIENT)
+    evaluator = start(compilers=1, patience=IMPATIENT)
     results = run(evaluator, [request("p", 1, "device_kill"), request("good", 2)])
     first, last = results["p"]
     assert first.retried and not last.retried
@@ -94,7 +94,7 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
 
 def test_a_late_answer_of_an_old_lease_is_dropped(start: Start, tmp_path: Path) -> None:
     """Fault 10: a worker that was cut off comes back after its trial went elsewhere."""
-    evaluator = start(stages={"device_limit": 0.5, "device_s": 0.3}, patience=IMPATIENT)
+    evaluator = start(compilers=1, stages={"device_limit": 0.5, "device_s": 0.3}, patience=IMPATIENT)
     evaluator.submit(request("late", 1, "device_stop_once"))
     results: list[TrialResult] = []
     while not results:
@@ -113,7 +113,7 @@ def test_a_late_answer_of_an_old_lease_is_dropped(start: Start, tmp_path: Path) 
 
 def test_a_lost_gpu_is_quarantined_and_the_rest_go_on(start: Start, tmp_path: Path) -> None:
     """Fault 9: its work goes elsewhere, and nothing is given to it again."""
-    evaluator = start(stages={"device_s": 0.02})
+    evaluator = start(compilers=1, stages={"device_s": 0.02})
     results = run(evaluator, [request("lost", 0, "device_device_lost_once"), *(request(f"r{x}", x) for x in (1, 2, 3))])
     assert statuses(results["lost"]) == [Status.DEVICE_LOST, Status.OK]
     uuids = [result.gpu_uuid for each in results.values() for result in each]
@@ -176,7 +176,10 @@ def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
 
 def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: Start, tmp_path: Path) -> None:
     """Fault 22: no barrier between the two, and one slow trial leaves the other device working."""
-    evaluator = start(stages={"device_s": 0.2, "compile_s": 0.1})
+    evaluator = start(compilers=1, stages={"device_s": 0.2, "compile_s": 0.15})
+    while len(evaluator._fleet.idle()) < 3:
+        evaluator.poll(0.0)
+        time.sleep(0.05)
     run(evaluator, [request(f"r{x}", x) for x in range(8)])
     last_compile = max(start for _, start, _ in log_of(tmp_path, "compile"))
     assert sum(start < last_compile for _, start, _ in log_of(tmp_path, "device")) >= 3
@@ -185,7 +188,7 @@ def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: St
 
 def test_sigterm_drains(start: Start) -> None:
     """Fault 23: what runs ends or is given up within the grace, all the rest comes back cancelled."""
-    evaluator = start(stages={"device_s": 0.5}, patience=IMPATIENT)
+    evaluator = start(compilers=1, stages={"device_s": 0.5}, patience=IMPATIENT)
     for x in range(6):
         evaluator.submit(request(f"r{x}", x))
     results = evaluator.poll(30.0)
@@ -193,16 +196,16 @@ def test_sigterm_drains(start: Start) -> None:
     started = time.monotonic()
     while evaluator.pending():
         results += evaluator.poll(1.0)
-    assert evaluator.draining and time.monotonic() - started < 2.0
+    assert evaluator.draining and time.monotonic() - started < 3.0
     assert sorted(result.request_id for result in results) == [f"r{x}" for x in range(6)]
     assert Status.CANCELLED in statuses(results)
 
 
 def test_binaries_can_be_had_after_they_are_gone(start: Start) -> None:
-    evaluator = start()
-    (result,) = run(evaluator, [request("g", 9)])["g"]
+    evaluator = start((MODELLED,), compilers=1)
+    (result,) = run(evaluator, [request("g", 9, device_class=MODELLED)])["g"]
     evaluator._kept.clear()
-    assert evaluator.fetch_binaries(result.trial_id) == (fake_binary(request("g", 9)),)
+    assert evaluator.fetch_binaries(result.trial_id) == (fake_binary(request("g", 9, device_class=MODELLED)),)
 
 
 def _running(pid: int) -> bool:
