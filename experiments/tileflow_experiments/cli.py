@@ -33,6 +33,7 @@ shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_
 app.add_typer(sweeps, name="sweep")
 app.add_typer(shown_tables, name="table")
 
+TablePath = Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")]
 Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 Mlflow = Annotated[
     str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
@@ -113,9 +114,7 @@ def show_table(
 
 
 @shown_tables.command("validate")
-def validate_table(
-    path: Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")],
-) -> None:
+def validate_table(path: TablePath) -> None:
     """Check tables and bundles: schema, digests, machine code."""
     from tileflow.runtime.bundle import MANIFEST, load_bundle
 
@@ -123,8 +122,7 @@ def validate_table(
     binaries = 0
     if (path / MANIFEST).exists():
         bundle = load_bundle(path)
-        launches = [la for t in bundle.tables for row in (*t.entries, *t.portfolio) for la in row.launches]
-        for launch in launches:
+        for launch in (launch for table in tables for entry in table.entries for launch in entry.launches):
             for variant in launch.variants:
                 bundle.binary(launch.region, variant)
                 binaries += 1
@@ -219,13 +217,14 @@ def _tools() -> Tools:
 
 
 def _ray(wanted: SweepSpec) -> Evaluator:
-    """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one that binds loopback alone."""
-    if "RAY_ADDRESS" not in os.environ:
+    """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one of this process, on loopback alone."""
+    address = os.environ.get("RAY_ADDRESS", "local")
+    if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
-    return RayEvaluator(TileflowStages(), wanted.device_classes)
+    return RayEvaluator(TileflowStages(), wanted.device_classes, address=address)
 
 
 def _finish(stopped: str, out: Path) -> None:

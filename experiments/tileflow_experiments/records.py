@@ -53,7 +53,6 @@ class TrialRecord:
     seed_source: str
     kernel: str
     semantic_hash: str
-    source_hash: str
     problem: ProblemItems
     device_class: str
     mode: Mode
@@ -61,6 +60,7 @@ class TrialRecord:
     status: Status
     measured: bool
     started_at: float
+    source_hash: str = ""
     gpu_uuid: str = ""
     host: str = ""
     compiled_by: tuple[tuple[str, str], ...] = ()
