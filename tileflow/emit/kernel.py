@@ -208,8 +208,7 @@ class Emitter:
     def _int_arg(self, symbol: str, name: str) -> LaunchArg:
         e = Expr.sym(symbol)
         hint = self.plan.ir.hints[symbol]
-        is_size = "." in symbol
-        divisible = self.divisible and is_size and hint % 16 == 0
+        divisible = self.divisible and self.plan.ir.mode == "dynamic" and hint % 16 == 0
         if divisible:
             self.plan.guard((e % 16).eq(0))
         wide = abs(hint) > 2**31 - 1

@@ -15,6 +15,9 @@ from ..ir.graph import KernelIR, TensorParam
 from ..ir.types import Dim
 
 INT32_MAX = 2**31 - 1
+# Python's own text would be wrong here: Triton divides towards zero
+_TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0}, {1})",
+           "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})"}  # fmt: skip
 
 
 class Plan:
@@ -59,7 +62,18 @@ class Plan:
 
     def text(self, e: Expr) -> str:
         """A size expression as Triton text; its symbols become arguments."""
-        return e.python(self.symbol)
+        match e.op:
+            case "const":
+                return str(e.args[0])
+            case "sym":
+                return self.symbol(e.args[0])
+            case "sum":
+                return "(" + " + ".join(self.text(a) for a in e.args) + ")"
+            case "prod":
+                return "(" + " * ".join(self.text(a) for a in e.args) + ")"
+        if e.op not in _TRITON:
+            raise InternalError("a size in a kernel is arithmetic", got=str(e), hint="please report this")
+        return _TRITON[e.op].format(*(self.text(a) for a in e.args))
 
     def symbol(self, symbol: str) -> str:
         if symbol in self.numbers:

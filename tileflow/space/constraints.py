@@ -9,7 +9,6 @@ from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
 
-MAX_ELEMENTS = 1 << 20  # Triton's limit for one tensor
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
 
@@ -19,6 +18,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     """The constraints of one region."""
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target, stages)
+    found += _streams_fit(ir, extents, knobs, target, stages)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
         found.append(Constraint(f"warps<={limit}", Expr.sym(warps).le(limit), ((warps, "down"),),
@@ -36,10 +36,11 @@ def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
 
 def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> Constraint:
     threads = Expr.sym(warps) * target.warp_size
-    fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(MAX_ELEMENTS))
+    fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(target.regs_per_sm))
     steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(e, knobs)]
     return Constraint(f"tile {e} fits registers", fits, tuple(steps),
-                      f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread")  # fmt: skip
+                      f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
+                      f"{target.regs_per_sm} in all")  # fmt: skip
 
 
 def _products_fit(
@@ -63,3 +64,39 @@ def _products_fit(
             f"the staged operands of a product fit the {target.smem_per_block} bytes that a block of {target.name} has",
         ))  # fmt: skip
     return found
+
+
+def _streams_fit(
+    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, stages: str
+) -> list[Constraint]:
+    """A pipelined loop without products keeps what it loads ahead in shared memory: all stages but the one at work."""
+    found = []
+    for site, size in _streams(ir, extents):
+        needed = size * (Expr.sym(stages) - 1)
+        steps: list[tuple[str, Direction]] = [(stages, "down"), *_shrink(size, knobs)]
+        found.append(Constraint(
+            f"{site} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
+            f"what a loop loads ahead fits the {target.smem_per_block} bytes that a block of {target.name} has",
+        ))  # fmt: skip
+    return found
+
+
+def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
+    """Bytes that an iteration loads: of each loop without products, and of each reduction that may be looped."""
+    found = []
+    for op in ir.walk():
+        if op.kind == "for" and not any(inner.kind in ("dot", "for") for inner in op.regions[0].ops):
+            loads = [inner.output for inner in op.regions[0].ops if inner.kind == "load"]
+            found.append((f"loop {op.attrs['tile']}", _bytes(loads, extents)))
+    for extent, site in extents.sites.items():
+        whole = [op.output for op in ir.walk() if op.kind == "load" and any(d.extent == extent for d in op.output.dims)]
+        # in one piece there is no loop
+        found.append((f"loop {site}", _bytes(whole, extents) * Expr.sym(site).ne(0)))
+    return [(site, size) for site, size in found if size != Expr.of(0)]
+
+
+def _bytes(values: list[Value], extents: Extents) -> Expr:
+    total = Expr.of(0)
+    for value in values:
+        total = total + extents.elements(value.dims) * itemsize(value.type.dtype)
+    return total

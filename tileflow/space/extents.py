@@ -14,7 +14,7 @@ class Extents:
 
     def __init__(self, ir: KernelIR, rolled: Mapping[str, Expr]) -> None:
         self._ir = ir
-        self._sites = {extent: site for site, extent in rolled.items()}
+        self.sites = {extent: site for site, extent in rolled.items()}
 
     def of(self, dim: Dim) -> Expr:
         """Lanes of a dimension: a block symbol, a power of two, or the block of a reduction where it is looped."""
@@ -22,7 +22,7 @@ class Extents:
         if all(":" in s for s in extent.symbols()) and extent.symbols():
             return extent
         whole = 1 << max(self._ir.hint(extent) - 1, 0).bit_length()
-        site = self._sites.get(extent)
+        site = self.sites.get(extent)
         if site is None:
             return Expr.of(whole)
         knob = Expr.sym(site)
