@@ -7,7 +7,6 @@ A config's failure is an outcome; what is raised is a fault of the kernel, whate
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import math
 import os
 import shutil
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import tileflow
 from tileflow import cost
 from tileflow.build.process import START_LIMIT_S
 from tileflow.build.resources import occupancy
@@ -247,7 +247,7 @@ class GpuDevice:
             raise
         launched_by = (
             ("driver", driver_version(expected.vendor)),
-            ("tileflow", importlib.metadata.version("tileflow")),
+            ("tileflow", tileflow.__version__),
             ("torch", info.torch),
         )
         self.identity = DeviceIdentity(device_class, socket.gethostname(), info.uuid, launched_by)
