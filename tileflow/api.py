@@ -24,7 +24,7 @@ from .runtime.describe import call_key, describe, device_class
 from .runtime.dispatch import bind
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
-from .runtime.registry import Hit, lookup, reject
+from .runtime.registry import Hit, generation, lookup, reject
 from .target import Target, target
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def kernel(
 ) -> Any:
     """Make a GPU kernel of a function whose outermost tile loops are launches.
 
-    ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on the
-    meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
+    ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on
+    the meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
     ``small``: what of a problem to replace when it is checked at small sizes; without it, large ints become small odd
     ones. Raises SplitError where the function cannot be cut into host code and device regions.
     """
@@ -71,6 +71,7 @@ class Kernel:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
+        self._generation = generation()
 
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
@@ -89,6 +90,9 @@ class Kernel:
         """Run the kernel: by a loaded table's row, else by the zero-search default. Never starts a search."""
         if _interpreting:
             return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
+        if self._generation != generation():
+            self._bound.clear()
+            self._generation = generation()
         key = call_key(args, kwargs)
         bound = self._bound.get(key)
         if bound is None:
@@ -125,8 +129,11 @@ class Kernel:
             return self.bind(hit.config, ready)
         lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
         if hit is None:
-            _log.warning("%s has no tuned row for %s: using the zero-search default. Tune it with "
-                         "kernel.tune(...) or `tileflow tune %s`.", self.name, lowered.problem.key, self.name)  # fmt: skip
+            _log.warning(
+                "%s has no tuned row for %s: the zero-search default runs. Tune with kernel.tune(...) or `tileflow tune`.",
+                self.name,
+                lowered.problem.key,
+            )
         return self.compile(lowered, lowered.default if hit is None else hit.config, device)
 
     def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> Callable[..., Any]:
@@ -172,8 +179,11 @@ class Kernel:
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
         if self._inputs is None:
-            raise SpecError("a kernel that is tuned by name says how to make its arguments", got=self.name,
-                            hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device")  # fmt: skip
+            raise SpecError(
+                "a kernel that is tuned by name says how to make its arguments",
+                got=self.name,
+                hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device",
+            )
         values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
             torch.manual_seed(seed)
@@ -233,10 +243,6 @@ class Kernel:
                 "tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'"
             ) from error
         return search.tune_call(self, args, budget_s=budget_s, **options)
-
-    def forget(self) -> None:
-        """Look every call up anew: after tables were loaded."""
-        self._bound.clear()
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         bound = self.host.signature.bind(*args, **kwargs)

@@ -35,12 +35,10 @@ def _index(e: Emitter, op: Op, item: object, rank: int) -> str:
         case SliceIndex(start, dim, axis):
             lanes = e.lanes(e.arange(dim.extent), axis, rank)
             return lanes if start == Expr.of(0) else f"({e.plan.text(start)} + {lanes})"
-        case ExprIndex(value):
-            return f"({e.plan.text(value)})" if value.constant is None else str(value.constant)
+        case ExprIndex(size):
+            return f"({e.plan.text(size)})" if size.constant is None else str(size.constant)
         case ValueIndex(position, axes):
-            value = op.inputs[position]
-            assert isinstance(value, Value)
-            text = e.name(value)
+            text = e.name(op.inputs[position])
             return text if not axes or axes == tuple(range(rank)) else _spread(text, axes, rank)
     raise AssertionError(item)
 

@@ -50,15 +50,18 @@ class Capturer:
     def _tensor(self, value: torch.Tensor, path: str) -> TensorRef:
         t = self.t
         if value.requires_grad:
-            raise TraceError("a kernel's tensors do not require grad", got=path, where=t.location(),
-                             hint="call the kernel from a torch.autograd.Function, or under torch.no_grad()")  # fmt: skip
+            raise TraceError(
+                "a kernel's tensors do not require grad",
+                got=path,
+                where=t.location(),
+                hint="call the kernel from a torch.autograd.Function, or under torch.no_grad()",
+            )
         aligned = value.device.type == "meta" or value.data_ptr() % 16 == 0
         if aligned:
             t.assume(f"{path}.align", 1)
         shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
-        strides = tuple(
-            self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in enumerate(zip(value.shape, value.stride(), strict=True))
-        )  # fmt: skip
+        pairs = enumerate(zip(value.shape, value.stride(), strict=True))
+        strides = tuple(self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in pairs)
         dtype = dtype_name(value.dtype)
         t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path))
         return TensorRef(path, dtype, shape, strides, t)

@@ -1,7 +1,7 @@
 """Carried values of a device loop: their types are a fixpoint of the body.
 
-The body is traced with the types at entry; where it yields others (a number became a tile, a dtype was promoted, a size-1
-dimension grew) the entry is widened and the body traced again.
+The body is traced with the types at entry; where it yields others (a number became a tile, a dtype was promoted, a
+dimension of size 1 grew) the entry is widened and the body traced again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Attempt:
         return widened if changed else None
 
     def _widen(self, name: str, entry: Any, result: Any) -> Any:
-        """The entry value under a type that holds both the entry and what the body yields; ``entry`` itself if it does."""
+        """The entry under a type that holds both it and what the body yields; ``entry`` itself where its own does."""
         if entry is UNDEFINED or result is UNDEFINED or entry is result:
             return entry
         if not isinstance(result, (TileValue, SymInt, int, float)):

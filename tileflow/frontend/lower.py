@@ -27,8 +27,10 @@ from .values import UNDEFINED, TileProxy
 
 @dataclass(frozen=True, slots=True)
 class HostKnob:
-    """A knob that host code asked for, at ``line`` of the user's file. ``choices``: of a tunable; ``low``, ``high``: of a
-    block size."""
+    """A knob that host code asked for, at ``line`` of the user's file.
+
+    ``choices``: of a tunable; ``low``, ``high``: of a block size.
+    """
 
     name: str
     line: int
@@ -131,15 +133,21 @@ class _RegionTrace:
             with TraceMode(t):
                 run(self.control, *proxies, *captured)
         except UnboundLocalError as error:
-            raise TraceError("a variable is assigned on every way to its use", got=f"{error.name or error} without a value",
-                             where=_place(error, t.files),
-                             hint="assign it before the loop, or in both branches") from error  # fmt: skip
+            raise TraceError(
+                "a variable is assigned on every way to its use",
+                got=f"{error.name or error} without a value",
+                where=_place(error, t.files),
+                hint="assign it before the loop, or in both branches",
+            ) from error
         except TypeError as error:
             if isinstance(error, KernelError):
                 raise
-            raise TraceError("device code must be what tileflow can record", got=str(error).splitlines()[0],
-                             where=_place(error, t.files),
-                             hint="wrap Python numbers in torch functions' tensor arguments: torch.clamp(x, 0), x * 0 + 1")  # fmt: skip # noqa: E501
+            raise TraceError(
+                "device code must be what tileflow can record",
+                got=str(error).splitlines()[0],
+                where=_place(error, t.files),
+                hint="where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)",
+            ) from error
         return self._finish()
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:

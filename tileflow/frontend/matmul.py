@@ -57,8 +57,12 @@ def _check_dtypes(t: Tracer, a: Value, b: Value) -> None:
 
 def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:
     if len(a.dims) < 2 or len(b.dims) < 2:
-        raise ShapeError("a matrix product takes tiles of two or more dimensions", where=t.location(),
-                         got=f"{show(a.dims)} @ {show(b.dims)}", hint="insert one with [:, None] or [None, :]")  # fmt: skip
+        raise ShapeError(
+            "a matrix product takes tiles of two or more dimensions",
+            got=f"{show(a.dims)} @ {show(b.dims)}",
+            where=t.location(),
+            hint="insert one with [:, None] or [None, :]",
+        )
     inner, other = a.dims[-1], b.dims[-2]
     if not t.same_size(inner.extent, other.extent):
         raise ShapeError("the inner dimensions of a matrix product agree", got=f"{show(a.dims)} @ {show(b.dims)}",

@@ -1,4 +1,4 @@
-"""The table: torch function -> IR. One row a name; every spelling of it (``torch.f``, ``Tensor.f``, ``F.f``) is found by name.
+"""The table: torch function -> IR. One row a name, for every spelling of it: ``torch.f``, ``Tensor.f``, ``F.f``.
 
 Composites (softmax, gelu, var ...) are written in terms of the primitives, as torch's documentation defines them.
 Handlers take the tracer, then torch's own arguments.
@@ -87,16 +87,15 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
 
 
 def _simple_power(t: Tracer, a: Any, exponent: float) -> Any:
-    if exponent == 0.5:
-        return t.pointwise("sqrt", a)
-    if exponent == -0.5:
-        return t.pointwise("rsqrt", a)
-    if exponent in (1, 2, 3):
-        product = a
-        for _ in range(int(exponent) - 1):
-            product = t.pointwise("mul", product, a)
-        return product
+    """``a ** exponent`` by cheaper means, or None."""
+    if exponent in (0.5, -0.5):
+        return t.pointwise("sqrt" if exponent > 0 else "rsqrt", a)
+    if exponent not in (1, 2, 3):
         return None
+    product = a
+    for _ in range(int(exponent) - 1):
+        product = t.pointwise("mul", product, a)
+    return product
 
 
 def _register_pointwise() -> None:

@@ -29,7 +29,7 @@ INT32_MAX = 2**31 - 1
 
 
 class Names:
-    """Hands out structural names: the first ``tile_m`` is ``tile_m``, the next ``tile_m#1``; ``tile_m@1`` in region 1."""
+    """Hands out structural names: ``tile_m``, then ``tile_m#1``; ``tile_m@1`` in region 1."""
 
     def __init__(self, region: int) -> None:
         self._suffix = f"@{region}" if region else ""
@@ -125,8 +125,12 @@ class Tracer:
         if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
             return self.operand(self.full((), x.item(), dtype_name(x.dtype)))
         if isinstance(x, Undefined):
-            raise TraceError("a variable is assigned on every way to its use", got="one that was not", where=self.location(),
-                             hint="assign it before the loop or in both branches")  # fmt: skip
+            raise TraceError(
+                "a variable is assigned on every way to its use",
+                got="one that was not",
+                where=self.location(),
+                hint="assign it before the loop, or in both branches",
+            )
         if isinstance(x, TileProxy):
             raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location())
         if isinstance(x, TensorRef):
@@ -405,9 +409,11 @@ class TraceMode(TorchFunctionMode):
             return self.tracer.torch_call(func, args, kwargs)
         if any(isinstance(a, torch.Tensor) and a.ndim for a in args):
             raise TraceError(
-                "device code reads tensors that reach it as arguments or variables of the kernel", got=f"torch.{func.__name__}"
-                " on a tensor found elsewhere", where=self.tracer.location(), hint="pass the tensor to the kernel",
-            )  # fmt: skip
+                "device code reads tensors that reach it as arguments or variables of the kernel",
+                got=f"torch.{func.__name__} on a tensor found elsewhere",
+                where=self.tracer.location(),
+                hint="pass the tensor to the kernel",
+            )
         return func(*args, **kwargs)
 
 

@@ -239,7 +239,7 @@ class TensorRef:
 
 
 class SymInt:
-    """An int that is an expression over launch symbols and block sizes; asking for its number specialises, with a guard."""
+    """An int that is an expression over launch symbols and block sizes; asking for its number specialises it."""
 
     __slots__ = ("expr", "tracer")
 

@@ -88,7 +88,7 @@ def expand_as(t: Tracer, x: Any, other: Any) -> TileValue:
 
 
 def reshape(t: Tracer, x: Any, *sizes: Any) -> TileValue:
-    """Same elements in the same order. A dimension keeps its tile where the elements before it are as many as before."""
+    """Same elements, same order. A dimension keeps its tile where the elements before it are as many as before."""
     value = _value(t, x)
     shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
     dims = list(t.dims_of([1 if isinstance(s, int) and s == -1 else s for s in shape]))
@@ -195,6 +195,10 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
         if item is None:
             result = unsqueeze(t, result, axis)
         elif item != slice(None):
-            raise TraceError("a tile in registers is indexed by : and None only", got=f"{item!r}"[:100],
-                             where=t.location(), hint="index the tensor instead, or use torch.where and a sum")  # fmt: skip
+            raise TraceError(
+                "a tile in registers is indexed by : and None only",
+                got=f"{item!r}"[:100],
+                where=t.location(),
+                hint="index the tensor instead, or use torch.where and a sum",
+            )
     return result

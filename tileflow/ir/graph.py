@@ -107,7 +107,7 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile loop's axis. ``begin``, ``end``: sizes, or values computed in the kernel. ``block``: a block symbol or a constant."""
+    """A tile loop's axis. ``begin``, ``end``: sizes, or values of the kernel. ``block``: a symbol or a constant."""
 
     name: str
     block: Expr

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | ``load`` | index values, optional mask | ``tensor`` path, ``index``, ``site``, ``other``, ``has_mask`` | read a tile |
 | ``store`` | value, index values, optional mask | the same | write a tile |
-| ``atomic`` | value, index values, optional mask | the same, ``fn``, ``sem`` | read-modify-write; yields the old value |
+| ``atomic`` | value, index values, optional mask | the same, ``fn``, ``sem`` | read-modify-write: the old value |
 | ``pointwise`` | operands | ``fn``, ``operand`` dtype | one row of ``POINTWISE``, broadcast |
 | ``cast`` | value | - | change dtype, as ``.to`` does |
 | ``bitcast`` | value | - | reinterpret, as ``.view(dtype)`` does |
@@ -65,8 +65,8 @@ POINTWISE: dict[str, Pointwise] = {
                           integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=5),
     "truncdiv": Pointwise("tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1}))",
                           lambda a, b: torch.div(a, b, rounding_mode="trunc"), integer="{0} // {1}", flops=5),
-    "remainder": Pointwise("{0} - tl.floor({0} / {1}) * {1}", torch.remainder,
-                           integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)", flops=6),
+    "remainder": Pointwise("{0} - tl.floor({0} / {1}) * {1}", torch.remainder, flops=6,
+                           integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)"),
     "fmod": Pointwise("{0} - tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1})) * {1}", torch.fmod,
                       integer="{0} % {1}", flops=6),
     "pow": Pointwise("tl.where({0} == 0, tl.where({1} == 0, 1.0, tl.where({1} > 0, 0.0, float('inf'))), "

@@ -24,8 +24,10 @@ def itemsize(dtype: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """One dimension. ``extent`` decides the shape: a size, or a polynomial over block symbols. ``tile`` decides the mask:
-    the loop whose lanes these are, or None (every lane up to ``extent`` is valid)."""
+    """One dimension. ``extent`` decides the shape: a size, or a polynomial over block symbols.
+
+    ``tile`` decides the mask: the loop whose lanes these are, or None (every lane up to ``extent`` is valid).
+    """
 
     extent: Expr
     tile: str | None = None

@@ -109,9 +109,7 @@ def load(
     """``tensor[index]``, zero where ``extra_mask`` is false. ``eviction_policy``: ``evict_first`` or ``evict_last``."""
     if extra_mask is None:
         return tensor[index]
-    flat = eager.plain_index(tensor, index)
-    values = tensor[tuple(i.clamp(0, n - 1) if isinstance(i, torch.Tensor) else i
-                          for i, n in zip(flat if isinstance(flat, tuple) else (flat,), tensor.shape, strict=False))]  # fmt: skip
+    values = tensor[eager.inside(tensor, index)]
     return torch.where(extra_mask, values, torch.zeros_like(values))
 
 

@@ -23,7 +23,7 @@ DEFAULT_BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``blocks``: the block size of each loop by (file, line) of its ``for``; ``values``: the config's own knobs by site."""
+    """``blocks``: block sizes by (file, line) of the loop or host call; ``values``: the config's own knobs by name."""
 
     device: torch.device
     blocks: Mapping[tuple[str, int], tuple[int, ...]]
@@ -84,6 +84,14 @@ def plain_index(tensor: torch.Tensor, index: Any) -> Any:
     if len(vectors) > 1 or (vectors and any(isinstance(i, slice) for i in items[: vectors[0]])):
         return _outer(tensor, items)
     return tuple(items) if isinstance(index, tuple) else items[0]
+
+
+def inside(tensor: torch.Tensor, index: Any) -> Any:
+    """``index`` with index tensors clamped into the tensor, for loads whose mask excludes the rest."""
+    flat = plain_index(tensor, index)
+    items = flat if isinstance(flat, tuple) else (flat,)
+    pairs = zip(items, tensor.shape, strict=False)
+    return tuple(i.clamp(0, n - 1) if isinstance(i, torch.Tensor) else i for i, n in pairs)
 
 
 def _outer(tensor: torch.Tensor, items: list[Any]) -> Any:

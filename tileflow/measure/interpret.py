@@ -9,21 +9,22 @@ from typing import Any, Self
 
 from ..build.process import Child, Died, Done, Failed, TimedOut
 from ..config import Config
-from ..errors import TileflowError
+from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
-from ..target import target
+from ..target import Target, target
 from .check import check_call, make_reference
 from .failure import build_failure, failed
 from .inputs import poisoned
 from .kernel import API_LOADER, load
 from .types import Outcome, Status
 
+GROWTH = (1, 5, 25, 125)
 _CHECKS = "tileflow.measure.interpret:check_here"
 
 
 @dataclass(frozen=True, slots=True)
 class InterpretRequest:
-    """One config of one problem, at the kernel's small sizes. ``target_name``: for whom the sources are emitted."""
+    """One config of one problem, at the smallest odd sizes that allow it. ``target_name``: for whom the sources are emitted."""
 
     kernel: str
     problem: tuple[tuple[str, Scalar], ...]
@@ -85,11 +86,11 @@ def check_here(request: InterpretRequest) -> Outcome:
     from ..build.interpret import interpreter_launcher
 
     kernel: Any = load(request.loader, request.kernel, request.sys_path)
-    problem = kernel.small(dict(request.problem))
+    device = target(request.target_name)
+    problem = _least_legal(kernel, request, device)
     with poisoned():
         args = kernel.inputs(device="cpu", seed=request.seed, **problem)
     reference = make_reference(kernel.reference, args)
-    device = target(request.target_name)
     started = time.perf_counter()
     try:
         sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
@@ -103,3 +104,27 @@ def check_here(request: InterpretRequest) -> Outcome:
         return failed(Status.COMPILE_ERROR, error)
     outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
     return replace(outcome, max_err=verdict.max_err, verify_s=time.perf_counter() - started, measured=False)
+
+
+def _least_legal(kernel: Any, request: InterpretRequest, device: Target) -> dict[str, Scalar]:
+    """The small problem, or that grown by an odd factor until its space holds the config: a block or a loop's step
+    that is larger than a small size exists only at larger ones. The last one tried where none does."""
+    full = dict(request.problem)
+    small: dict[str, Scalar] = kernel.small(full)
+    problem = small
+    for factor in GROWTH:
+        problem = {name: _grown(size, factor, full.get(name)) for name, size in small.items()}
+        space = kernel.lower(kernel.inputs(device="meta", **problem), device, mode=request.mode).space
+        try:
+            space.check(request.config)
+        except ConfigError:
+            continue
+        if space.is_valid(request.config):
+            break
+    return problem
+
+
+def _grown(size: Scalar, factor: int, limit: Scalar) -> Scalar:
+    if type(size) is int and type(limit) is int and size < limit:
+        return min(size * factor, limit)
+    return size
