@@ -25,7 +25,9 @@ from tileflow.errors import ClusterError, TileflowError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .devices import visible_gpus
 from .fleet import Fleet, Recycling, Worker
+from .labels import labels_for
 from .ledger import Lease, Ledger
 from .placement import live_nodes, plan, replan, unlabelled
 from .protocol import Counters, DeviceClass, TrialRequest, TrialResult
@@ -65,7 +67,8 @@ class RayEvaluator:
     """Evaluates on the Ray cluster that this process is connected to, or starts a local one.
 
     ``device_classes``: catalogue names; those with a labelled GPU are measured, the others modelled (an error where
-    ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``.
+    ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
+    ``local`` starts a Ray of its own, labelled with this machine's GPUs.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -85,7 +88,8 @@ class RayEvaluator:
         self._max_compilers = compilers
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
-            ray.init(address=address, include_dashboard=False, log_to_driver=False)
+            labels = labels_for(visible_gpus()) if address == "local" else None
+            ray.init(address=address, labels=labels, include_dashboard=False, log_to_driver=False)
         try:
             self._plan = plan(live_nodes(), device_classes, compilers=compilers, must_measure=must_measure)
         except ClusterError:
