@@ -130,7 +130,7 @@ class Kernel:
         lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
         if hit is None:
             _log.warning(
-                "%s has no tuned row for %s: the zero-search default runs. Tune with kernel.tune(...) or `tileflow tune`.",
+                "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
                 self.name,
                 lowered.problem.key,
             )
