@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tileflow.lowered import Lowered
 
 _BETWEEN_PHASES_S = 60.0
+_CACHE_PREFIX = "tileflow-triton-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class TileflowCompiler:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._cache = tempfile.mkdtemp(prefix="tileflow-triton-")
+        _sweep_caches()
+        self._cache = tempfile.mkdtemp(prefix=f"{_CACHE_PREFIX}{os.getpid()}-")
         self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
         self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:toolchain_facts", (), limit_s)
 
@@ -112,6 +115,14 @@ class TileflowCompiler:
     def close(self) -> None:
         self._process.close()
         shutil.rmtree(self._cache, ignore_errors=True)
+
+
+def _sweep_caches() -> None:
+    """Remove the Triton caches of workers that were killed before they could."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_CACHE_PREFIX}*"):
+        pid = folder.name.removeprefix(_CACHE_PREFIX).partition("-")[0]
+        if not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def toolchain_facts() -> Facts:

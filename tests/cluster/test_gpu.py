@@ -54,4 +54,3 @@ def test_a_kernel_is_compiled_and_measured_through_ray() -> None:
     assert {result.gpu_uuid for result in ended.values()} <= {f"GPU-{gpu.uuid}" for gpu in gpus}
     assert all(result.roofline_frac and 0.1 < result.roofline_frac < 1.1 for result in ended.values())
     assert counters.measured == len(requests)
-    print(counters, [(name, r.outcome.measurement) for name, r in ended.items()])

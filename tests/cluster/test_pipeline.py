@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +70,15 @@ def test_another_version_of_the_kernel_stops_the_sweep(evaluator: InlineEvaluato
         evaluator.poll(1.0)
     evaluator.drain()
     evaluator.poll(0.0)
+
+
+def test_a_killed_workers_cache_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, ours = tmp_path / "tileflow-triton-999999999-x", tmp_path / f"tileflow-triton-{os.getpid()}-x"
+    dead.mkdir()
+    ours.mkdir()
+    TileflowStages().open_compiler().close()
+    assert (dead.exists(), ours.exists()) == (False, True)
 
 
 def test_a_worker_on_another_card_refuses() -> None:
