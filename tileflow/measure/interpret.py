@@ -24,7 +24,10 @@ _CHECKS = "tileflow.measure.interpret:check_here"
 
 @dataclass(frozen=True, slots=True)
 class InterpretRequest:
-    """One config of one problem, at the smallest odd sizes that allow it. ``target_name``: for whom the sources are emitted."""
+    """One config of one problem, at the smallest odd sizes that allow it.
+
+    ``target_name``: for whom the sources are emitted.
+    """
 
     kernel: str
     problem: tuple[tuple[str, Scalar], ...]
