@@ -7,7 +7,6 @@ finds, and stops by process id, whatever would be left.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import secrets
 import shutil
@@ -30,7 +29,7 @@ MARK = "TILEFLOW_DEMO"
 START_S = 90.0
 STOP_S = 15.0
 # What of the repository a job needs; tileflow itself is installed.
-RUNTIME_ENV = {"working_dir": ".", "excludes": ["/*", "!/examples", "!/configs"]}
+JOB_FOLDERS = ("examples", "configs")
 # A shape for each kernel that nothing was tuned for.
 UNSEEN: Mapping[str, Mapping[str, int]] = {
     "examples.softmax:softmax": {"m": 1000, "n": 1900},
@@ -45,11 +44,13 @@ def run(out: Path) -> int:
         print(f"{out} holds a sweep already; name another folder: scripts/demo OUT", file=sys.stderr)
         return 2
     started = time.monotonic()
-    with _ray_on_loopback() as (dashboard, environment):
+    with _ray_on_loopback() as (dashboard, environment), tempfile.TemporaryDirectory() as working:
+        for name in JOB_FOLDERS:
+            shutil.copytree(name, Path(working) / name, ignore=shutil.ignore_patterns("__pycache__"))
         submission = f"demo-{secrets.token_hex(4)}"
         ray = _tool("ray")
         sweep = [sys.executable, "-m", "tileflow_experiments.cli", "sweep", "run", SPEC, "--out", str(out)]
-        options = ["--address", dashboard, "--submission-id", submission, "--runtime-env-json", json.dumps(RUNTIME_ENV)]
+        options = ["--address", dashboard, "--submission-id", submission, "--working-dir", working]
         print(f"submitting {SPEC} to {dashboard} as {submission}", flush=True)
         try:
             code = subprocess.run([ray, "job", "submit", *options, "--", *sweep], env=environment).returncode

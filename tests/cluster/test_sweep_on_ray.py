@@ -1,0 +1,113 @@
+"""A sweep's driver over a real local Ray: workers die, drivers die, and the trials are those of a quiet run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_fakes import GPU, KERNEL, MODELLED
+from tileflow_cluster.ray_evaluator import RayEvaluator
+from tileflow_experiments import journal as journals
+from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments.records import StudyKey
+from tileflow_experiments.spec import parse
+from tileflow_experiments.subject import Subject
+from tileflow_experiments.sweep import Tools
+
+from tileflow.config import ConfigSpace, Knob
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.problem import Problem, TensorSpec
+
+pytestmark = pytest.mark.cluster
+
+FAULTS = ("", "device_incorrect", "device_kill_once", "compile_error", "compile_kill_once", "device_worker_lost_once")
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """A space whose ``fault`` knob says what goes wrong."""
+
+    faults: tuple[str, ...]
+
+    def __call__(self, key: StudyKey, mode: Any) -> Subject:
+        space = ConfigSpace((
+            Knob("x", "block:x", (0, 1, 2, 3), "block", 0),
+            Knob("inert", "load:a", (0, 1), "access", 0),
+            Knob("fault", "tunable:fault", self.faults, "tunable", ""),
+        ))  # fmt: skip
+        problem = Problem(KERNEL.name, (("a", TensorSpec("float32", (64,), (1,))),))
+        return Subject(key, KERNEL, problem, space, space.default, mode)
+
+
+@pytest.fixture(autouse=True)
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+
+
+def spec(budget: int) -> Any:
+    return parse({
+        "name": "ray",
+        "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}],
+        "device_classes": [GPU, MODELLED],
+        "strategy": {"name": "exhaustive"},
+        "budget": {"trials": budget},
+    })  # fmt: skip
+
+
+def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
+    lines = journals.read(out / "journal.jsonl")
+    return Counter((r.device_class, r.source_hash, r.status.value) for r in journals.attempts(lines) if r.settled)
+
+
+def tools(start: Callable[..., RayEvaluator], faults: tuple[str, ...], **options: Any) -> Tools:
+    def checked(request: Any) -> Outcome:
+        return Outcome(Status.OK, measured=False)
+
+    return Tools(lambda spec: start((GPU, MODELLED), **options), Prepare(faults), checked)
+
+
+def test_dying_workers_change_no_verdict(start: Callable[..., RayEvaluator], tmp_path: Path) -> None:
+    assert sweep.run(spec(1000), tmp_path / "out", tools(start, FAULTS)) == ""
+    found = verdicts(tmp_path / "out")
+    assert set(found.values()) == {1}
+    statuses = Counter((device, status) for device, _, status in found)
+    for device in (GPU, MODELLED):
+        assert statuses[device, "ok"] == 4 * 4
+        assert statuses[device, "incorrect"] == statuses[device, "compile_error"] == 4
+    lost = [r for r in journals.attempts(journals.read(tmp_path / "out/journal.jsonl")) if r.retried]
+    assert len(lost) >= 3 * 4
+
+
+def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEvaluator], tmp_path: Path) -> None:
+    faults = ("", "device_incorrect")
+    sweep.run(spec(8), tmp_path / "whole", tools(start, faults))
+
+    class Stopping:
+        """Drains after a few results, as SIGTERM does."""
+
+        def __init__(self, evaluator: RayEvaluator) -> None:
+            self._evaluator, self._heard = evaluator, 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._evaluator, name)
+
+        def poll(self, timeout_s: float) -> Any:
+            results = self._evaluator.poll(timeout_s)
+            self._heard += len(results)
+            if self._heard >= 5:
+                self._evaluator.drain()
+            return results
+
+    quiet = tools(start, faults, device_s=0.05)
+    stopping = Tools(lambda spec: Stopping(start((GPU, MODELLED), device_s=0.05)), quiet.prepare, quiet.check)
+    assert "draining" in sweep.run(spec(8), tmp_path / "out", stopping)
+    before = verdicts(tmp_path / "out")
+    assert 0 < sum(before.values()) < 16
+    assert sweep.resume(tmp_path / "out", quiet) == ""
+    assert verdicts(tmp_path / "out") == verdicts(tmp_path / "whole")
+    assert before <= verdicts(tmp_path / "out")

@@ -1,0 +1,131 @@
+"""The command line: bad input ends with exit code 2, one message, nothing written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import experiments_fakes as fakes
+from experiments_fakes import spec_data, sweep_spec, tools
+from tileflow_experiments import cli, mlflow_log, sweep
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+        patch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+        sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), folder, tools())
+    return folder
+
+
+def call(*arguments: object, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["tileflow", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    return int(ending.value.code or 0)
+
+
+def write(path: Path, data: Any) -> Path:
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+EXAMPLE = {"kernel": "examples.softmax:softmax", "problems": [{"m": 64, "n": 64}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (spec_data(colour="red"), "at colour"),
+        (spec_data(budget={"trials": "many"}), "at budget.trials"),
+        (spec_data(kernels=[{"kernel": "no.such.module:k", "problems": [{"m": 1}]}]), "at kernels[0].kernel"),
+        (spec_data(kernels=[EXAMPLE], strategy={"name": "bayes"}), "at strategy.name"),
+    ],
+)
+def test_a_bad_spec_writes_nothing(
+    data: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", data)
+    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("SpecError: ") and message in said.err and "Traceback" not in said.err
+    assert not said.out and not (tmp_path / "out").exists()
+
+
+def test_a_sweep_needs_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", spec_data())
+    assert call("sweep", "run", spec, monkeypatch=monkeypatch) == 2
+    assert "must have a folder" in capsys.readouterr().err
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    assert call("sweep", "run", spec, "--out", "here", monkeypatch=monkeypatch) == 2
+    assert "throwaway" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["resume", "status", "export"])
+def test_a_folder_without_a_sweep(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("sweep", command, tmp_path, monkeypatch=monkeypatch) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("sweep", "run", "x.yaml", "--colour", "red", monkeypatch=monkeypatch) == 2
+
+
+@pytest.mark.parametrize("problem", ["", "m", "m=", "=3"])
+def test_tune_names_a_bad_problem(
+    problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--problem", problem, "--device-class", fakes.GPU, "--out", tmp_path / "out"]
+    assert call("tune", "a:b", *options, monkeypatch=monkeypatch) == 2
+    assert "key=value" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_status_and_tables_of_a_sweep(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("sweep", "status", out, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "fakes:kernel n=64 on amd-mi300x: 32 trials, best 10.00 us (modelled)" in said and "finished" in said
+    assert call("table", "show", out / "tables", monkeypatch=monkeypatch) == 0
+    assert "10.00 us (measured, default 23.00 us)  inert=0, x=6, y=2" in capsys.readouterr().out
+    assert call("table", "validate", out / "bundle", monkeypatch=monkeypatch) == 0
+    assert "1 tables, 4 rows, 4 binaries: valid" in capsys.readouterr().out
+
+
+def test_a_table_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "table.json"
+    data = json.loads((out / "tables/fakes-kernel.json").read_text())
+    path.write_text(json.dumps(data))
+    assert call("table", "validate", path, monkeypatch=monkeypatch) == 0
+    data["entries"][0]["best_us"] = 0.5
+    path.write_text(json.dumps(data))
+    assert call("table", "validate", path, monkeypatch=monkeypatch) == 2
+
+
+def test_a_binary_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    shutil.copytree(out / "bundle", tmp_path / "bundle")
+    next((tmp_path / "bundle/binaries").iterdir()).write_bytes(b"other code")
+    assert call("table", "validate", tmp_path / "bundle", monkeypatch=monkeypatch) == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tileflow_experiments.cli\n"
+        "print([m for m in ('torch', 'ray', 'mlflow', 'pyarrow', 'optuna', 'triton') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
