@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -160,7 +160,7 @@ class _Writer:
 
     def source(self) -> str:
         abi = self.binary.abi
-        guard = self._expr(self.binary.guards)
+        guard = self._guard(self.binary.guards)
         values = [self._argument(a) for a in abi.args]
         grid = [self._expr(g) for g in abi.grid]
         tensors = {self._value(Path.parse(a.path)): a for a in abi.args if a.kind == "tensor"}
@@ -243,6 +243,26 @@ class _Writer:
         self.namespace[name] = getattr(torch, _DTYPES[arg.type[1:]])
         return f"{value}.dtype is {name}"
 
+    def _guard(self, guards: Expr) -> str:
+        """The guards as one condition; the known sizes of a tensor as one comparison of tuples."""
+        rest: list[str] = []
+        known: dict[tuple[str, Path], dict[int, int]] = {}
+        for condition in _conjuncts(guards):
+            fixed = _fixed_axis(condition)
+            if fixed is None:
+                rest.append(self._expr(condition))
+            else:
+                symbol, number = fixed
+                assert symbol.path is not None
+                known.setdefault((symbol.field, symbol.path), {})[symbol.axis] = number
+        for (field, path), numbers in known.items():
+            whole = self._local((field, path), self._value(path) + (".shape" if field == "shape" else ".stride()"))
+            if sorted(numbers) == list(range(len(numbers))):
+                rest.append(f"{whole} == {tuple(numbers[i] for i in range(len(numbers)))}")
+            else:
+                rest += [f"{whole}[{axis}] == {number}" for axis, number in numbers.items()]
+        return " and ".join(rest) or "True"
+
     def _expr(self, expr: Expr) -> str:
         return expr.substitute(self._target).python(self._symbol)
 
@@ -283,6 +303,25 @@ class _Writer:
             self._locals[key] = f"v{len(self._locals)}"
             self._reads.append(f"{self._locals[key]} = {source}")
         return self._locals[key]
+
+
+def _conjuncts(guards: Expr) -> Iterator[Expr]:
+    if guards.op == "and":
+        for side in guards.args:
+            yield from _conjuncts(side)
+    else:
+        yield guards
+
+
+def _fixed_axis(condition: Expr) -> tuple[Symbol, int] | None:
+    """``4096 == x.shape.1`` as (symbol, 4096)."""
+    if condition.op != "eq":
+        return None
+    number, symbol = sorted(condition.args, key=lambda side: side.op != "const")
+    if number.constant is None or symbol.op != "sym":
+        return None
+    found = Symbol.parse(symbol.args[0])
+    return (found, number.constant) if found.field in ("shape", "stride") else None
 
 
 def _format(arg: LaunchArg) -> str:
