@@ -54,7 +54,7 @@ def run_sweep(
     wanted = read(spec)
     folder = _folder(out or wanted.output)
     sweep.check_spec(wanted)
-    _finish(sweep.run(wanted, folder, _tools(), mlflow), folder)
+    _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 @sweeps.command("resume")
@@ -63,7 +63,7 @@ def resume_sweep(out: Out, mlflow: Mlflow = None) -> None:
     from . import sweep
 
     _import_from_here()
-    _finish(sweep.resume(_folder(out), _tools(), mlflow), out)
+    _finish(sweep.resume(_folder(out), tools(), mlflow), out)
 
 
 @sweeps.command("export")
@@ -154,7 +154,7 @@ def tune(
     })  # fmt: skip
     sweep.check_spec(wanted)
     folder = _folder(out)
-    _finish(sweep.run(wanted, folder, _tools(), mlflow), folder)
+    _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
 def main() -> None:
@@ -210,7 +210,8 @@ def _tables(path: Path) -> tuple[Table, ...]:
     return tables
 
 
-def _tools() -> Tools:
+def tools() -> Tools:
+    """The real ones: Ray, the compiler, a process that interprets."""
     from .sweep import Tools
 
     return Tools(evaluator=_ray)

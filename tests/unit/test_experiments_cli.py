@@ -129,3 +129,19 @@ def test_help_imports_nothing_heavy() -> None:
         "print([m for m in ('torch', 'ray', 'mlflow', 'pyarrow', 'optuna', 'triton') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_kernel_tune_wants_a_gpu_and_the_problem_of_its_call() -> None:
+    from tileflow_experiments.tune import check_problem, tune_call
+
+    from examples.softmax import softmax
+    from tileflow.errors import CallError, SpecError
+
+    args = softmax.inputs(m=4, n=8, dtype="float32")
+    with pytest.raises(CallError, match="no tensor on a GPU"):
+        tune_call(softmax, args, problem={"m": 4, "n": 8})
+    with pytest.raises(SpecError, match=r"problem=\{...\}"):
+        check_problem(softmax, args, None)
+    with pytest.raises(SpecError, match=r"float32\[4x8\], but got x=float32\[8x8\]"):
+        check_problem(softmax, args, {"m": 8, "n": 8, "dtype": "float32"})
+    check_problem(softmax, args, {"m": 4, "n": 8, "dtype": "float32"})
