@@ -83,7 +83,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", SIZES)
 def test_compiles(name: str, architecture: str) -> None:
-    """The default config of either mode (dynamic: the variant that no divisibility helps), for the first device class of the architecture."""
+    """The default config of either mode (in dynamic mode the variant without divisibility), for one device class."""
     pytest.importorskip("triton")
     from tileflow.build.compile import build
 

@@ -1,0 +1,36 @@
+"""One process in which Triton interprets, for all tests of this folder that want one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "unit")]
+
+LIMIT_S = 120.0
+
+
+@pytest.fixture(scope="session")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """``interpreter("module:function", *args)``: what the function returns there. What it raises fails the test."""
+    pytest.importorskip("triton")
+    from tileflow.build.process import Child, Done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        environment = {"TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore::RuntimeWarning"}
+        child = Child(warm=("torch", "triton", "interpreted"), environment=environment)
+
+    def call(function: str, *args: Any) -> Any:
+        answer = child.call(function, args, limit_s=LIMIT_S)
+        if not isinstance(answer, Done):
+            pytest.fail(str(answer), pytrace=False)
+        return answer.value
+
+    yield call
+    child.kill()

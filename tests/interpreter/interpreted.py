@@ -1,0 +1,122 @@
+"""What runs in the process that interprets: kernels under configs, against what they must give."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from compiler_gallery import kernel, problem
+
+from tileflow.api import Kernel
+from tileflow.config import Config
+from tileflow.errors import TileflowError
+from tileflow.ir.analysis import tile_length
+from tileflow.lowered import Lowered
+from tileflow.measure.check import check_call, make_reference
+from tileflow.target import target
+
+MOST_STEPS = 150  # programs and iterations: each costs the interpreter a millisecond or two
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call of a gallery kernel. ``seeds``: of random configs, besides the default one."""
+
+    kernel: str
+    sizes: tuple[int, ...]
+    dtype: str = "float32"
+    mode: str = "static"
+    layout: str = "plain"
+    seeds: tuple[int, ...] = ()
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "plain": lambda x: x,
+    "transposed": lambda x: x.t().contiguous().t() if x.ndim == 2 else x,
+    "strided": lambda x: x.repeat_interleave(3, dim=-1)[..., ::3],
+    "offset": lambda x: torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape),
+    "broadcast": lambda x: x[:1].expand(x.shape),
+}
+
+
+def arguments(case: Case) -> tuple[Any, ...]:
+    made = kernel(case.kernel).inputs(**problem(case.kernel, case.sizes, case.dtype))
+    return tuple(LAYOUTS[case.layout](a) if isinstance(a, torch.Tensor) else a for a in made)
+
+
+def steps(lowered: Lowered, config: Config) -> int:
+    """At most so many programs and iterations."""
+    numbers = {name: c for name, c in config.items if isinstance(c, int)}
+    return sum(
+        prod(-(-max(tile_length(ir, name), 1) // tile.block.evaluate(numbers)) for name, tile in ir.tiles.items())
+        for ir in lowered.regions
+    )
+
+
+def cheap_sample(lowered: Lowered, seed: int) -> Config:
+    """A random config that the interpreter runs in well under a second."""
+    rng = random.Random(seed)
+    configs = [lowered.space.sample(rng) for _ in range(20)]
+    return next((c for c in configs if steps(lowered, c) <= MOST_STEPS), min(configs, key=lambda c: steps(lowered, c)))
+
+
+def check(case: Case) -> list[str]:
+    """What is wrong, one line a config; empty when all is right."""
+    subject = kernel(case.kernel)
+    args = arguments(case)
+    reference = make_reference(subject.reference, args)
+    lowered = subject.lower(args, target("nvidia-h200"), mode=case.mode)
+    wrong = []
+    for config in (lowered.default, *(cheap_sample(lowered, seed) for seed in case.seeds)):
+        try:
+            verdict = check_call(subject.compile(lowered, config, "cpu"), args, reference)
+        except TileflowError:
+            raise
+        except Exception as error:  # whatever numpy or Triton makes of a wrong source
+            wrong.append(f"{case} under {config}: {type(error).__name__}: {error}")
+            continue
+        if not verdict.ok:
+            wrong.append(f"{case} under {config}: {verdict.reason}")
+    return wrong
+
+
+def check_all(cases: Sequence[Case]) -> list[str]:
+    return [line for case in cases for line in check(case)]
+
+
+def check_elsewhere(lowered_for: Case, called_with: Case) -> str:
+    """A dynamic variant lowered for one problem, called with another: what is wrong, or an empty string."""
+    subject = kernel(lowered_for.kernel)
+    lowered = subject.lower(arguments(lowered_for), target("nvidia-h200"), mode="dynamic")
+    args = arguments(called_with)
+    reference = make_reference(subject.reference, args)
+    return check_call(subject.compile(lowered, lowered.default, "cpu"), args, reference).reason
+
+
+def load_module(path: str) -> Any:
+    """The module that a test wrote to ``path``, under a name of its own."""
+    name = path.removesuffix(".py").replace("/", "_")
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def run(path: str, name: str, args: tuple[Any, ...], config: dict[str, Any] | None = None, mode: str = "static") -> Any:
+    """Kernel ``name`` of the module at ``path`` on ``args``, under the default config with ``config``'s changes.
+
+    The result, and the arguments as they are afterwards.
+    """
+    subject = getattr(load_module(path), name)
+    assert isinstance(subject, Kernel)
+    lowered = subject.lower(args, target("nvidia-h200"), mode=mode)
+    chosen = lowered.space.repair(lowered.default.with_(config or {}))
+    return subject.compile(lowered, chosen, "cpu")(*args), args
