@@ -46,11 +46,12 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides where they do not overlap, so that layout-specialised code sees the same layout."""
+    """A copy with the same strides, so that layout-specialised code sees the same layout; a broadcast stays one."""
     import torch
 
-    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-    return copy.copy_(tensor) if tensor.numel() else copy
+    once = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
+    copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device)
+    return (copy.copy_(once) if tensor.numel() else copy).expand(tensor.shape)
 
 
 class Restorer:
