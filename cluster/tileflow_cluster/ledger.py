@@ -317,6 +317,7 @@ class Ledger(Generic[Payload]):
             traffic_bytes=compiled.traffic.bytes if compiled.traffic else None,
             flops=compiled.traffic.flops if compiled.traffic else None,
             roofline_frac=compiled.roofline_us / median if compiled.roofline_us and median else None,
+            modelled_us=compiled.modelled_us,
             occupancy=compiled.occupancy,
             binaries_kept=entry.payload is not None,
             retried=retried,

@@ -161,7 +161,8 @@ def compile_stage(request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, .
     except Exception as error:  # whatever a config makes the compiler do is that config's outcome
         return replace(compiled, rejected=build_failure(error)), ()
     lowest = min((occupancy(b.resources, lowered.target) for b in binaries), default=None)
-    return replace(compiled, launches=launches, occupancy=lowest), binaries
+    modelled = cost.estimate(lowered.traffic, launches, lowered.target).total_us if lowest else None
+    return replace(compiled, launches=launches, modelled_us=modelled, occupancy=lowest), binaries
 
 
 @functools.lru_cache(maxsize=64)

@@ -105,8 +105,8 @@ class TrialResult:
     ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
     ``resources``: of each launch of a call, in order.
     ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
-    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``occupancy``: the lowest of all
-    regions, 0 to 1.
+    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``modelled_us``: the cost model's time,
+    also beside a measured one. ``occupancy``: the lowest of all regions, 0 to 1.
     ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds.
     """
 
@@ -127,6 +127,7 @@ class TrialResult:
     traffic_bytes: int | None = None
     flops: int | None = None
     roofline_frac: float | None = None
+    modelled_us: float | None = None
     occupancy: float | None = None
     binaries_kept: bool = False
     duplicate_of: str = ""

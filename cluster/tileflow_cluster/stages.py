@@ -23,7 +23,8 @@ class CompiledTrial:
 
     ``rejected``: the outcome of a config that never reaches a device. ``launches``: what one call launches, in order;
     ``traffic``: what it must move and compute. ``roofline_us``: the roofline's time for it on its device class.
-    ``occupancy``: the lowest of all regions, 0 to 1.
+    ``modelled_us``: the cost model's time, also where a device will measure. ``occupancy``: the lowest of all regions,
+    0 to 1.
     """
 
     trial_id: str
@@ -35,6 +36,7 @@ class CompiledTrial:
     launches: tuple[Launch, ...] = ()
     traffic: Traffic | None = None
     roofline_us: float | None = None
+    modelled_us: float | None = None
     occupancy: float | None = None
 
 

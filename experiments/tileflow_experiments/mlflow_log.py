@@ -28,7 +28,8 @@ RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 BATCH = 900
 _METRICS = (
     "median_us", "p20_us", "p80_us", "ci95_us", "max_err", "registers", "spills", "shared_bytes", "occupancy",
-    "traffic_bytes", "flops", "roofline_frac", "queue_s", "compile_s", "verify_s", "bench_s", "sm_clock_mhz", "temp_c",
+    "traffic_bytes", "flops", "roofline_frac", "modelled_us",
+    "queue_s", "compile_s", "verify_s", "bench_s", "sm_clock_mhz", "temp_c",
     "power_w", "attempt",
 )  # fmt: skip
 

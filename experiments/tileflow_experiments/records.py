@@ -86,6 +86,7 @@ class TrialRecord:
     traffic_bytes: int | None = None
     flops: int | None = None
     roofline_frac: float | None = None
+    modelled_us: float | None = None
     sm_clock_mhz: int | None = None
     temp_c: int | None = None
     power_w: float | None = None
@@ -182,6 +183,7 @@ def record(
         traffic_bytes=result.traffic_bytes,
         flops=result.flops,
         roofline_frac=result.roofline_frac,
+        modelled_us=result.modelled_us,
         sm_clock_mhz=device.sm_clock_mhz,
         temp_c=device.temp_c,
         power_w=device.power_w,

@@ -11,6 +11,8 @@ from .records import StudyKey, TrialRecord
 from .subject import Subject
 from .tables import Winner, winner
 
+MODEL_PAIRS = 5  # fewer say nothing of a ranking
+
 
 def render(folded: Folded, subjects: Sequence[Subject]) -> str:
     """The report as Markdown. Every figure is of this journal; modelled times are marked as such."""
@@ -34,6 +36,10 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
         "## Throughput",
         "",
         *_throughput(folded),
+        "",
+        "## The cost model against measured times",
+        "",
+        *_model(folded.trials),
         "",
         "## Checks in the interpreter",
         "",
@@ -96,6 +102,21 @@ def _throughput(folded: Folded) -> list[str]:
                 f"{event['cancelled']} cancelled; device workers idle {event['device_idle']:.0%}"
             )
     return lines
+
+
+def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
+    """How well the model ranks: Spearman's correlation over the configs that were measured."""
+    lines = []
+    for key, records in trials.items():
+        pairs = [(r.modelled_us, r.time_us) for r in records if r.measured and r.modelled_us and r.time_us]
+        if len(pairs) >= MODEL_PAIRS:
+            from scipy.stats import spearmanr
+
+            correlation = spearmanr(*zip(*pairs, strict=True)).statistic
+            lines.append(f"| {_place(key)} | {len(pairs)} | {correlation:.2f} |")
+    if not lines:
+        return ["Nothing was measured."]
+    return ["| kernel | problem | device | configs | Spearman |", "|---|---|---|---:|---:|", *lines]
 
 
 def _checks(events: Iterable[Line]) -> list[str]:
