@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -110,24 +113,24 @@ def check_here(request: InterpretRequest) -> Outcome:
 
 
 def _least_legal(kernel: Any, request: InterpretRequest, device: Target) -> dict[str, Scalar]:
-    """The small problem, or that grown by an odd factor until its space holds the config: a block or a loop's step
-    that is larger than a small size exists only at larger ones. The last one tried where none does."""
-    full = dict(request.problem)
-    small: dict[str, Scalar] = kernel.small(full)
-    problem = small
-    for factor in GROWTH:
-        problem = {name: _grown(size, factor, full.get(name)) for name, size in small.items()}
+    """The small problem, or the least one grown by odd factors whose space holds the config: a block or a loop's step
+    that is larger than a small size exists only at larger ones. The small one where none does."""
+    small: dict[str, Scalar] = kernel.small(dict(request.problem))
+    for problem in _grown(small, dict(request.problem)):
         space = kernel.lower(kernel.inputs(device="meta", **problem), device, mode=request.mode).space
         try:
             space.check(request.config)
         except ConfigError:
             continue
         if space.is_valid(request.config):
-            break
-    return problem
+            return problem
+    return small
 
 
-def _grown(size: Scalar, factor: int, limit: Scalar) -> Scalar:
-    if type(size) is int and type(limit) is int and size < limit:
-        return min(size * factor, limit)
-    return size
+def _grown(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
+    """``small`` with every choice of growing sizes, none beyond ``full``, the least work first."""
+    sizes = {n: size for n, size in small.items() if type(size) is int}
+    limits = {n: limit for n, limit in full.items() if type(limit) is int and sizes.get(n, limit) < limit}
+    for factors in sorted(itertools.product(GROWTH, repeat=len(limits)), key=math.prod):
+        grown = zip(limits.items(), factors, strict=True)
+        yield {**small, **{n: min(sizes[n] * factor, limit) for (n, limit), factor in grown}}
