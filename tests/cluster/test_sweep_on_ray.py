@@ -103,8 +103,10 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
                 self._evaluator.drain()
             return results
 
-    quiet = tools(start, faults, device_s=0.05)
-    stopping = Tools(lambda spec: Stopping(start((GPU, MODELLED), device_s=0.05)), quiet.prepare, quiet.check)
+    quiet = tools(start, faults, stages={"device_s": 0.05})
+    stopping = Tools(
+        lambda spec: Stopping(start((GPU, MODELLED), stages={"device_s": 0.05})), quiet.prepare, quiet.check
+    )
     assert "draining" in sweep.run(spec(8), tmp_path / "out", stopping)
     before = verdicts(tmp_path / "out")
     assert 0 < sum(before.values()) < 16

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from ..build.process import Child, Died, Done, Failed, TimedOut
 from ..config import Config
+from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
 from ..target import Target, target
@@ -93,13 +94,12 @@ def check_here(request: InterpretRequest) -> Outcome:
 
     kernel: Any = load(request.loader, request.kernel, request.sys_path)
     device = target(request.target_name)
-    problem = _least_legal(kernel, request, device)
-    with poisoned():
-        args = kernel.inputs(device="cpu", seed=request.seed, **problem)
+    args, sources = _emitted(kernel, request, device)
+    if isinstance(sources, Outcome):
+        return sources
     reference = make_reference(kernel.reference, args)
     started = time.perf_counter()
     try:
-        sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
         launchers: dict[int, list[Any]] = {}
         for source in sources:
             launchers.setdefault(source.region, []).append(interpreter_launcher(source, kernel.scope, device))
@@ -112,19 +112,25 @@ def check_here(request: InterpretRequest) -> Outcome:
     return replace(outcome, max_err=verdict.max_err, verify_s=time.perf_counter() - started, measured=False)
 
 
-def _least_legal(kernel: Any, request: InterpretRequest, device: Target) -> dict[str, Scalar]:
-    """The small problem, or the least one grown by odd factors whose space holds the config: a block or a loop's step
-    that is larger than a small size exists only at larger ones. The small one where none does."""
-    small: dict[str, Scalar] = kernel.small(dict(request.problem))
-    for problem in _grown(small, dict(request.problem)):
-        space = kernel.lower(kernel.inputs(device="meta", **problem), device, mode=request.mode).space
+def _emitted(
+    kernel: Any, request: InterpretRequest, device: Target
+) -> tuple[tuple[Any, ...], tuple[TritonSource, ...] | Outcome]:
+    """Arguments at the least sizes that allow the config, and its sources for them; or why there are none.
+
+    A block or a loop's step that is larger than a small size exists only at larger ones.
+    """
+    refused: Outcome | None = None
+    for problem in _grown(kernel.small(dict(request.problem)), dict(request.problem)):
+        with poisoned():
+            args = kernel.inputs(device="cpu", seed=request.seed, **problem)
         try:
-            space.check(request.config)
-        except ConfigError:
-            continue
-        if space.is_valid(request.config):
-            return problem
-    return small
+            return args, kernel.lower(args, device, mode=request.mode).emit(request.config)
+        except ConfigError as error:
+            refused = refused or build_failure(error)
+        except TileflowError as error:
+            return args, build_failure(error)
+    assert refused is not None
+    return args, refused
 
 
 def _grown(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
