@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Operand
 from ..ir.ops import POINTWISE
-from ..ir.types import Value, is_float
+from ..ir.types import Value, is_float, itemsize
 from . import indexing
 from .dtypes import compute_dtype, literal, triton_dtype
 
@@ -44,7 +44,8 @@ def store(e: Emitter, op: Op) -> None:
 def pointwise(e: Emitter, op: Op) -> None:
     row = POINTWISE[op.attrs["fn"]]
     dtype = compute_dtype(op.attrs["operand"])
-    template = row.triton if is_float(dtype) or row.integer is None else row.integer
+    other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
+    template = row.triton if other is None else other
     first = 1 if op.attrs["fn"] == "where" else 0
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
@@ -197,4 +198,6 @@ def operand_text(e: Emitter, operand: Operand, dtype: str) -> str:
         return name
     if dtype == "bool":
         return f"({name} != 0)"
+    if is_float(dtype) and itemsize(dtype) < 4 and not (is_float(held) and itemsize(held) <= 4):
+        name = f"{name}.to(tl.float32)"  # torch rounds to the short types by way of float32
     return f"{name}.to({triton_dtype(dtype)})"

@@ -17,7 +17,7 @@ from ..errors import ShapeError, TraceError, UnsupportedOp
 from ..expr import Expr
 from ..ir.types import TileType, Value
 from .matmul import ADD_PRODUCTS, PRODUCTS, add_product, dot
-from .promotion import dtype_name
+from .promotion import dtype_name, kind_of, result_dtype
 from .trace import Tracer
 from .values import SymInt, TileValue
 from .views import VIEWS
@@ -64,7 +64,7 @@ def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
 
 _UNARY = (
     "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",
-    "tanh", "sigmoid", "relu", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not",
+    "tanh", "sigmoid", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not",
 )  # fmt: skip
 _BINARY = {
     "mul": "mul", "multiply": "mul", "minimum": "minimum", "maximum": "maximum", "fmod": "fmod",
@@ -79,23 +79,52 @@ _ALIASES = {"neg": ("negative",), "abs": ("absolute",), "ceil": (), "trunc": ("f
 
 def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
     """A binary operator; powers by small constants become products and roots."""
-    if fn == "pow" and isinstance(b, (int, float)) and not isinstance(b, bool):
+    if fn == "pow":
         simple = _simple_power(t, a, b)
         if simple is not None:
             return simple
+        if isinstance(a, (int, float)):
+            a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
     return t.pointwise(fn, a, b)
 
 
-def _simple_power(t: Tracer, a: Any, exponent: float) -> Any:
-    """``a ** exponent`` by cheaper means, or None."""
-    if exponent in (0.5, -0.5):
+def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
+    """``a ** exponent`` by cheaper means, or None. Between ints the result is exact, and so must be the way."""
+    is_constant = isinstance(exponent, (int, float)) and not isinstance(exponent, bool)
+    if is_constant and exponent in (0.5, -0.5):
         return t.pointwise("sqrt" if exponent > 0 else "rsqrt", a)
-    if exponent not in (1, 2, 3):
-        return None
-    product = a
-    for _ in range(int(exponent) - 1):
-        product = t.pointwise("mul", product, a)
-    return product
+    if _is_floating(a) or _is_floating(exponent):
+        if not is_constant or math.isinf(exponent):
+            return None
+        if exponent != int(exponent):
+            return t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+        product = _product_power(t, a, exponent)
+        return product if exponent >= 0 else t.pointwise("reciprocal", product)
+    if is_constant and exponent >= 0:
+        return _product_power(t, a, exponent)
+    if isinstance(a, int) and a == 2:
+        return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
+    raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
+                     got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+
+
+def _is_floating(x: Any) -> bool:
+    return isinstance(x, float) or (isinstance(x, TileValue) and x.is_floating_point())
+
+
+def _product_power(t: Tracer, a: Any, exponent: float) -> Any:
+    """A product of squares, in the dtype that torch's power has."""
+    kinds = tuple(kind_of(t.operand(x)) for x in (a, exponent))
+    with t.plain_torch():
+        dtype = result_dtype("pow", kinds)
+    square = a if isinstance(a, TileValue) and a.value.type.dtype == dtype else t.cast(a, dtype)
+    result, rest = None, abs(int(exponent))
+    while rest:
+        if rest & 1:
+            result = square if result is None else t.pointwise("mul", result, square)
+        rest >>= 1
+        square = t.pointwise("mul", square, square) if rest else square
+    return t.full(square.value.dims, 1, dtype) if result is None else result
 
 
 def _register_pointwise() -> None:
@@ -116,12 +145,18 @@ _register_pointwise()
 
 @row("add")
 def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return t.pointwise("add", a, b if alpha == 1 else t.pointwise("mul", b, alpha))
+    return t.pointwise("add", a, b if alpha == 1 else _scaled(t, a, b, alpha))
 
 
 @row("sub", "subtract")
 def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
-    return t.pointwise("sub", a, b if alpha == 1 else t.pointwise("mul", b, alpha))
+    return t.pointwise("sub", a, b if alpha == 1 else _scaled(t, a, b, alpha))
+
+
+def _scaled(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
+    """``alpha * b`` in the dtype in which ``a`` and ``b`` meet."""
+    dtype = t.common_type(a, b).dtype
+    return t.cast(t.pointwise("mul", t.cast(b, dtype), alpha), dtype)
 
 
 @row("rsub")
@@ -141,7 +176,7 @@ def power(t: Tracer, a: Any, b: Any) -> Any:
 
 @row("square")
 def square(t: Tracer, x: Any) -> Any:
-    return x * x
+    return binary(t, "pow", x, 2)
 
 
 @row("round")
@@ -159,7 +194,7 @@ def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
 
 @row("masked_fill")
 def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
-    return t.pointwise("where", mask, value, x)
+    return t.cast(t.pointwise("where", mask, value, x), x.value.type.dtype)
 
 
 @row("clamp", "clip")
@@ -207,6 +242,11 @@ def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
 # ---- activations --------------------------------------------------------------------------------
 
 
+@row("relu")
+def relu(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    return t.pointwise("relu", x)
+
+
 @row("silu")
 def silu(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return x * t.pointwise("sigmoid", x)
@@ -237,7 +277,7 @@ def softplus(t: Tracer, x: Any, beta: float = 1, threshold: float = 20) -> Any:
 
 @row("hardtanh")
 def hardtanh(t: Tracer, x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    return clamp(t, x, min_val, max_val)
+    return t.cast(clamp(t, x, min_val, max_val), x.value.type.dtype)
 
 
 @row("logsigmoid")

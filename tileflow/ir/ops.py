@@ -41,6 +41,7 @@ class Pointwise:
 
     ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types).
     ``integer``: the text where the operand dtype is an integer and it differs; None where the same.
+    ``double``: the same for float64.
     ``evaluate``: torch's own function, for the value in masked lanes and for constant folding.
     ``flops``: arithmetic per element, for models. ``boolean``: yields bool.
     """
@@ -48,6 +49,7 @@ class Pointwise:
     triton: str
     evaluate: Callable[..., torch.Tensor]
     integer: str | None = None
+    double: str | None = None
     flops: int = 1
     boolean: bool = False
     float_only: bool = False
@@ -69,16 +71,18 @@ POINTWISE: dict[str, Pointwise] = {
                            integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)"),
     "fmod": Pointwise("{0} - tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1})) * {1}", torch.fmod,
                       integer="{0} % {1}", flops=6),
-    "pow": Pointwise("tl.where({0} == 0, tl.where({1} == 0, 1.0, tl.where({1} > 0, 0.0, float('inf'))), "
+    # a negative base has real powers for whole exponents only
+    "pow": Pointwise("tl.where({1} == 0, 1.0, tl.where(({0} < 0) & ({1} != tl.floor({1})), float('nan'), "
+                     "tl.where({0} == 0, tl.where({1} > 0, 0.0, float('inf')), "
                      "tl.exp2({1} * tl.log2(tl.abs({0}))) * tl.where(({0} < 0) & "
-                     "({1} - 2.0 * tl.floor({1} * 0.5) == 1.0), -1.0, 1.0))", torch.pow, flops=10, float_only=True),
+                     "({1} - 2.0 * tl.floor({1} * 0.5) == 1.0), -1.0, 1.0))))", torch.pow, flops=10, float_only=True),
     "neg": Pointwise("-{0}", torch.neg),
     "abs": Pointwise("tl.abs({0})", torch.abs),
     "reciprocal": Pointwise("1.0 / {0}", torch.reciprocal, flops=4, float_only=True),
     "minimum": Pointwise("tl.minimum({0}, {1}" + _NAN, torch.minimum, integer="tl.minimum({0}, {1})"),
     "maximum": Pointwise("tl.maximum({0}, {1}" + _NAN, torch.maximum, integer="tl.maximum({0}, {1})"),
     "fma": Pointwise("tl.fma({0}, {1}, {2})", lambda a, b, c: a * b + c, integer="{0} * {1} + {2}", flops=2),
-    "sign": Pointwise("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, {0} * 0.0))", torch.sign,
+    "sign": Pointwise("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0))", torch.sign,
                       integer="tl.where({0} > 0, 1, 0) - tl.where({0} < 0, 1, 0)", flops=2),
     # exponentials and roots
     "exp": Pointwise("tl.exp({0})", torch.exp, flops=4, float_only=True),
@@ -89,7 +93,7 @@ POINTWISE: dict[str, Pointwise] = {
     "log2": Pointwise("tl.log2({0})", torch.log2, flops=4, float_only=True),
     "log1p": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 - {0} * (0.5 - {0} * (1.0 / 3 - {0} * 0.25))), "
                        "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True),
-    "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, flops=4, float_only=True),
+    "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, double="tl.sqrt({0})", flops=4, float_only=True),
     "rsqrt": Pointwise("tl.rsqrt({0})", torch.rsqrt, flops=4, float_only=True),
     "sin": Pointwise("tl.sin({0})", torch.sin, flops=8, float_only=True),
     "cos": Pointwise("tl.cos({0})", torch.cos, flops=8, float_only=True),
