@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,10 +28,11 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
         child = Child(warm=("torch", "triton", "interpreted"), environment=environment)
 
     def call(function: str, *args: Any) -> Any:
-        answer = child.call(function, args, limit_s=LIMIT_S)
+        # the pipe's own pickler would share tensors' memory, which a killed process leaves behind
+        answer = child.call("interpreted:answer", (function, pickle.dumps(args)), limit_s=LIMIT_S)
         if not isinstance(answer, Done):
             pytest.fail(str(answer), pytrace=False)
-        return answer.value
+        return pickle.loads(answer.value)
 
     yield call
     child.kill()

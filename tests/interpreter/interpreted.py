@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,8 @@ import torch
 from compiler_gallery import kernel, problem
 
 from tileflow.api import Kernel
-from tileflow.config import Config
+from tileflow.build.serve import resolve
+from tileflow.config import Choice, Config
 from tileflow.errors import TileflowError
 from tileflow.ir.analysis import tile_length
 from tileflow.lowered import Lowered
@@ -22,6 +24,11 @@ from tileflow.measure.check import check_call, make_reference
 from tileflow.target import target
 
 MOST_STEPS = 150  # programs and iterations: each costs the interpreter a millisecond or two
+
+
+def answer(function: str, args: bytes) -> bytes:
+    """``function(*args)``, pickled both ways."""
+    return pickle.dumps(resolve(function)(*pickle.loads(args)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +117,32 @@ def load_module(path: str) -> Any:
     return sys.modules[name]
 
 
-def run(path: str, name: str, args: tuple[Any, ...], config: dict[str, Any] | None = None, mode: str = "static") -> Any:
-    """Kernel ``name`` of the module at ``path`` on ``args``, under the default config with ``config``'s changes.
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Kernel ``name`` of the module at ``path`` under the default config with ``config``'s changes."""
 
-    The result, and the arguments as they are afterwards.
-    """
-    subject = getattr(load_module(path), name)
+    path: str
+    name: str
+    args: tuple[Any, ...]
+    config: tuple[tuple[str, Choice], ...] = ()
+    mode: str = "static"
+
+
+def run(call: Call) -> Any:
+    """What the kernel returns."""
+    subject = getattr(load_module(call.path), call.name)
     assert isinstance(subject, Kernel)
-    lowered = subject.lower(args, target("nvidia-h200"), mode=mode)
-    chosen = lowered.space.repair(lowered.default.with_(config or {}))
-    return subject.compile(lowered, chosen, "cpu")(*args), args
+    lowered = subject.lower(call.args, target("nvidia-h200"), mode=call.mode)
+    config = lowered.space.repair(lowered.default.with_(dict(call.config)))
+    return subject.compile(lowered, config, "cpu")(*call.args)
+
+
+def run_all(calls: Sequence[Call]) -> list[Any]:
+    """The results, or for what raised its text."""
+    results: list[Any] = []
+    for call in calls:
+        try:
+            results.append(run(call))
+        except Exception as error:  # one wrong kernel must not hide the others
+            results.append(f"{type(error).__name__}: {error}")
+    return results

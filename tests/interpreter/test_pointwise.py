@@ -1,0 +1,141 @@
+"""Every pointwise function against torch itself: dtypes and values, through kernels that hold dozens of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from interpreted import Call
+from pointwise_table import BINARY, POWERS, ROUNDED, TERNARY, UNARY
+
+SIZE = 29  # a tail in blocks of 16
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+SPECIAL = (0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.0, -7.0, 1e-3, -1e-3, 30.0, -30.0)
+SHORT = (torch.float16, torch.bfloat16)
+LIMITS = (float("inf"), float("-inf"), float("nan"))
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+import tileflow
+import tileflow.language as tfl
+
+@tileflow.kernel
+def subject(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+"""
+
+
+def operand(dtype: torch.dtype, seed: int, positive: bool = False) -> torch.Tensor:
+    """Values that every function treats in its own way; no zero where ``positive``."""
+    random = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.rand(SIZE, generator=random) > 0.5
+    if not dtype.is_floating_point:
+        low = 1 if positive or not dtype.is_signed else -9
+        values = torch.randint(low, 10, (SIZE,), generator=random)
+        return torch.where(values == 0, 3, values).to(dtype) if positive else values.to(dtype)
+    values = torch.randn(SIZE, generator=random) * 2
+    fixed = torch.tensor(SPECIAL + (() if positive else LIMITS))
+    values[: len(fixed)] = fixed[torch.randperm(len(fixed), generator=random)]
+    return (torch.where(values == 0, 1.0, values) if positive else values).to(dtype)
+
+
+def expected(expression: str, a: Any, b: Any) -> torch.Tensor | None:
+    """What torch gives; None where it refuses these operands."""
+    try:
+        result: torch.Tensor = eval(expression, {"torch": torch, "F": F, "a": a, "b": b})
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    return result
+
+
+def module(cases: dict[str, torch.Tensor], b: str) -> str:
+    """A kernel that computes all expressions, and asserts their dtypes while it is traced."""
+    lines = [f"    o{n} = torch.empty({SIZE}, dtype={e.dtype})" for n, e in enumerate(cases.values())]
+    lines += ["    for tile in tfl.tile(x.size(0)):", "        a = x[tile]", f"        b = {b}"]
+    for n, (expression, wanted) in enumerate(cases.items()):
+        lines += [
+            f"        v{n} = {expression}",
+            f"        assert v{n}.dtype == {wanted.dtype}, ({expression!r}, v{n}.dtype)",
+            f"        o{n}[tile] = v{n}",
+        ]
+    return HEAD + "\n".join([*lines, f"    return ({', '.join(f'o{n}' for n in range(len(cases)))},)"]) + "\n"
+
+
+def differences(cases: dict[str, torch.Tensor], got: Any, x: torch.Tensor, y: Any) -> list[str]:
+    if isinstance(got, str):
+        return [got]
+    found = []
+    for (expression, wanted), ours in zip(cases.items(), got, strict=True):
+        tolerance = TOLERANCE.get(wanted.dtype, 0.0)
+        close = torch.isclose(ours.double(), wanted.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+        if expression in ROUNDED:
+            close |= x.isinf() | torch.tensor(wanted.dtype in SHORT) | jumps(x, y)
+        if not close.all():
+            at = int((~close).nonzero()[0])
+            operands = f"{x[at].item()}, {y[at].item() if isinstance(y, torch.Tensor) else y}"
+            found.append(f"{expression} of {x.dtype} {operands}: {ours[at].item()} not {wanted[at].item()}")
+    return found
+
+
+def jumps(x: torch.Tensor, y: Any) -> torch.Tensor:
+    """Where either quotient is within its own rounding of a whole number."""
+    quotients = [x.double() / y, y / x.double()] if x.is_floating_point() else []
+    return sum((((q - q.round()).abs() < 1e-6 * q.abs()) for q in quotients), torch.zeros(SIZE, dtype=torch.bool))
+
+
+def compare(
+    interpreter: Callable[..., Any], folder: Path, expressions: tuple[str, ...], x: torch.Tensor, y: Any, b: str
+) -> int:
+    """Run what torch accepts; how many that was."""
+    cases = {e: w for e in expressions if (w := expected(e, x, y)) is not None}
+    path = folder / "pointwise.py"
+    path.write_text(module(cases, b))
+    second = y if isinstance(y, torch.Tensor) else x
+    (got,) = interpreter("interpreted:run_all", [Call(str(path), "subject", (x, second), (("block:tile", 16),))])
+    assert differences(cases, got, x, y) == []
+    return len(cases)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"),
+    [
+        ("float32", 50), ("bfloat16", 50), ("float16", 50), ("float64", 50), ("int32", 30), ("int64", 30), ("int8", 30),
+        ("uint8", 25), ("int16", 30), ("bool", 20),
+    ],
+)  # fmt: skip
+def test_unary(interpreter: Callable[..., Any], tmp_path: Path, dtype: str, least: int) -> None:
+    x = operand(getattr(torch, dtype), 1)
+    # Triton's interpreter cannot invert unsigned tiles
+    expressions = tuple(e for e in UNARY if dtype != "uint8" or e not in ("~a", "torch.bitwise_not(a)"))
+    assert compare(interpreter, tmp_path, expressions, x, x, "y[tile]") >= least
+
+
+FLOATS = ("float32", "bfloat16", "float16")
+PAIRS = [
+    *((d, d) for d in (*FLOATS, "float64", "int32", "int64", "int8", "uint8", "bool")),
+    ("bfloat16", "float32"), ("float16", "bfloat16"), ("float32", "int32"), ("int64", "float16"), ("int32", "int64"),
+    ("int8", "int32"), ("uint8", "int8"), ("bool", "float32"), ("bfloat16", "bool"), ("bool", "int32"),
+    ("float64", "float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_binary(interpreter: Callable[..., Any], tmp_path: Path, left: str, right: str) -> None:
+    x, y = operand(getattr(torch, left), 2), operand(getattr(torch, right), 3, positive=True)
+    powers = POWERS if x.is_floating_point() or y.is_floating_point() else ()
+    assert compare(interpreter, tmp_path, BINARY + TERNARY + powers, x, y, "y[tile]") >= 20
+
+
+@pytest.mark.parametrize("scalar", [2, -3, 2.5, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int64", "bool"])
+def test_python_numbers_are_weak(interpreter: Callable[..., Any], tmp_path: Path, dtype: str, scalar: Any) -> None:
+    """On both sides of an operator, and as arguments of functions."""
+    x = operand(getattr(torch, dtype), 4, positive=True)
+    flipped = tuple(f"b {e[2:-2]} a" for e in BINARY if e.startswith("a ") and e.endswith(" b"))
+    assert compare(interpreter, tmp_path, BINARY + flipped, x, scalar, repr(scalar)) >= 15
