@@ -466,7 +466,9 @@ def std(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdi
 
 
 @row("norm")
-def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Any:
+def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if dtype is not None:
+        x = t.cast(x, dtype_name(dtype))
     if p in (2, "fro"):
         return t.pointwise("sqrt", reduce(t, "sum", x * x, dim, keepdim))
     if p == 1:

@@ -378,6 +378,8 @@ class Tracer:
         from .torch_ops import handler_for
 
         handler, name = handler_for(self, func)
+        if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run(handler, name, args, kwargs)
 
 
