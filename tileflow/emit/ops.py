@@ -80,8 +80,10 @@ def full(e: Emitter, op: Op) -> None:
 
 
 def size(e: Emitter, op: Op) -> None:
-    out = op.output
-    text = e.plan.text(op.attrs["value"])
+    out, value = op.output, op.attrs["value"]
+    text = e.plan.text(value)
+    if e.plan.number(value) is not None:  # a Python number in Triton too, which has no dtype to convert from
+        text = f"tl.full([], {text}, {triton_dtype(out.type.dtype)})"
     e.define(out, text, out.type.dtype)
 
 

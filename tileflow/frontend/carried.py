@@ -77,7 +77,7 @@ class _Attempt:
         if not isinstance(entry, TileValue):
             if not isinstance(result, (TileValue, SymInt)) and result == entry:
                 return entry
-            return self._outside(lambda: self._as_tile(entry, result))
+            return self._outside(lambda: self._as_tile(entry, result))  # a number has any number of dimensions
         target = self._target(name, entry, result)
         if target == TileType(entry.value.type.dtype, entry.value.dims):
             return entry
@@ -85,7 +85,7 @@ class _Attempt:
 
     def _as_tile(self, entry: Any, result: Any) -> Any:
         common = self.t.common_type(entry, result)
-        return self.t.cast(entry, common.dtype)
+        return self.t.full(tuple(self._leave(d) for d in common.dims), entry, common.dtype)
 
     def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
         common = self.t.common_type(entry, result)

@@ -196,7 +196,10 @@ class Control:
         """``a op= b``. A tile keeps its dtype and shape, and the name is bound anew."""
         result = _AUGMENTED[op](a, b)
         if isinstance(a, TileValue) and isinstance(result, TileValue):
-            return self.tracer.expand(self.tracer.cast_weakly(result, a), a.value.dims)
+            kept = self.tracer.cast_weakly(result, a)
+            # the lanes of a tile that was added stay known, so that a loop keeps the others
+            same = [d.extent for d in kept.value.dims] == [d.extent for d in a.value.dims]
+            return kept if same else self.tracer.expand(kept, a.value.dims)
         return result
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:

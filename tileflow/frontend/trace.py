@@ -159,6 +159,9 @@ class Tracer:
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
+        if weak and operand == "int64" and all(_is_short(o) for o in operands):
+            operand = "int32"  # torch knows Python ints as int64 only
+            dtype = operand if dtype == "int64" else dtype
         return self.emit("pointwise", aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
 
     def cast(self, x: Any, dtype: str) -> TileValue:
@@ -331,8 +334,8 @@ class Tracer:
         )
 
     def common_type(self, a: Any, b: Any) -> TileType:
-        """The type that holds two values: promoted dtype, broadcast dims."""
-        operands = [self.operand(x) for x in (a, b)]
+        """The type that holds two values, of whatever scopes: promoted dtype, broadcast dims."""
+        operands = [x.value if isinstance(x, TileValue) else self.operand(x) for x in (a, b)]
         kinds = tuple(kind_of(o) for o in operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         same = {o.type.dtype for o in operands if isinstance(o, Value)}
@@ -381,6 +384,11 @@ class Tracer:
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run(handler, name, args, kwargs)
+
+
+def _is_short(operand: Operand) -> bool:
+    """Whether a weak int is held in 32 bits."""
+    return operand.type.dtype != "int64" if isinstance(operand, Value) else abs(operand) <= INT32_MAX
 
 
 def _frame_location(frame: FrameType) -> Location:

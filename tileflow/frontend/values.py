@@ -247,6 +247,11 @@ class SymInt:
         self.expr = expr
         self.tracer = tracer
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tracer = next(t for t in _tracers(args, kwargs or {}))
+        return tracer.torch_call(func, args, kwargs or {})
+
     def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
         size = _size(other)
         if size is not None:

@@ -97,7 +97,7 @@ def reshape(t: Tracer, x: Any, *sizes: Any) -> TileValue:
         if isinstance(s, int) and s == -1:
             rest = _count(tuple(dims[:n] + dims[n + 1 :]))
             dims[n] = Dim(_divide(t, total, rest))
-    if _count(tuple(dims)) != total:
+    if not _same_count(t, value.dims, tuple(dims)):
         raise ShapeError("a reshape keeps the number of elements", got=f"{show(value.dims)} as {show(tuple(dims))}",
                          where=t.location())  # fmt: skip
     dims = _keep_identity(value.dims, dims)
@@ -107,7 +107,30 @@ def reshape(t: Tracer, x: Any, *sizes: Any) -> TileValue:
                          where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
     if tuple(dims) == value.dims:
         return t.wrap(value)
+    for d in (*value.dims, *dims):
+        if d not in value.dims or d not in dims:
+            _whole_power(t, d)
     return t.emit("reshape", (value,), TileType(value.type.dtype, tuple(dims)))
+
+
+def _same_count(t: Tracer, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> bool:
+    """Whether two shapes have as many elements; what they share may be sizes that only a config knows."""
+    before, after = [d.extent for d in old], [d.extent for d in new]
+    for extent in list(before):
+        if extent in after:
+            before.remove(extent)
+            after.remove(extent)
+    return t.same_size(_count(tuple(map(Dim, before))), _count(tuple(map(Dim, after))))
+
+
+def _whole_power(t: Tracer, d: Dim) -> None:
+    """Registers hold a power of two of lanes: another size would be padded, and a reshape would move its elements."""
+    if d.extent.symbols() - t.hints.keys():
+        return
+    size = t.specialize(d.extent)
+    if size & (size - 1):
+        raise TraceError("a reshape in registers changes dimensions of a power of two only", got=size,
+                         where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
 
 
 def _count(dims: tuple[Dim, ...]) -> Expr:

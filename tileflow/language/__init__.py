@@ -108,15 +108,21 @@ def load(
 ) -> torch.Tensor:
     """``tensor[index]``, zero where ``extra_mask`` is false. ``eviction_policy``: ``evict_first`` or ``evict_last``."""
     if extra_mask is None:
-        return tensor[index]
-    values = tensor[eager.inside(tensor, index)]
-    return torch.where(extra_mask, values, torch.zeros_like(values))
+        return tensor[tuple(index) if isinstance(index, list) else index]
+    places, chosen = eager.places(tensor, index, extra_mask)
+    values = torch.zeros(chosen.shape, dtype=tensor.dtype, device=tensor.device)
+    values[chosen] = tensor[places]
+    return values
 
 
 @device
 def store(tensor: torch.Tensor, index: Any, value: torch.Tensor, *, extra_mask: torch.Tensor | None = None) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
-    tensor[index] = value if extra_mask is None else torch.where(extra_mask, value.to(tensor.dtype), tensor[index])
+    if extra_mask is None:
+        tensor[tuple(index) if isinstance(index, list) else index] = value
+        return
+    places, chosen = eager.places(tensor, index, extra_mask)
+    tensor[places] = value.to(tensor.dtype).expand(chosen.shape)[chosen]
 
 
 @host

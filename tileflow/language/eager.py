@@ -61,6 +61,8 @@ class EagerTile:
     def __len__(self) -> int:
         return self.end - self.begin
 
+    __index__ = __len__  # in shapes: x.expand(tile, 4)
+
 
 class _TileIndexing(TorchFunctionMode):
     """Lets tiles index tensors, and half operands accumulate into float32."""
@@ -78,20 +80,29 @@ class _TileIndexing(TorchFunctionMode):
 
 def plain_index(tensor: torch.Tensor, index: Any) -> Any:
     """``index`` with tiles as slices; several 1-D index tensors as an outer product (the language's rule)."""
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = list(index) if isinstance(index, (tuple, list)) else [index]
+    items = [i for item in items for i in (item if _is_tiles(item) else (item,))]
     items = [slice(i.begin, i.end) if isinstance(i, EagerTile) else i for i in items]
     vectors = [n for n, i in enumerate(items) if isinstance(i, torch.Tensor) and i.ndim == 1 and i.dtype != torch.bool]
     if len(vectors) > 1 or (vectors and any(isinstance(i, slice) for i in items[: vectors[0]])):
         return _outer(tensor, items)
-    return tuple(items) if isinstance(index, tuple) else items[0]
+    return tuple(items) if len(items) != 1 else items[0]
 
 
-def inside(tensor: torch.Tensor, index: Any) -> Any:
-    """``index`` with index tensors clamped into the tensor, for loads whose mask excludes the rest."""
-    flat = plain_index(tensor, index)
-    items = flat if isinstance(flat, tuple) else (flat,)
-    pairs = zip(items, tensor.shape, strict=False)
-    return tuple(i.clamp(0, n - 1) if isinstance(i, torch.Tensor) else i for i, n in pairs)
+def _is_tiles(item: Any) -> bool:
+    return isinstance(item, (tuple, list)) and all(isinstance(i, EagerTile) for i in item)
+
+
+def places(tensor: torch.Tensor, index: Any, mask: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """Where ``tensor[index]`` reads or writes: an index tensor a dimension, of the lanes in which ``mask`` is true; and
+    the mask in the shape of the result. Lanes that it leaves out may lie outside the tensor."""
+    plain = plain_index(tensor, index)
+    items = list(plain) if isinstance(plain, tuple) else [plain]
+    items += [slice(None)] * (tensor.ndim - len(items))
+    wide = _outer(tensor, items) if any(isinstance(i, slice) for i in items) else items
+    every = [torch.as_tensor(i, device=tensor.device) for i in wide]
+    found = torch.broadcast_tensors(*every, mask)  # type: ignore[no-untyped-call]
+    return tuple(i[found[-1]].long() for i in found[:-1]), found[-1]
 
 
 def _outer(tensor: torch.Tensor, items: list[Any]) -> Any:
@@ -138,16 +149,23 @@ def current(what: str) -> Session:
 
 def block_size(what: str, limit: int) -> int:
     """The block size chosen for the caller's line; the default where the config does not name it."""
-    frame = sys._getframe(2)
-    (chosen,) = current(what).blocks.get((frame.f_code.co_filename, frame.f_lineno), (min(DEFAULT_BLOCK, limit),))
+    (chosen,) = current(what).blocks.get(_caller(), (min(DEFAULT_BLOCK, limit),))
     return chosen
+
+
+def _caller() -> tuple[str, int]:
+    """The file and line of the innermost frame outside the language."""
+    frame = sys._getframe(1)
+    while frame.f_globals["__name__"].startswith(__package__):
+        assert frame.f_back is not None
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> Iterator[tuple[EagerTile, ...]]:
     """Every tuple of tiles of the box, the last axis fastest."""
     here = current("tile")
-    frame = sys._getframe(2)
-    chosen = here.blocks.get((frame.f_code.co_filename, frame.f_lineno), ())
+    chosen = here.blocks.get(_caller(), ())
     axes = []
     for axis, (begin, end, given) in enumerate(zip(begins, ends, block_sizes, strict=True)):
         block = given or (chosen[axis] if axis < len(chosen) else DEFAULT_BLOCK)
