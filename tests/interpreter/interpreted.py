@@ -146,3 +146,32 @@ def run_all(calls: Sequence[Call]) -> list[Any]:
         except Exception as error:  # one wrong kernel must not hide the others
             results.append(f"{type(error).__name__}: {error}")
     return results
+
+
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 1.6e-2}
+
+
+def close(got: Any, wanted: torch.Tensor) -> str:
+    """What differs; empty where nothing does."""
+    if isinstance(got, str):
+        return got
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return f"{got.dtype}{list(got.shape)} not {wanted.dtype}{list(wanted.shape)}"
+    tolerance = TOLERANCE.get(wanted.dtype, 0.0)
+    same = torch.isclose(got.double(), wanted.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    if same.all():
+        return ""
+    at = tuple(map(int, (~same).nonzero()[0]))
+    return f"at {at}: {got[at].item()} not {wanted[at].item()}, {int((~same).sum())} of {same.numel()}"
+
+
+def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
+    """What is wrong with each (case, mode) of a module with ``CASES``."""
+    cases = load_module(path).CASES
+    results = []
+    for name, mode in names:
+        case = cases[name]
+        args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
+        (got,) = run_all([Call(path, name, args, case.config, mode)])
+        results.append(close(got, case.wanted(*case.args)))
+    return results
