@@ -299,7 +299,9 @@ def _to_meta(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.device.type != "meta":
         if value.data_ptr() % 16:
             return value
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        return torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device="meta", requires_grad=value.requires_grad
+        )
     return value
 
 

@@ -49,7 +49,7 @@ class Capturer:
 
     def _tensor(self, value: torch.Tensor, path: str) -> TensorRef:
         t = self.t
-        if value.requires_grad:
+        if value.requires_grad and torch.is_grad_enabled():
             raise TraceError(
                 "a kernel's tensors do not require grad",
                 got=path,

@@ -88,12 +88,12 @@ class _Attempt:
         return self.t.full(tuple(self._leave(d) for d in common.dims), entry, common.dtype)
 
     def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
+        own = entry.value.dims
+        if isinstance(result, TileValue) and len(result.value.dims) > len(own):
+            raise TraceError("a loop's variable keeps its number of dimensions", where=self.t.location(),
+                             got=f"{name}: {show(own)} before, {show(result.value.dims)} after")  # fmt: skip
         common = self.t.common_type(entry, result)
         dims = tuple(self._leave(d) for d in common.dims)
-        own = entry.value.dims
-        if len(own) != len(dims):
-            raise TraceError("a loop's variable keeps its number of dimensions", where=self.t.location(),
-                             got=f"{name}: {show(own)} before, {show(dims)} after")  # fmt: skip
         # an entry with this loop's own lanes cannot be; a bare block stays bare
         kept = tuple(o if o.extent == d.extent else d for o, d in zip(own, dims, strict=True))
         return TileType(common.dtype, kept)

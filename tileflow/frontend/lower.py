@@ -20,8 +20,9 @@ from .control import Control, TileLoop
 from .device_functions import DEVICE
 from .host_values import SymbolicInt, expr_of
 from .rewrite import rewrite_region
+from .source import function_source, location
 from .split import HostFunction, RegionSource
-from .trace import Names, TraceMode, Tracer
+from .trace import Names, TraceMode, Tracer, code_location
 from .values import UNDEFINED, TileProxy
 
 
@@ -67,12 +68,12 @@ def lower_call(
             raise
         raise HostDataError(
             "host code of a kernel that is lowered without data may not read values", got=str(error).splitlines()[0],
-            where=Location(host.fn.__code__.co_filename, host.fn.__code__.co_firstlineno),
-            hint="lower it from real example inputs",
+            where=_place(error, {host.fn.__code__.co_filename}), hint="lower it from real example inputs",
         ) from error  # fmt: skip
     if not context.regions:
+        source = function_source(host.fn)
         raise TraceError("a kernel launches at least one tile loop", got="none in this call",
-                         where=Location(host.fn.__code__.co_filename, host.fn.__code__.co_firstlineno))  # fmt: skip
+                         where=location(source, source.tree))  # fmt: skip
     return LoweredCall(tuple(context.regions), tuple(context.knobs.values()))
 
 
@@ -211,14 +212,11 @@ class _RegionTrace:
 
 
 def _place(error: BaseException, files: set[str]) -> Location | None:
-    """The innermost of the user's lines that an exception went through."""
-    import linecache
-
+    """The innermost of the user's places that an exception went through."""
     found = None
     step = error.__traceback__
     while step is not None:
-        file = step.tb_frame.f_code.co_filename
-        if file in files:
-            found = Location(file, step.tb_lineno, 0, linecache.getline(file, step.tb_lineno).rstrip())
+        if step.tb_frame.f_code.co_filename in files:
+            found = code_location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
         step = step.tb_next
     return found

@@ -11,7 +11,7 @@ import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from ..expr import Expr, ExprLike
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.ops import POINTWISE
 from ..ir.types import ONE, Dim, TileType, Value
-from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype
+from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 INT32_MAX = 2**31 - 1
@@ -156,6 +156,9 @@ class Tracer:
         except (RuntimeError, TypeError) as error:
             raise TraceError(f"torch.{fn} takes these operands", got=", ".join(k[0] for k in kinds),
                              where=self.location(), hint=str(error).splitlines()[0]) from error  # fmt: skip
+        if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
+            raise TraceError(f"torch.{fn} takes ints and bools", got=", ".join(k[0] for k in kinds),
+                             where=self.location(), hint="convert with .int(), or .view(torch.int32)")  # fmt: skip
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
@@ -393,9 +396,14 @@ def _is_short(operand: Operand) -> bool:
 
 def _frame_location(frame: FrameType) -> Location:
     """The place that a Python frame is executing, to the column."""
-    position = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    return code_location(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def code_location(code: CodeType, instruction: int, lineno: int) -> Location:
+    """The place of the instruction at byte ``instruction``; ``lineno`` where its position was not kept."""
+    position = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
     line, column = (position[0], position[2]) if position else (None, None)
-    file, line = frame.f_code.co_filename, line or frame.f_lineno
+    file, line = code.co_filename, line or lineno
     return Location(file, line, column or 0, linecache.getline(file, line).rstrip())
 
 

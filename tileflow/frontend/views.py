@@ -217,7 +217,7 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
     for axis, item in enumerate(items):
         if item is None:
             result = unsqueeze(t, result, axis)
-        elif item != slice(None):
+        elif not isinstance(item, slice) or item != slice(None):
             raise TraceError(
                 "a tile in registers is indexed by : and None only",
                 got=f"{item!r}"[:100],

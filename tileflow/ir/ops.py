@@ -44,6 +44,7 @@ class Pointwise:
     ``double``: the same for float64.
     ``evaluate``: torch's own function, for the value in masked lanes and for constant folding.
     ``flops``: arithmetic per element, for models. ``boolean``: yields bool.
+    ``float_only``: ints are converted to the default dtype. ``int_only``: floats are refused, as by torch.
     """
 
     triton: str
@@ -53,6 +54,7 @@ class Pointwise:
     flops: int = 1
     boolean: bool = False
     float_only: bool = False
+    int_only: bool = False
 
 
 _NAN = ", propagate_nan=tl.PropagateNan.ALL)"
@@ -125,12 +127,12 @@ POINTWISE: dict[str, Pointwise] = {
     "logical_or": Pointwise("({0} != 0) | ({1} != 0)", torch.logical_or, boolean=True),
     "logical_xor": Pointwise("({0} != 0) ^ ({1} != 0)", torch.logical_xor, boolean=True),
     "logical_not": Pointwise("{0} == 0", torch.logical_not, boolean=True),
-    "bitwise_and": Pointwise("{0} & {1}", torch.bitwise_and),
-    "bitwise_or": Pointwise("{0} | {1}", torch.bitwise_or),
-    "bitwise_xor": Pointwise("{0} ^ {1}", torch.bitwise_xor),
-    "bitwise_not": Pointwise("~{0}", torch.bitwise_not),
-    "shift_left": Pointwise("{0} << {1}", torch.bitwise_left_shift),
-    "shift_right": Pointwise("{0} >> {1}", torch.bitwise_right_shift),
+    "bitwise_and": Pointwise("{0} & {1}", torch.bitwise_and, int_only=True),
+    "bitwise_or": Pointwise("{0} | {1}", torch.bitwise_or, int_only=True),
+    "bitwise_xor": Pointwise("{0} ^ {1}", torch.bitwise_xor, int_only=True),
+    "bitwise_not": Pointwise("~{0}", torch.bitwise_not, int_only=True),
+    "shift_left": Pointwise("{0} << {1}", torch.bitwise_left_shift, int_only=True),
+    "shift_right": Pointwise("{0} >> {1}", torch.bitwise_right_shift, int_only=True),
     # the first operand is a bool whatever the operand dtype
     "where": Pointwise("tl.where({0}, {1}, {2})", torch.where),
 }  # fmt: skip
