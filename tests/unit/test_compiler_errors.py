@@ -1,0 +1,396 @@
+"""Mistakes that kernel authors make: the class of the error, and that it points at the line and the column.
+
+Each function below has one, on the line that ends with ``# <-``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import (
+    ConfigError,
+    HostDataError,
+    KernelError,
+    Location,
+    MissingAttribute,
+    ShapeError,
+    SplitError,
+    TraceError,
+    UnsupportedOp,
+)
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """``says``: words of the message. ``caret``: what stands at the column."""
+
+    function: Callable[..., Any]
+    error: type[KernelError]
+    says: str
+    caret: str
+    args: tuple[Any, ...]
+
+
+MISTAKES: dict[str, Mistake] = {}
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+X, V = meta(64, 96), meta(96)
+
+
+def mistake(error: type[KernelError], says: str, caret: str, *args: Any) -> Callable[[Any], Any]:
+    def register(function: Any) -> Any:
+        MISTAKES[function.__name__] = Mistake(function, error, says, caret, args or (X,))
+        return function
+
+    return register
+
+
+# ---- what device code may hold ------------------------------------------------------------------
+
+
+@mistake(SplitError, "break out of a tile loop", "break")
+def break_of_a_tile_loop(x):
+    for tile in tfl.tile(x.size(0)):
+        for tile_n in tfl.tile(x.size(1)):
+            x[tile, tile_n] = 0
+            break  # <-
+
+
+@mistake(SplitError, "return", "return")
+def return_from_a_tile_loop(x):
+    for _ in tfl.tile(x.size(0)):
+        return  # <-
+
+
+@mistake(SplitError, "with", "with")
+def with_in_a_tile_loop(x):
+    for tile in tfl.tile(x.size(0)):
+        with torch.no_grad():  # <-
+            x[tile, :] = 0
+
+
+@mistake(SplitError, "total is read and assigned by the iterations", "total")
+def carried_by_the_grid(x):
+    total = 0.0
+    for tile in tfl.tile(x.size(0)):
+        total = total + x[tile, :].sum()  # <-
+
+
+@mistake(SplitError, "host code cannot read row", "row")
+def result_of_the_grid(x):
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+    return row  # <-
+
+
+@mistake(SplitError, "a tile loop of host code must be a for statement", "tfl.tile")
+def loop_in_a_comprehension(x):
+    return [tile.id for tile in tfl.tile(x.size(0))]  # <-
+
+
+@mistake(TraceError, "launches at least one tile loop", "def")
+def no_loop_at_all(x):  # <-
+    return x + 1
+
+
+# ---- operations ---------------------------------------------------------------------------------
+
+
+@mistake(UnsupportedOp, "torch.fft_rfft", "torch.fft")
+def unsupported_function(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.fft.rfft(x[tile, :])  # <-
+
+
+@mistake(MissingAttribute, ".sinc", "x[tile, :].sinc")
+def missing_method(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :].sinc()  # <-
+
+
+@mistake(MissingAttribute, "a captured tensor is read in a tile loop by indexing it", "x.sum")
+def method_of_a_captured_tensor(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x.sum(1)  # <-
+
+
+@mistake(TraceError, "a captured tensor is read in a tile loop by indexing it", "x[tile, :] + v", X, V)
+def captured_tensor_as_operand(x, v):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :] + v  # <-
+
+
+@mistake(TraceError, "where torch wants a tensor", "torch.maximum")
+def number_for_a_tensor(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
+
+
+@mistake(TraceError, "torch.bitwise_and takes ints and bools", "x[tile, :] & 1")
+def dtype_that_torch_refuses(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :] & 1  # <-
+
+
+@mistake(TraceError, "mean takes a floating tile", "torch.mean", meta(64, 96, dtype=torch.int32))
+def mean_of_ints(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = torch.mean(x[tile, :], 1)  # <-
+
+
+@mistake(TraceError, "a power of ints", "x[tile, :] ** x[tile, :]", meta(64, 96, dtype=torch.int32))
+def power_of_int_tiles(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = x[tile, :] ** x[tile, :]  # <-
+
+
+@mistake(TraceError, "one dtype", "torch.addmm", X, meta(96, 64, dtype=torch.bfloat16))
+def product_of_two_dtypes(x, y):
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])  # <-
+        x[tile_m, tile_n] = acc
+
+
+@mistake(ShapeError, "the inner dimensions of a matrix product agree", "x[tile_m, :] @ x[tile_m, :]")
+def product_that_does_not_fit(x):
+    for tile_m in tfl.tile(x.size(0)):
+        x[tile_m, tile_m] = x[tile_m, :] @ x[tile_m, :]  # <-
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+@mistake(ShapeError, "dimensions that meet must have the same size", "x[tile_m, :] + x[:, tile_n]")
+def shapes_that_do_not_meet(x):
+    for tile_m, tile_n in tfl.tile([x.size(0), x.size(1)]):
+        x[tile_m, tile_n] = x[tile_m, :] + x[:, tile_n]  # <-
+
+
+@mistake(ShapeError, "tiles of two different loops never meet", "x[tile_m, 0] + x[tile_k, 0]")
+def tiles_of_two_loops(x):
+    block = tfl.register_block_size(16)
+    for tile_m in tfl.tile(x.size(0), block_size=block):
+        for tile_k in tfl.tile(x.size(0), block_size=block):
+            x[tile_m, 0] = x[tile_m, 0] + x[tile_k, 0]  # <-
+
+
+@mistake(ShapeError, "must not run past the end", "x[tile, :]")
+def tile_past_the_end(x):
+    for tile in tfl.tile(x.size(1)):
+        x[tile, :] = 0  # <-
+
+
+@mistake(ShapeError, "a stored tile must broadcast to the index", "x[tile, 0]")
+def stored_rank(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, :]  # <-
+
+
+@mistake(ShapeError, "has at most 2 items", "x[tile, 0, 0]")
+def too_many_indices(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, 0, 0]  # <-
+
+
+@mistake(TraceError, "a reshape may not merge or split a tile's dimension", "x[tile, :].reshape")
+def reshape_that_splits_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, :].reshape(-1).sum()  # <-
+
+
+@mistake(TraceError, "changes dimensions of a power of two only", "x[tile, :].reshape", meta(64, 15))
+def reshape_of_other_sizes(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, :].reshape(tile, 3, 5).sum(2).sum(1)  # <-
+
+
+@mistake(ShapeError, "a reduction's dim must lie in", "x[tile, :].sum")
+def dim_out_of_range(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, :].sum(2)  # <-
+
+
+# ---- indices ------------------------------------------------------------------------------------
+
+
+@mistake(TraceError, "a tile in registers is indexed by : and None only", "x[tile, :][mask]")
+def bool_mask_on_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        mask = x[tile, 0] > 0
+        x[tile, :] = x[tile, :][mask]  # <-
+
+
+@mistake(TraceError, "a tile of indices holds ints", "x[x[tile, 0] > 0, 0]")
+def bool_mask_on_a_tensor(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[x[tile, 0] > 0, 0]  # <-
+
+
+@mistake(TraceError, "a slice in device code has step 1", "x[tile, ::2]")
+def slice_with_a_step(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = x[tile, ::2].sum(1)  # <-
+
+
+@mistake(TraceError, "cannot be assigned to by index", "row[:, None]")
+def assignment_into_registers(x):
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        row[:, None] = 0  # <-
+
+
+# ---- scopes, branches and carried values --------------------------------------------------------
+
+
+@mistake(TraceError, "used only inside the loop or branch that made it", "parts[0] + 1")
+def tiles_in_a_list(x):
+    for tile in tfl.tile(x.size(0)):
+        parts = []
+        for tile_n in tfl.tile(x.size(1)):
+            parts.append(x[tile, tile_n].sum(1))
+        x[tile, 0] = parts[0] + 1  # <-
+
+
+@mistake(TraceError, "an if in device code takes a scalar", "if x[tile, 0] > 0")
+def if_on_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        if x[tile, 0] > 0:  # <-
+            x[tile, 0] = 0
+
+
+@mistake(TraceError, "no Python length", "len")
+def length_of_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = len(x[tile, 0])  # <-
+
+
+@mistake(TraceError, "list indices must be integers", "[0.0, 1.0]")
+def tile_as_a_python_index(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = [0.0, 1.0][x[tile, :].sum()]  # <-
+
+
+@mistake(TraceError, "no Python truth value", "n > 0")
+def while_on_a_tile(x):
+    for tile in tfl.tile(x.size(0)):
+        n = x[tile, :].sum()
+        while n > 0:  # <-
+            n = n - 1
+
+
+@mistake(TraceError, "assigned on every way", "y")
+def assigned_in_one_branch(x):
+    for tile in tfl.tile(x.size(0)):
+        if tile.begin == 0:
+            y = x[tile, 0]
+        x[tile, 0] = y  # <-
+
+
+@mistake(TraceError, "keeps its number of dimensions", "for tile_n")
+def carried_rank(x):
+    for tile in tfl.tile(x.size(0)):
+        acc = tfl.zeros([tile])
+        for tile_n in tfl.tile(x.size(1)):  # <-
+            acc = acc[:, None] + x[tile, tile_n]
+        x[tile, 0] = acc
+
+
+@mistake(TraceError, "a block size has no Python number", "tile.block_size > 4")
+def block_size_in_python(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, 0] = 1 if tile.block_size > 4 else 0  # <-
+
+
+# ---- captures -----------------------------------------------------------------------------------
+
+
+@mistake(TraceError, "do not require grad", "for tile", torch.empty(64, 96, requires_grad=True))
+def tensor_that_requires_grad(x):
+    for tile in tfl.tile(x.size(0)):  # <-
+        x[tile, :] = 0
+
+
+@mistake(HostDataError, "may not read values", "x.max().item", meta(64, dtype=torch.int32))
+def host_code_that_reads(x):
+    n = x.max().item()  # <-
+    for tile in tfl.tile(n):
+        x[tile] = 0
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake(name: str) -> None:
+    case = MISTAKES[name]
+    with pytest.raises(KernelError) as caught:
+        tileflow.kernel(case.function).lower(case.args, H200)
+    error = caught.value
+    assert type(error) is case.error, error
+    assert case.says in str(error)
+    where = error.where
+    assert isinstance(where, Location), error
+    assert where.file == __file__
+    with open(__file__) as source:
+        line = source.read().splitlines()[where.line - 1]
+    assert line.rstrip().endswith("# <-"), f"line {where.line}: {line}"
+    assert line[where.column :].startswith(case.caret), f"caret at {line[where.column :]!r}"
+    assert str(error).count("^") == 1 and line.strip() in str(error)
+
+
+def test_there_are_enough() -> None:
+    assert len(MISTAKES) >= 30
+    assert {m.error for m in MISTAKES.values()} == {
+        SplitError, TraceError, UnsupportedOp, ShapeError, MissingAttribute, HostDataError,
+    }  # fmt: skip
+
+
+def test_a_missing_method_is_an_attribute_error() -> None:
+    """So that ``hasattr`` and ``getattr`` with a default keep their meaning."""
+
+    @tileflow.kernel
+    def guarded(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            row = x[tile, :]
+            x[tile, :] = row.nonsense() if hasattr(row, "nonsense") else getattr(row, "other", 1.0)
+        return x
+
+    assert guarded.lower((X,), H200).regions
+
+
+def test_unsupported_functions_name_what_is_near() -> None:
+    def near(x: torch.Tensor) -> None:
+        for tile in tfl.tile(x.size(0)):
+            x[tile, :] = F.softmin(x[tile, :], dim=1)
+
+    with pytest.raises(UnsupportedOp, match="near it: softmax"):
+        tileflow.kernel(near).lower((X,), H200)
+
+
+def test_a_host_assertion_under_a_config_is_the_configs_fault() -> None:
+    @tileflow.kernel
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        block = tfl.register_block_size(64)
+        assert block <= 32, "blocks of up to 32"
+        for tile in tfl.tile(x.size(0), block_size=block):
+            x[tile, :] = 0
+        return x
+
+    lowered = halves.lower((X,), H200)
+    assert lowered.emit(lowered.space.repair(lowered.default.with_({"block:block": 16})))
+    with pytest.raises(ConfigError, match="blocks of up to 32"):
+        lowered.emit(lowered.default.with_({"block:block": 64}))
