@@ -480,6 +480,8 @@ def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, 
 
 @row("logsumexp")
 def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
+    if not x.is_floating_point():
+        x = t.cast(x, dtype_name(torch.get_default_dtype()))
     peak = reduce(t, "max", x, dim, True)
     total = reduce(t, "sum", t.pointwise("exp", x - peak), dim, True)
     result = t.pointwise("log", total) + peak

@@ -9,7 +9,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..expr import Expr
-from ..ir.types import ONE, Dim, TileType, Value
+from ..ir.types import ONE, Dim, TileType, Value, itemsize
 from .promotion import dtype_name
 from .trace import Tracer, show
 from .values import TileValue
@@ -185,6 +185,9 @@ def view(t: Tracer, x: Any, *sizes: Any) -> TileValue:
     """Other dimensions, or another dtype of the same width."""
     if len(sizes) == 1 and isinstance(sizes[0], torch.dtype):
         value = _value(t, x)
+        if itemsize(dtype_name(sizes[0])) != itemsize(value.type.dtype):
+            raise TraceError("a tile is reinterpreted as a dtype of the same width", where=t.location(),
+                             got=f"{value.type.dtype} as {dtype_name(sizes[0])}")  # fmt: skip
         return t.emit("bitcast", (value,), TileType(dtype_name(sizes[0]), value.dims))
     return reshape(t, x, *sizes)
 
