@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from interpreted import Call
-from pointwise_table import BINARY, POWERS, ROUNDED, TERNARY, UNARY
+from compiler_pointwise import BINARY, POWERS, ROUNDED, TERNARY, UNARY
 
 SIZE = 29  # a tail in blocks of 16
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
