@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from interpreted import Call
 from compiler_pointwise import BINARY, POWERS, ROUNDED, TERNARY, UNARY
+from interpreted import Call
 
 SIZE = 29  # a tail in blocks of 16
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}

@@ -1,0 +1,154 @@
+"""The eager meaning: the user's own function as Python over real tiles."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import CallError
+
+SEEN: list[object] = []
+
+
+@tileflow.kernel
+def facts(x: torch.Tensor) -> torch.Tensor:
+    """(begin, end, id, lanes) of the tiles that each element is in, rows then columns."""
+    m, n = x.shape
+    out = torch.empty(m, n, 8, dtype=torch.int32)
+    for tile_m in tfl.tile(m):
+        for tile_n in tfl.tile(n):
+            for k, tile in ((0, tile_m), (4, tile_n)):
+                out[tile_m, tile_n, k] = tile.begin
+                out[tile_m, tile_n, k + 1] = tile.end
+                out[tile_m, tile_n, k + 2] = tile.id
+                out[tile_m, tile_n, k + 3] = torch.ones_like(tile.index).sum()
+    return out
+
+
+def expected(m: int, n: int, rows: int, columns: int) -> torch.Tensor:
+    def one(i: int, size: int, block: int) -> list[int]:
+        begin = i // block * block
+        end = min(begin + block, size)
+        return [begin, end, i // block, end - begin]
+
+    found = [[one(i, m, rows) + one(j, n, columns) for j in range(n)] for i in range(m)]
+    return torch.tensor(found, dtype=torch.int32)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    SEEN.clear()
+
+
+def test_tiles_have_the_configs_sizes_and_real_ends() -> None:
+    x = torch.empty(5, 10)
+    assert torch.equal(facts.run_eagerly(x, config={"block:tile_m": 4, "block:tile_n": 8}), expected(5, 10, 4, 8))
+    assert torch.equal(facts.run_eagerly(x, config={"block:tile_m": 1, "block:tile_n": 2}), expected(5, 10, 1, 2))
+
+
+def test_without_a_config_a_block_is_of_a_default_size() -> None:
+    assert torch.equal(facts.run_eagerly(torch.empty(5, 40)), expected(5, 40, 32, 32))
+
+
+def test_interpret_is_a_context_and_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.empty(3, 4)
+    with tileflow.interpret({"block:tile_m": 1, "block:tile_n": 4}):
+        assert torch.equal(facts(x), expected(3, 4, 1, 4))
+    monkeypatch.setitem(os.environ, "TILEFLOW_INTERPRET", "1")
+    assert torch.equal(facts(x), expected(3, 4, 32, 32))
+    monkeypatch.delitem(os.environ, "TILEFLOW_INTERPRET")
+
+
+def test_values_can_be_looked_at() -> None:
+    """What only a run as Python can do."""
+
+    @tileflow.kernel
+    def looked_at(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            values = x[tile] * 2
+            SEEN.extend(values.tolist())
+            out[tile] = values
+        return out
+
+    looked_at.run_eagerly(torch.arange(5.0))
+    assert SEEN == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_scalars_of_tiles() -> None:
+    @tileflow.kernel
+    def scalars(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(2, x.size(0)):
+            SEEN.append((tile.begin, tile.end, tile.count, tile.index.tolist(), (tile + 3).begin, (tile - 1).end))
+        return x
+
+    scalars.run_eagerly(torch.empty(7))
+    assert SEEN == [(2, 7, 1, [2, 3, 4, 5, 6], 5, 6)]
+
+
+def test_an_empty_loop_runs_no_iteration() -> None:
+    assert facts.run_eagerly(torch.empty(0, 4)).shape == (0, 4, 8)
+
+
+def test_host_knobs_are_answered_by_the_config() -> None:
+    @tileflow.kernel
+    def tuned(x: torch.Tensor) -> torch.Tensor:
+        block = tfl.register_block_size(16)
+        flavour = tfl.register_tunable("flavour", ["plain", "doubled"])
+        for tile in tfl.tile(x.size(0), block_size=block):
+            x[tile] = tile.begin * (2 if flavour == "doubled" else 1)
+        return x
+
+    x = tuned.run_eagerly(torch.ones(6), config={"block:block": 4, "tunable:flavour": "doubled"})
+    assert x.tolist() == [0.0] * 4 + [8.0] * 2
+
+
+def test_masked_lanes_may_lie_outside() -> None:
+    @tileflow.kernel
+    def shifted(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            inside = tile.index + 1 < x.size(0)
+            value = tfl.load(x, [tile.index + 1], extra_mask=inside)
+            tfl.store(out, [tile.index + 1], value, extra_mask=inside)
+        return out
+
+    x = torch.arange(5.0)
+    out = shifted.run_eagerly(x, torch.full((5,), -1.0), config={"block:tile": 4})
+    assert out.tolist() == [-1.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_half_operands_accumulate_in_float32() -> None:
+    @tileflow.kernel
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0), y.size(1))
+        for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+            acc = tfl.zeros([tile_m, tile_n])
+            acc = torch.addmm(acc, x[tile_m, :], y[:, tile_n])
+            out[tile_m, tile_n] = acc + tfl.dot(x[tile_m, :], y[:, tile_n])
+        return out
+
+    x, y = torch.randn(5, 300).bfloat16(), torch.randn(300, 7).bfloat16()
+    torch.testing.assert_close(product.run_eagerly(x, y), 2 * (x.float() @ y.float()))
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: list(tfl.tile(4)), lambda: tfl.zeros([4]), lambda: tfl.register_block_size(4)]
+)
+def test_outside_a_kernel_the_language_says_so(call: object) -> None:
+    with pytest.raises(CallError, match=r"inside a @tileflow\.kernel function only"):
+        call()  # type: ignore[operator]
+
+
+def test_tensors_of_two_devices_are_refused() -> None:
+    @tileflow.kernel
+    def two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = y[tile]
+        return x
+
+    with pytest.raises(CallError, match="on one device"):
+        two.run_eagerly(torch.empty(3), torch.empty(3, device="meta"))
