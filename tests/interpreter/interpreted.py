@@ -175,3 +175,12 @@ def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
         (got,) = run_all([Call(path, name, args, case.config, mode)])
         results.append(close(got, case.wanted(*case.args)))
     return results
+
+
+def run_file(path: str) -> str:
+    """What goes wrong when the file is run; kernels that it calls are interpreted."""
+    try:
+        load_module(path)
+    except Exception as error:  # the test shows it
+        return f"{type(error).__name__}: {error}"
+    return ""

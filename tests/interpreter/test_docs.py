@@ -1,0 +1,49 @@
+"""Every block of code in docs/language.md, as plain Python and through Triton's interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interpreted import load_module
+
+import tileflow
+import tileflow.language
+from tileflow.frontend.device_functions import DEVICE
+from tileflow.frontend.torch_ops import METHODS
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "language.md"
+TEXT = PAGE.read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+HEADINGS = [re.findall(r"^#+ (.*)$", TEXT[: TEXT.index(block)], re.MULTILINE)[-1] for block in BLOCKS]
+
+
+@pytest.fixture(params=range(len(BLOCKS)), ids=[f"{n}-{h}" for n, h in enumerate(HEADINGS)])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    file = tmp_path / "example.py"
+    file.write_text(BLOCKS[request.param])
+    return str(file)
+
+
+def test_as_python(path: str) -> None:
+    with tileflow.interpret():
+        load_module(path)
+
+
+def test_through_the_interpreter(interpreter: Callable[..., Any], path: str) -> None:
+    assert interpreter("interpreted:run_file", path) == ""
+
+
+def test_the_list_of_operations_is_the_table() -> None:
+    listed = re.search(r"by these names:\n\n(.*?)\n\n", TEXT, re.DOTALL)
+    assert listed is not None
+    assert re.findall(r"`(\w+)`", listed[1]) == sorted(METHODS)
+
+
+def test_every_function_of_the_language_is_shown() -> None:
+    used = set(re.findall(r"tfl\.(\w+)", TEXT))
+    assert used >= DEVICE.keys() | {"register_block_size", "register_tunable"}
+    assert used <= set(tileflow.language.__all__)
