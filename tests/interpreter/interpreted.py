@@ -166,14 +166,19 @@ def close(got: Any, wanted: torch.Tensor) -> str:
 
 
 def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
-    """What is wrong with each (case, mode) of a module with ``CASES``."""
+    """What is wrong with each (case, mode) of a module with ``CASES``: under its own config, and a random one."""
     cases = load_module(path).CASES
     results = []
-    for name, mode in names:
+    for number, (name, mode) in enumerate(names):
         case = cases[name]
-        args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
-        (got,) = run_all([Call(path, name, args, case.config, mode)])
-        results.append(close(got, case.wanted(*case.args)))
+        lowered = case.kernel.lower(case.args, target("nvidia-h200"), mode=mode)
+        found = []
+        for config in (case.config, cheap_sample(lowered, number).items):
+            args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
+            (got,) = run_all([Call(path, name, args, config, mode)])
+            wrong = close(got, case.wanted(*case.args))
+            found += [f"{wrong} under {dict(config)}"] if wrong else []
+        results.append("\n".join(found))
     return results
 
 

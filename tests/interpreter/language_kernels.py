@@ -428,11 +428,11 @@ def if_of_a_loaded_scalar(x: torch.Tensor, flag: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@case(V, wanted=lambda x: torch.where(torch.arange(37) < 8, x * 2, x), tile=8)
+@case(V, wanted=lambda x: torch.where(torch.arange(37) < 8, x * 2, x))
 @tileflow.kernel
 def if_of_a_tile_scalar(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
-    for tile in tfl.tile(x.size(0)):
+    for tile in tfl.tile(x.size(0), block_size=8):
         y = x[tile]
         if tile.begin == 0:
             y = y * 2
