@@ -10,7 +10,6 @@ OUT/mlflow.db        MLflow's store, where none was named, and its artifacts bes
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import re
 import secrets
@@ -26,6 +25,7 @@ from types import FrameType
 from tileflow_cluster.protocol import Evaluator
 from tileflow_search.registry import STRATEGIES
 
+import tileflow
 from tileflow.config import Config
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
@@ -117,7 +117,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
             "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
             "spec": sweep.to_json(),
             "created_at": time.time(),
-            "tileflow": importlib.metadata.version("tileflow"),
+            "tileflow": tileflow.__version__,
         })  # fmt: skip
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import logging
 import statistics
 from collections import Counter
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from tileflow_cluster.protocol import Mode, toolchain_text
 
+import tileflow
 from tileflow.config import Config
 from tileflow.errors import ConfigError
 from tileflow.measure.types import Status
@@ -147,7 +147,7 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
         portfolio=tuple(portfolio),
         default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
         validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
-        created_by=CreatedBy(importlib.metadata.version("tileflow"), folded.header["sweep_id"]),
+        created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),
     )
 
 
