@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, OutOfResources, SpecError
+from .errors import CallError, LaunchError, OutOfResources, SpecError
 from .frontend.source import code_hash, semantic_hash
 from .frontend.split import HostFunction, split
 from .runtime.describe import call_key, describe, device_class
@@ -116,6 +116,13 @@ class Kernel:
                     raise
                 reject(hit, self.name, problem, str(error))
                 continue
+            except LaunchError:
+                if hit is None or hit.binaries() is None:
+                    raise
+                # none of the bundle's variants accepts this call: compile the row's config for it
+                _log.warning("%s: no binary of the bundle serves %s; compiling", self.name, problem.key)
+                bound = self._compiled(hit, args, kwargs, device, live)
+                result = bound(*args, **kwargs)
             self._bound[key] = bound
             return result
 
@@ -127,6 +134,12 @@ class Kernel:
         if hit is not None and binaries is not None:
             ready = {r: [launcher_for(b, device, self.scope) for b in bs] for r, bs in binaries.items()}
             return self.bind(hit.config, ready)
+        return self._compiled(hit, args, kwargs, device, live)
+
+    def _compiled(
+        self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
+    ) -> Callable[..., Any]:
+        """The call compiled now: by the row's config, fitted to this call's own space, or by the default."""
         lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
         if hit is None:
             _log.warning(
@@ -134,7 +147,8 @@ class Kernel:
                 self.name,
                 lowered.problem.key,
             )
-        return self.compile(lowered, lowered.default if hit is None else hit.config, device)
+        config = lowered.default if hit is None else lowered.space.adapt(hit.config.to_dict())
+        return self.compile(lowered, config, device)
 
     def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> Callable[..., Any]:
         """Emit, build and bind one config now: for the GPU ``device``, or for the CPU under ``TRITON_INTERPRET=1``."""
