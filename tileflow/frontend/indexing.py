@@ -51,6 +51,10 @@ def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: An
     if len(tile.value.dims) > len(dims):
         raise ShapeError("a stored tile must broadcast to the index", got=f"{show(tile.value.dims)} for {show(dims)}",
                          where=tracer.location())  # fmt: skip
+    # lanes that the value does not have are not stored, also where the index is a slice over the bare block size
+    merged = tracer.broadcast([dims, tile.value.dims])
+    if tuple(d.extent for d in merged) == tuple(d.extent for d in dims):
+        dims = merged
     tile = tracer.expand(tile, dims)
     inputs: list[Operand] = [tile.value, *resolved.inputs]
     if extra_mask is not None:
