@@ -11,9 +11,10 @@ from ..target import Target
 from . import grid, loops
 from .dtypes import signature
 from .indexing import tensor_name
-from .ops import EMIT, operand_text
+from .ops import operand_text
 from .plan import Plan, constexpr_name
 from .source import TritonSource
+from .table import EMIT
 from .writer import Writer
 
 _HEADER = """\

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Operand
@@ -10,6 +9,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import Value, is_float, itemsize
 from . import indexing
 from .dtypes import compute_dtype, literal, triton_dtype
+from .table import emits
 
 if TYPE_CHECKING:
     from .kernel import Emitter
@@ -20,6 +20,7 @@ _REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min"
            "argmax": "tl.argmax({0}, axis={1})", "argmin": "tl.argmin({0}, axis={1})"}  # fmt: skip
 
 
+@emits("load")
 def load(e: Emitter, op: Op) -> None:
     out = op.output
     text = f"tl.load({indexing.pointer(e, op, out.dims)}"
@@ -32,6 +33,7 @@ def load(e: Emitter, op: Op) -> None:
     e.define(out, text + ")", out.type.dtype)
 
 
+@emits("store")
 def store(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
@@ -41,6 +43,7 @@ def store(e: Emitter, op: Op) -> None:
     e.writer.line(f"{text}, mask={mask})" if mask else f"{text})")
 
 
+@emits("pointwise")
 def pointwise(e: Emitter, op: Op) -> None:
     row = POINTWISE[op.attrs["fn"]]
     dtype = compute_dtype(op.attrs["operand"])
@@ -53,6 +56,7 @@ def pointwise(e: Emitter, op: Op) -> None:
     e.define(op.output, template.format(*operands), held)
 
 
+@emits("cast")
 def cast(e: Emitter, op: Op) -> None:
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
@@ -61,6 +65,7 @@ def cast(e: Emitter, op: Op) -> None:
         e.define(op.output, e.as_dtype(value, dtype), dtype)
 
 
+@emits("bitcast")
 def bitcast(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
@@ -68,6 +73,7 @@ def bitcast(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{e.as_dtype(value, value.type.dtype)}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
 
 
+@emits("full")
 def full(e: Emitter, op: Op) -> None:
     out, dtype = op.output, compute_dtype(op.output.type.dtype)
     value = op.inputs[0]
@@ -79,6 +85,7 @@ def full(e: Emitter, op: Op) -> None:
         e.define(out, f"tl.broadcast_to({e.as_dtype(value, dtype)}, {e.shape(out.dims)})", dtype)
 
 
+@emits("size")
 def size(e: Emitter, op: Op) -> None:
     out, value = op.output, op.attrs["value"]
     text = e.plan.text(value)
@@ -87,18 +94,22 @@ def size(e: Emitter, op: Op) -> None:
     e.define(out, text, out.type.dtype)
 
 
+@emits("scalar")
 def scalar(e: Emitter, op: Op) -> None:
     e.bind(op.output, e.scalar(op.attrs["path"]), op.output.type.dtype)
 
 
+@emits("tile_index")
 def tile_index(e: Emitter, op: Op) -> None:
     e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", "int32")
 
 
+@emits("tile_begin")
 def tile_begin(e: Emitter, op: Op) -> None:
     e.bind(op.output, f"{e.tile(op.attrs['tile'])}_begin", "int32")
 
 
+@emits("tile_end")
 def tile_end(e: Emitter, op: Op) -> None:
     name = e.tile(op.attrs["tile"])
     tile = e.plan.ir.tiles[op.attrs["tile"]]
@@ -109,12 +120,14 @@ def tile_end(e: Emitter, op: Op) -> None:
         e.define(op.output, f"{name}_begin + {block}", "int32")
 
 
+@emits("tile_id")
 def tile_id(e: Emitter, op: Op) -> None:
     name = e.tile(op.attrs["tile"])
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     e.define(op.output, f"({name}_begin - {e.bound(tile.begin)}) // {e.plan.extent_text(tile.block)}", "int32")
 
 
+@emits("arange")
 def arange(e: Emitter, op: Op) -> None:
     (dim,) = op.output.dims
     start = op.attrs["start"]
@@ -122,25 +135,30 @@ def arange(e: Emitter, op: Op) -> None:
     e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
 
 
+@emits("unsqueeze")
 def unsqueeze(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     rank, axis = len(op.output.dims), op.attrs["axis"]
     e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
 
 
+@emits("squeeze", "reshape")
 def squeeze(e: Emitter, op: Op) -> None:
     e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
+@emits("permute")
 def permute(e: Emitter, op: Op) -> None:
     order = ", ".join(map(str, op.attrs["order"]))
     e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
 
 
+@emits("expand")
 def expand(e: Emitter, op: Op) -> None:
     e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
+@emits("reduce")
 def reduce(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
@@ -153,6 +171,7 @@ def reduce(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{text}.to(tl.int64)" if held == "int64" and fn.startswith("arg") else text, held)
 
 
+@emits("dot")
 def dot(e: Emitter, op: Op) -> None:
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
@@ -167,6 +186,7 @@ def dot(e: Emitter, op: Op) -> None:
     e.define(op.output, f"tl.dot({operands})", held)
 
 
+@emits("where_mask")
 def where_mask(e: Emitter, op: Op) -> None:
     value, other = op.inputs
     assert isinstance(value, Value)
@@ -178,16 +198,6 @@ def where_mask(e: Emitter, op: Op) -> None:
     rank = len(value.dims)
     mask = " & ".join(e.lanes(e.mask_of(value.dims[a]), a, rank) for a in axes)
     e.define(op.output, f"tl.where({mask}, {e.as_dtype(value, held)}, {e.as_dtype(other, held)})", held)
-
-
-EMIT: dict[str, Callable[[Emitter, Op], None]] = {
-    fn.__name__: fn
-    for fn in (
-        load, store, pointwise, cast, bitcast, full, size, scalar, tile_index, tile_begin, tile_end, tile_id, arange,
-        unsqueeze, squeeze, permute, expand, reduce, dot, where_mask,
-    )
-}  # fmt: skip
-EMIT["reshape"] = squeeze
 
 
 def operand_text(e: Emitter, operand: Operand, dtype: str) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import gcd
 
 from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam
 from ..ir.types import Dim
+from .divisors import Divisors
 
 INT32_MAX = 2**31 - 1
 # Python's own text would be wrong here: Triton divides towards zero
@@ -31,6 +33,7 @@ class Plan:
         self.symbols: dict[str, str] = {}
         self.guards: list[Expr] = list(ir.guards)
         self._grids = dict.fromkeys(ir.grid)
+        self._divisors = Divisors(ir, self.number)
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -94,9 +97,11 @@ class Plan:
             size = self.number(dim.extent)
             return size is None or size & (size - 1) != 0
         tile = self.ir.tiles[dim.tile]
+        block = self.number(tile.block)
         if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
-            return True
-        length, block = self.number(tile.end - tile.begin), self.number(tile.block)
+            divisor = gcd(self._divisors.of(tile.begin), self._divisors.of(tile.end))
+            return block is None or divisor % block != 0
+        length = self.number(tile.end - tile.begin)
         return length is None or block is None or length % block != 0
 
     # ---- offsets --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..language.bounds import axes
 from .control import TileLoop
+from .device_table import DEVICE, device_function
 from .indexing import load, store
 from .matmul import language_dot
 from .promotion import dtype_name
@@ -20,11 +21,17 @@ from .torch_ops import arange
 from .trace import Tracer
 from .values import SymInt
 
+__all__ = ["DEVICE", "PYTHON"]
 
+DEVICE["dot"] = language_dot
+
+
+@device_function("tile")
 def tile(t: Tracer, begin_or_end: Any, end: Any = None, *, block_size: Any = None) -> TileLoop:
     return _loop(begin_or_end, end, block_size, scalar=False)
 
 
+@device_function("grid")
 def grid(t: Tracer, begin_or_end: Any, end: Any = None) -> TileLoop:
     return _loop(begin_or_end, end, None, scalar=True)
 
@@ -34,41 +41,34 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
     return TileLoop(box.begins, box.ends, box.blocks, box.several, scalar)
 
 
+@device_function("full")
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
     return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
 
 
+@device_function("zeros")
 def zeros(t: Tracer, shape: Any, dtype: Any = None) -> Any:
     return full(t, shape, 0, dtype)
 
 
+@device_function("load")
 def load_(t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None) -> Any:
     return load(t, tensor, index, extra_mask, eviction_policy)
 
 
+@device_function("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
     store(t, tensor, index, value, extra_mask)
 
 
+@device_function("specialize")
 def specialize(t: Tracer, value: Any) -> Any:
     return t.specialize(value.expr) if isinstance(value, SymInt) else value
 
 
+@device_function("arange")
 def arange_(t: Tracer, start_or_end: Any, end: Any = None, *, dtype: Any = None) -> Any:
     return arange(t, start_or_end, end, dtype=dtype)
-
-
-DEVICE: dict[str, Callable[..., Any]] = {
-    "tile": tile,
-    "grid": grid,
-    "zeros": zeros,
-    "full": full,
-    "arange": arange_,
-    "dot": language_dot,
-    "load": load_,
-    "store": store_,
-    "specialize": specialize,
-}
 
 
 def _fold(fn: str, expr: str) -> Callable[..., Any]:

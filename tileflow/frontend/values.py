@@ -326,16 +326,19 @@ class TileProxy:
     @property
     def index(self) -> TileValue:
         """The tile's indices, 1-D, int32."""
-        index = self.tracer.tile_scalar("tile_index", self)
-        return index if self.offset == Expr.of(0) else index + self.tracer.size(self.offset)
+        return self._shifted("tile_index")
 
     @property
     def begin(self) -> Any:
-        return self.tracer.tile_scalar("tile_begin", self) + self.tracer.size(self.offset)
+        return self._shifted("tile_begin")
 
     @property
     def end(self) -> Any:
-        return self.tracer.tile_scalar("tile_end", self) + self.tracer.size(self.offset)
+        return self._shifted("tile_end")
+
+    def _shifted(self, kind: str) -> TileValue:
+        scalar = self.tracer.tile_scalar(kind, self)
+        return scalar if self.offset == Expr.of(0) else scalar + self.tracer.size(self.offset)
 
     @property
     def id(self) -> TileValue:

@@ -1,0 +1,58 @@
+"""Divisors of loop bounds that the kernel computes: where both of a loop's divide by its block, no lane is masked.
+
+Causal attention loops up to the begin of another tile, which is a multiple of that tile's block size whatever the
+program; the last block before the diagonal is then whole, and its loads need no mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+
+from ..expr import Expr
+from ..ir.graph import KernelIR, Op, Operand
+from ..ir.types import Value
+
+_GCD = frozenset({"add", "sub", "minimum", "maximum"})  # the result is divisible by what divides both operands
+
+
+class Divisors:
+    """``number``: the value of a size where the config and the static sizes settle it, else None."""
+
+    def __init__(self, ir: KernelIR, number: Callable[[Expr], int | None]) -> None:
+        self._ir = ir
+        self._number = number
+        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
+
+    def of(self, bound: Expr | Operand) -> int:
+        """A number that divides the bound; 0 for zero, 1 where nothing is known."""
+        if isinstance(bound, Expr):
+            number = self._number(bound)
+            return 1 if number is None else abs(number)
+        if not isinstance(bound, Value):
+            return abs(bound) if isinstance(bound, int) else 1
+        op = self._definitions.get(bound)
+        return 1 if op is None else self._of_op(op)
+
+    def _of_op(self, op: Op) -> int:
+        match op.kind:
+            case "size":
+                return self.of(op.attrs["value"])
+            case "tile_begin":
+                return self._begin(op.attrs["tile"])
+            case "tile_end":
+                name = op.attrs["tile"]
+                return gcd(self._begin(name), self.of(self._ir.tiles[name].end))
+            case "cast":
+                return self.of(op.inputs[0]) if op.output.type.dtype in ("int32", "int64") else 1
+            case "pointwise" if op.attrs["fn"] in _GCD:
+                return gcd(*(self.of(v) for v in op.inputs))
+            case "pointwise" if op.attrs["fn"] == "mul":
+                a, b = (self.of(v) for v in op.inputs)
+                return a * b
+        return 1
+
+    def _begin(self, name: str) -> int:
+        """What divides the begin of each of a tile loop's tiles."""
+        tile = self._ir.tiles[name]
+        return gcd(self.of(tile.begin), self.of(tile.block))

@@ -1,0 +1,268 @@
+"""Pointwise rows of the table: operators, powers, activations, dtypes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..errors import TraceError
+from .promotion import dtype_name, kind_of, result_dtype
+from .torch_table import METHODS, TABLE, Handler, row
+from .trace import Tracer
+from .values import TileValue
+
+_UNARY = (
+    "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",
+    "tanh", "sigmoid", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not",
+)  # fmt: skip
+_BINARY = {
+    "mul": "mul", "multiply": "mul", "minimum": "minimum", "maximum": "maximum", "fmod": "fmod",
+    "remainder": "remainder", "floor_divide": "floordiv", "true_divide": "div", "eq": "eq", "ne": "ne", "lt": "lt",
+    "le": "le", "gt": "gt", "ge": "ge", "logical_and": "logical_and", "logical_or": "logical_or",
+    "logical_xor": "logical_xor", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
+    "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right",
+    "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+}  # fmt: skip
+_ALIASES = {"neg": ("negative",), "abs": ("absolute",), "ceil": (), "trunc": ("fix",), "sigmoid": ("expit",)}
+
+
+def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
+    """A binary operator; powers by small constants become products and roots."""
+    if fn == "pow":
+        simple = _simple_power(t, a, b)
+        if simple is not None:
+            return simple
+        if isinstance(a, (int, float)):
+            a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
+    return t.pointwise(fn, a, b)
+
+
+def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
+    """``a ** exponent`` by cheaper means, or None. Between ints the result is exact, and so must be the way."""
+    is_constant = isinstance(exponent, (int, float)) and not isinstance(exponent, bool)
+    if is_constant and exponent in (0.5, -0.5):
+        return t.pointwise("sqrt" if exponent > 0 else "rsqrt", a)
+    if _is_floating(a) or _is_floating(exponent):
+        if not is_constant or math.isinf(exponent):
+            return None
+        if exponent != int(exponent):
+            return t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+        product = _product_power(t, a, exponent)
+        return product if exponent >= 0 else t.pointwise("reciprocal", product)
+    if is_constant and exponent >= 0:
+        return _product_power(t, a, exponent)
+    if isinstance(a, int) and a == 2:
+        return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
+    raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
+                     got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+
+
+def _is_floating(x: Any) -> bool:
+    return isinstance(x, float) or (isinstance(x, TileValue) and x.is_floating_point())
+
+
+def _product_power(t: Tracer, a: Any, exponent: float) -> Any:
+    """A product of squares, in the dtype that torch's power has."""
+    kinds = tuple(kind_of(t.operand(x)) for x in (a, exponent))
+    with t.plain_torch():
+        dtype = result_dtype("pow", kinds)
+    square = a if isinstance(a, TileValue) and a.value.type.dtype == dtype else t.cast(a, dtype)
+    result, rest = None, abs(int(exponent))
+    while rest:
+        if rest & 1:
+            result = square if result is None else t.pointwise("mul", result, square)
+        rest >>= 1
+        square = t.pointwise("mul", square, square) if rest else square
+    return t.full(square.value.dims, 1, dtype) if result is None else result
+
+
+def _register_pointwise() -> None:
+    def unary(fn: str) -> Handler:
+        return lambda t, x: t.pointwise(fn, x)
+
+    def two(fn: str) -> Handler:
+        return lambda t, a, b: binary(t, fn, a, b)
+
+    for fn in _UNARY:
+        row(fn, *_ALIASES.get(fn, ()))(unary(fn))
+    for name, fn in _BINARY.items():
+        row(name)(two(fn))
+
+
+_register_pointwise()
+
+
+@row("add")
+def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return t.pointwise("add", a, b if alpha == 1 else _scaled(t, a, b, alpha))
+
+
+@row("sub", "subtract")
+def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return t.pointwise("sub", a, b if alpha == 1 else _scaled(t, a, b, alpha))
+
+
+def _scaled(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
+    """``alpha * b`` in the dtype in which ``a`` and ``b`` meet."""
+    dtype = t.common_type(a, b).dtype
+    return t.cast(t.pointwise("mul", t.cast(b, dtype), alpha), dtype)
+
+
+@row("rsub")
+def rsub(t: Tracer, a: Any, b: Any) -> Any:
+    return t.pointwise("sub", b, a)
+
+
+@row("div", "divide")
+def div(t: Tracer, a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
+    return t.pointwise({None: "div", "floor": "floordiv", "trunc": "truncdiv"}[rounding_mode], a, b)
+
+
+@row("pow")
+def power(t: Tracer, a: Any, b: Any) -> Any:
+    return binary(t, "pow", a, b)
+
+
+@row("square")
+def square(t: Tracer, x: Any) -> Any:
+    return binary(t, "pow", x, 2)
+
+
+@row("round")
+def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
+    if decimals:
+        scale = 10.0**decimals
+        return t.pointwise("round", x * scale) / scale
+    return t.pointwise("round", x)
+
+
+@row("where")
+def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
+    return t.pointwise("where", condition, a, b)
+
+
+@row("masked_fill")
+def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
+    return t.cast(t.pointwise("where", mask, value, x), x.value.type.dtype)
+
+
+@row("clamp", "clip")
+def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
+    if min is not None:
+        x = t.pointwise("maximum", x, min)
+    return x if max is None else t.pointwise("minimum", x, max)
+
+
+@row("clamp_min")
+def clamp_min(t: Tracer, x: Any, min: Any) -> Any:
+    return clamp(t, x, min=min)
+
+
+@row("clamp_max")
+def clamp_max(t: Tracer, x: Any, max: Any) -> Any:
+    return clamp(t, x, max=max)
+
+
+@row("tan")
+def tan(t: Tracer, x: Any) -> Any:
+    return t.pointwise("sin", x) / t.pointwise("cos", x)
+
+
+@row("bitwise_not")
+def bitwise_not(t: Tracer, x: Any) -> Any:
+    return ~x
+
+
+@row("addcmul")
+def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + a * b * value
+
+
+@row("addcdiv")
+def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    return x + a / b * value
+
+
+@row("lerp")
+def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
+    return a + weight * (b - a)
+
+
+# ---- activations --------------------------------------------------------------------------------
+
+
+@row("relu")
+def relu(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    return t.pointwise("relu", x)
+
+
+@row("silu")
+def silu(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    return x * t.pointwise("sigmoid", x)
+
+
+@row("gelu")
+def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1 + t.pointwise("tanh", inner))
+    return 0.5 * x * (1 + t.pointwise("erf", x * math.sqrt(0.5)))
+
+
+@row("leaky_relu")
+def leaky_relu(t: Tracer, x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    return t.pointwise("where", x > 0, x, x * negative_slope)
+
+
+@row("elu")
+def elu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x))
+
+
+@row("softplus")
+def softplus(t: Tracer, x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    return t.pointwise("where", x * beta > threshold, x, t.pointwise("log1p", t.pointwise("exp", x * beta)) / beta)
+
+
+@row("hardtanh")
+def hardtanh(t: Tracer, x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    return t.cast(clamp(t, x, min_val, max_val), x.value.type.dtype)
+
+
+@row("logsigmoid")
+def logsigmoid(t: Tracer, x: Any) -> Any:
+    return t.pointwise("minimum", x, 0) - t.pointwise("log1p", t.pointwise("exp", -t.pointwise("abs", x)))
+
+
+# ---- dtypes -------------------------------------------------------------------------------------
+
+
+@row("to", "type")
+def to(t: Tracer, x: Any, dtype: Any, *unused: Any, copy: bool = False, non_blocking: bool = False) -> Any:
+    if isinstance(dtype, TileValue):
+        dtype = dtype.dtype
+    if not isinstance(dtype, torch.dtype):
+        raise TraceError(".to in a tile loop takes a dtype", got=dtype, where=t.location())
+    return t.cast(x, dtype_name(dtype))
+
+
+def _cast_rows() -> None:
+    names = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64", "int": "int32",
+             "long": "int64", "short": "int16", "char": "int8", "bool": "bool", "byte": "uint8"}  # fmt: skip
+
+    def caster(dtype: str) -> Handler:
+        return lambda t, x: t.cast(x, dtype)
+
+    for method, dtype in names.items():
+        METHODS[method] = caster(dtype)
+        TABLE[getattr(torch.Tensor, method)] = (METHODS[method], method)
+
+
+_cast_rows()
+
+
+@row("contiguous", "clone", "detach")
+def identity(t: Tracer, x: Any, **unused: Any) -> Any:
+    return x

@@ -1,0 +1,238 @@
+"""Reductions of the table: sums, extrema, statistics, softmax and normalisations, in terms of the ``reduce`` op.
+
+Composites are written as torch's documentation defines them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..errors import ShapeError, TraceError
+from ..ir.types import TileType, Value
+from .promotion import dtype_name
+from .torch_table import row
+from .trace import Tracer
+from .values import SymInt, TileValue
+from .views import VIEWS
+
+
+def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str | None = None) -> TileValue:
+    """Reduce over one dimension, several, or all (``dim`` None)."""
+    value = t.operand(x)
+    if not isinstance(value, Value):
+        raise TraceError("a reduction takes a tile", got=value, where=t.location())
+    rank = len(value.dims)
+    axes = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if any(not -rank <= a < max(rank, 1) for a in axes):
+        raise ShapeError(f"a reduction's dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location())
+    axes = sorted({a % rank for a in axes}) if rank else []
+    result_dtype = dtype or value.type.dtype
+    for axis in reversed(axes):
+        dims = value.dims[:axis] + value.dims[axis + 1 :]
+        value = t.emit("reduce", (value,), TileType(result_dtype, dims), fn=fn, axis=axis,
+                       site=t.names.numbered(f"reduce:{fn}")).value  # fmt: skip
+    result = t.wrap(value)
+    if keepdim:
+        for axis in axes:
+            result = VIEWS["unsqueeze"](t, result, axis)
+    return result
+
+
+def _accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
+    """torch's rule for sum and prod: ints and bools accumulate in int64."""
+    if dtype is not None:
+        return t.cast(x, dtype_name(dtype))
+    if not x.is_floating_point():
+        return t.cast(x, "int64")
+    return x
+
+
+@row("sum")
+def sum_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return reduce(t, "sum", _accumulate(t, x, dtype), dim, keepdim)
+
+
+@row("prod")
+def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return reduce(t, "prod", _accumulate(t, x, dtype), dim, keepdim)
+
+
+def count(t: Tracer, x: TileValue, dim: Any) -> Any:
+    """The number of elements a reduction over ``dim`` covers; lanes past a tile's end do not count."""
+    rank = len(x.value.dims)
+    axes = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    total: Any = 1
+    for axis in axes:
+        d = x.value.dims[axis % rank]
+        total = total * (t.size(d.extent) if d.tile is None else t.valid_lanes(d.tile))
+    return total
+
+
+@row("mean")
+def mean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if dtype is not None:
+        x = t.cast(x, dtype_name(dtype))
+    if not x.is_floating_point():
+        raise TraceError("mean takes a floating tile", got=x.dtype, where=t.location(), hint="x.float().mean(...)")
+    return reduce(t, "sum", x, dim, keepdim) / count(t, x, dim)
+
+
+@row("amax")
+def amax(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return reduce(t, "max", x, dim or (dim if dim == 0 else None), keepdim)
+
+
+@row("amin")
+def amin(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return reduce(t, "min", x, dim or (dim if dim == 0 else None), keepdim)
+
+
+@row("argmax")
+def argmax(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    return _arg(t, "argmax", x, dim, keepdim)
+
+
+@row("argmin")
+def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    return _arg(t, "argmin", x, dim, keepdim)
+
+
+def _arg(t: Tracer, fn: str, x: TileValue, dim: int | None, keepdim: bool) -> TileValue:
+    if dim is None and x.ndim != 1:
+        raise TraceError(
+            f"{fn} over several dimensions is not supported", got=x, where=t.location(), hint="name one dim"
+        )
+    return reduce(t, fn, x, 0 if dim is None else dim, keepdim, dtype="int64")
+
+
+def _extremum(name: str, fn: str, pointwise: str) -> None:
+    values = getattr(torch.return_types, name)
+
+    @row(name)
+    def handler(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return reduce(t, fn, x, None, False)
+        if isinstance(dim, (TileValue, SymInt)):
+            return t.pointwise(pointwise, x, dim)
+        return values((reduce(t, fn, x, dim, keepdim), _arg(t, "arg" + fn, x, dim, keepdim)))
+
+
+_extremum("max", "max", "maximum")
+_extremum("min", "min", "minimum")
+
+
+@row("any")
+def any_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return reduce(t, "any", t.cast(x, "bool"), dim, keepdim)
+
+
+@row("all")
+def all_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    return reduce(t, "all", t.cast(x, "bool"), dim, keepdim)
+
+
+def _variance(t: Tracer, x: Any, dim: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
+    average = mean(t, x, dim, keepdim=True)
+    centred = x - average
+    n = count(t, x, dim)
+    variance = reduce(t, "sum", centred * centred, dim, keepdim) / (n if correction == 0 else n - correction)
+    return variance, average if keepdim else mean(t, x, dim)
+
+
+def _correction(unbiased: bool | None, correction: Any) -> Any:
+    return correction if unbiased is None else int(unbiased)
+
+
+@row("var")
+def var(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: Any = 1) -> Any:  # fmt: skip
+    return _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0]
+
+
+@row("var_mean")
+def var_mean(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: Any = 1) -> Any:  # fmt: skip
+    return _variance(t, x, dim, _correction(unbiased, correction), keepdim)
+
+
+@row("std")
+def std(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+        correction: Any = 1) -> Any:  # fmt: skip
+    return t.pointwise("sqrt", _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0])
+
+
+@row("norm")
+def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if dtype is not None:
+        x = t.cast(x, dtype_name(dtype))
+    if p in (2, "fro"):
+        return t.pointwise("sqrt", reduce(t, "sum", x * x, dim, keepdim))
+    if p == 1:
+        return reduce(t, "sum", t.pointwise("abs", x), dim, keepdim)
+    if p == math.inf:
+        return reduce(t, "max", t.pointwise("abs", x), dim, keepdim)
+    raise TraceError("norm's p is 1, 2 or inf", got=p, where=t.location())
+
+
+@row("logsumexp")
+def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
+    if not x.is_floating_point():
+        x = t.cast(x, dtype_name(torch.get_default_dtype()))
+    peak = reduce(t, "max", x, dim, True)
+    total = reduce(t, "sum", t.pointwise("exp", x - peak), dim, True)
+    result = t.pointwise("log", total) + peak
+    return result if keepdim else VIEWS["squeeze"](t, result, dim)
+
+
+@row("softmax")
+def softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    if dtype is not None:
+        x = t.cast(x, dtype_name(dtype))
+    exponent = t.pointwise("exp", x - reduce(t, "max", x, dim, True))
+    return exponent / reduce(t, "sum", exponent, dim, True)
+
+
+@row("log_softmax")
+def log_softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    if dtype is not None:
+        x = t.cast(x, dtype_name(dtype))
+    shifted = x - reduce(t, "max", x, dim, True)
+    return shifted - t.pointwise("log", reduce(t, "sum", t.pointwise("exp", shifted), dim, True))
+
+
+# ---- normalisations -----------------------------------------------------------------------------
+
+
+def _last(t: Tracer, x: TileValue, normalized_shape: Any) -> tuple[int, ...]:
+    """The axes that ``normalized_shape`` names, checked against the tile's own sizes."""
+    shape = [normalized_shape] if isinstance(normalized_shape, (int, SymInt)) else list(normalized_shape)
+    own = [d.extent for d in x.value.dims[-len(shape) :]]
+    for wanted, extent in zip(shape, own, strict=True):
+        if not t.same_size(t.as_expr(wanted, "normalized_shape"), extent):
+            raise ShapeError("normalized_shape must be the tile's last sizes", got=shape, where=t.location())
+    return tuple(range(-len(shape), 0))
+
+
+@row("layer_norm")
+def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    axes = _last(t, x, normalized_shape)
+    variance, average = _variance(t, x, axes, 0, True)
+    result = (x - average) * t.pointwise("rsqrt", variance + eps)
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias
+
+
+@row("rms_norm")
+def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    axes = _last(t, x, normalized_shape)
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    result = x * t.pointwise("rsqrt", mean(t, x * x, axes, True) + eps)
+    return result if weight is None else result * weight
+
+
+@row("normalize")
+def normalize(t: Tracer, x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    return x / t.pointwise("maximum", norm(t, x, p, dim, True), eps)

@@ -1,0 +1,51 @@
+"""The table: torch function -> handler. One row a name, for every spelling of it: ``torch.f``, ``Tensor.f``, ``F.f``.
+
+Handlers take the tracer, then torch's own arguments. The families register their rows by :func:`row`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ..errors import UnsupportedOp
+from .trace import Tracer
+
+Handler = Callable[..., Any]
+
+TABLE: dict[Any, tuple[Handler, str]] = {}
+METHODS: dict[str, Handler] = {}
+FACTORIES: dict[Any, Handler] = {}
+_NAMESPACES = (torch, torch.Tensor, F, torch.special)
+
+
+def row(*names: str) -> Callable[[Handler], Handler]:
+    """Register a handler for every torch function and method of these names."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            METHODS[name] = handler
+            for namespace in _NAMESPACES:
+                function = getattr(namespace, name, None)
+                if function is not None:
+                    TABLE[function] = (handler, name)
+        return handler
+
+    return register
+
+
+def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
+    """The row of a torch function. Raises UnsupportedOp, naming the nearest rows."""
+    found = TABLE.get(func)
+    if found is not None:
+        return found
+    name = getattr(func, "__name__", str(func))
+    near = difflib.get_close_matches(name, METHODS, n=3)
+    raise UnsupportedOp(
+        "a torch function in a tile loop must be one that tileflow implements", got=f"torch.{name}",
+        where=tracer.location(), hint=f"near it: {', '.join(near)}" if near else "see docs/language.md for the list",
+    )  # fmt: skip

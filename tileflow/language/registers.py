@@ -1,0 +1,38 @@
+"""Register tiles made from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from . import eager
+from .eager import EagerTile as Tile
+from .marks import device
+
+Shape = Sequence[Any]  # of tiles, block sizes, sizes
+
+
+def _length(size: Any) -> int:
+    return len(size) if isinstance(size, Tile) else int(size)
+
+
+@device
+def zeros(shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A register tile of zeros; ``shape`` takes tiles, block sizes and ints."""
+    return full(shape, 0, dtype)
+
+
+@device
+def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A register tile of ``value``."""
+    lengths = [_length(s) for s in shape]
+    return torch.zeros(lengths, dtype=dtype, device=eager.current("full").device) + torch.as_tensor(value, dtype=dtype)
+
+
+@device
+def arange(start_or_end: Any, end: Any = None, *, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    """The ints of ``[start, end)`` as a 1-D register tile. The length must be a block size or a constant."""
+    start, stop = (0, start_or_end) if end is None else (start_or_end, end)
+    return torch.arange(_length(start), _length(stop), dtype=dtype, device=eager.current("arange").device)
