@@ -191,13 +191,13 @@ def where_mask(e: Emitter, op: Op) -> None:
     value, other = op.inputs
     assert isinstance(value, Value)
     axes = [a for a in op.attrs["axes"] if e.plan.is_masked(value.dims[a])]
-    held = compute_dtype(value.type.dtype)
+    held = e.held(value)
     if not axes:
-        e.define(op.output, e.as_dtype(value, held), held)
+        e.bind(op.output, e.name(value), held)
         return
     rank = len(value.dims)
     mask = " & ".join(e.lanes(e.mask_of(value.dims[a]), a, rank) for a in axes)
-    e.define(op.output, f"tl.where({mask}, {e.as_dtype(value, held)}, {e.as_dtype(other, held)})", held)
+    e.define(op.output, f"tl.where({mask}, {e.name(value)}, {e.as_dtype(other, held)})", held)
 
 
 def operand_text(e: Emitter, operand: Operand, dtype: str) -> str:
