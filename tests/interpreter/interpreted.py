@@ -33,7 +33,7 @@ def answer(function: str, args: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One call of a gallery kernel. ``seeds``: of random configs, besides the default one."""
+    """One call of a gallery kernel. ``seeds``: of random configs, besides the default one. ``option``: see Gallery."""
 
     kernel: str
     sizes: tuple[int, ...]
@@ -41,6 +41,7 @@ class Case:
     mode: str = "static"
     layout: str = "plain"
     seeds: tuple[int, ...] = ()
+    option: int = 0
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -53,7 +54,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def arguments(case: Case) -> tuple[Any, ...]:
-    made = kernel(case.kernel).inputs(**problem(case.kernel, case.sizes, case.dtype))
+    made = kernel(case.kernel).inputs(**problem(case.kernel, case.sizes, case.dtype, case.option))
     return tuple(LAYOUTS[case.layout](a) if isinstance(a, torch.Tensor) else a for a in made)
 
 

@@ -3,59 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import pytest
 import torch
-from compiler_gallery import SIZES, discovered, kernel
+from compiler_gallery import GALLERY, discovered, kernel
 from interpreted import LAYOUTS, Case, arguments
 
 import tileflow
 from tileflow.measure.check import check_call, make_reference
 from tileflow.target import target
 
-DTYPES = ("float32", "bfloat16", "float16")
-# one element; primes; one past a block; a block
-ODD = ((1, 1, 1), (7, 131, 19), (33, 65, 129), (16, 64, 32))
-
 Interpreter = Callable[..., Any]
+EACH_DTYPE = [(name, dtype) for name, it in GALLERY.items() for dtype in it.dtypes]
+EACH_LAYOUT = [(name, layout) for name, it in GALLERY.items() for layout in it.layouts]
 
 
 def test_the_whole_gallery_is_here() -> None:
-    assert set(SIZES) == discovered()
+    assert set(GALLERY) == discovered()
+    assert all(set(it.layouts) <= set(LAYOUTS) for it in GALLERY.values())
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(("name", "dtype"), EACH_DTYPE)
 def test_interpreted(interpreter: Interpreter, name: str, dtype: str, mode: str) -> None:
-    """The default config and random ones."""
-    cases = [Case(name, sizes, dtype, mode, seeds=(n, 100 + n) if n else ()) for n, sizes in enumerate(ODD)]
+    """The default config and random ones; without a program where there is nothing to do."""
+    it = GALLERY[name]
+    first = it.dtypes.index(dtype) + (mode == "dynamic")
+    cases = [
+        Case(name, sizes, dtype, mode, seeds=(n, 100 + n) if n else (), option=n + first)
+        for n, sizes in enumerate((*it.rows("odd"), *it.rows("empty")))
+    ]
     assert interpreter("interpreted:check_all", cases) == []
 
 
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "plain"])
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(("name", "layout"), EACH_LAYOUT)
 def test_strides(interpreter: Interpreter, name: str, layout: str) -> None:
     """Arguments that are not contiguous, overlap themselves, or start in the middle of 16 bytes."""
-    cases = [Case(name, (5, 67, 33), "float16", mode, layout, seeds=(3,)) for mode in ("static", "dynamic")]
+    it = GALLERY[name]
+    cases = [
+        Case(name, sizes, it.dtypes[-1], mode, layout, seeds=(3,), option=it.layouts.index(layout))
+        for mode in ("static", "dynamic")
+        for sizes in it.rows("layout")
+    ]
     assert interpreter("interpreted:check_all", cases) == []
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", [name for name, it in GALLERY.items() if it.rows("elsewhere")])
 def test_a_dynamic_variant_serves_other_sizes(interpreter: Interpreter, name: str) -> None:
-    """Within the same power of two, which sizes the registers of a row."""
-    here, there = Case(name, (37, 90, 70)), Case(name, (21, 117, 101))
+    here, there = (Case(name, sizes, GALLERY[name].dtypes[0]) for sizes in GALLERY[name].rows("elsewhere"))
     assert interpreter("interpreted:check_elsewhere", here, there) == ""
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(("name", "dtype"), EACH_DTYPE)
 def test_eager_meaning(name: str, dtype: str) -> None:
     """Blocks that leave tails, blocks of one, blocks past the end."""
     subject = kernel(name)
-    for sizes, block in ((ODD[1], 4), ((3, 5, 2), 1), (ODD[0], 16), (ODD[2], 32)):
-        args = arguments(Case(name, sizes, dtype))
+    for n, (sizes, block) in enumerate(zip(GALLERY[name].rows("odd"), cycle((16, 4, 32, 1)), strict=False)):
+        args = arguments(Case(name, sizes, dtype, option=n))
         reference = make_reference(subject.reference, args)
         lowered = subject.lower(args, target("nvidia-h200"))
         blocks = {

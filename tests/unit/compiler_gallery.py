@@ -1,23 +1,97 @@
-"""The kernels of ``examples/`` and the sizes that their problems are made of, for the tests of the compiler."""
+"""The kernels of ``examples/`` and the problems that the tests of the compiler run them on: one line a kernel.
+
+A problem is a row of ``PROBLEMS``, cut to as many sizes as the kernel's ``inputs`` take, each brought to what the
+kernel allows by its ``fit``.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import examples
 from tileflow.api import Kernel, load_kernel
 
-# kernel: the sizes that its ``inputs`` take, in order
-SIZES: dict[str, tuple[str, ...]] = {
-    "examples.layer_norm:layer_norm": ("m", "n"),
-    "examples.matmul:matmul": ("m", "n", "k"),
-    "examples.matmul:matmul_epilogue": ("m", "n", "k"),
-    "examples.rms_norm:rms_norm": ("m", "n"),
-    "examples.softmax:softmax": ("m", "n"),
-    "examples.softmax:softmax_online": ("m", "n"),
-    "examples.vector_add:vector_add": ("n",),
+LAYOUTS = ("transposed", "strided", "offset", "broadcast")  # those besides "plain", in tests/interpreter/interpreted.py
+FLOATS = ("float32", "bfloat16", "float16")
+
+PROBLEMS: dict[str, tuple[tuple[int, ...], ...]] = {
+    # run by the interpreter: one element; primes; one past a block; a block
+    "odd": ((1, 1, 1, 1, 1), (7, 131, 19, 3, 5), (33, 65, 129, 2, 3), (16, 64, 32, 4, 2)),
+    # run with each layout
+    "layout": ((5, 67, 33, 3, 2),),
+    # no size is a power of two, so that masks show; divisible by 16, so that the dynamic mode has two variants
+    "example": ((4000, 2992, 1008, 48, 16),),
+    # smaller blocks, which assemble faster
+    "compiled": ((1000, 752, 240, 48, 16),),
+    # the smallest, odd ones, one a row, one long row, and what no device holds at once
+    "space": (
+        (1, 1, 1, 1, 1), (7, 131, 19, 3, 5), (1, 1 << 17, 64, 8, 2), (1 << 20, 3, 1, 1, 1), (4096, 4096, 4096, 64, 8),
+        (100_000, 30_000, 5_000, 100, 10),
+    ),
+    # a dynamic variant for the first serves the second: within the same power of two, which sizes a row's registers
+    "elsewhere": ((37, 90, 70, 5, 3), (21, 117, 101, 7, 4)),
+    "empty": ((0, 67, 33, 3, 2),),
+}  # fmt: skip
+
+
+def even(n: int) -> int:
+    return n + n % 2
+
+
+def pow2(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def up_to(most: int) -> Callable[[int], int]:
+    return lambda n: min(n, most)
+
+
+def multiple(of: int) -> Callable[[int], int]:
+    """The next multiple; of 0 it is 0."""
+    return lambda n: -(-n // of) * of
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """How a kernel is tried.
+
+    ``sizes``: the names of the sizes that ``inputs`` takes, apart by spaces. ``fit``: for a size that cannot be any,
+    the nearest that it can be (``even``, ``pow2``, ``up_to(128)``, ``multiple(16)``, or a function of yours).
+    ``problems``: rows of ``PROBLEMS`` replaced altogether; ``"empty": ()`` where nothing may be empty. ``options``:
+    further keywords of ``inputs``, taken in turn by the cases of a test. ``dtypes``, ``layouts``: those that make sense.
+    """
+
+    sizes: str
+    fit: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
+    problems: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    options: tuple[Mapping[str, Any], ...] = ({},)
+    dtypes: tuple[str, ...] = FLOATS
+    layouts: tuple[str, ...] = LAYOUTS
+
+    def rows(self, row: str) -> tuple[tuple[int, ...], ...]:
+        """The problems of a row of ``PROBLEMS``, as sizes in the order of ``self.sizes``."""
+        if row in self.problems:
+            return self.problems[row]
+        names = self.sizes.split()
+        return tuple(
+            tuple(self.fit.get(name, int)(size) for name, size in zip(names, sizes, strict=False))
+            for sizes in PROBLEMS[row]
+        )
+
+
+GALLERY: dict[str, Gallery] = {
+    "examples.layer_norm:layer_norm": Gallery("m n"),
+    "examples.matmul:matmul": Gallery("m n k"),
+    "examples.matmul:matmul_epilogue": Gallery("m n k"),
+    "examples.rms_norm:rms_norm": Gallery("m n"),
+    "examples.softmax:softmax": Gallery("m n"),
+    "examples.softmax:softmax_online": Gallery("m n"),
+    "examples.vector_add:vector_add": Gallery("n"),
 }
 
 
@@ -34,11 +108,15 @@ def kernel(name: str) -> Kernel:
     return load_kernel(name)
 
 
-def problem(name: str, sizes: tuple[int, ...], dtype: str = "bfloat16") -> dict[str, Any]:
-    """The keywords of the kernel's ``inputs``; the first of ``sizes`` for the first size, and so on."""
-    return {**dict(zip(SIZES[name], sizes, strict=False)), "dtype": dtype}
+def problem(name: str, sizes: tuple[int, ...], dtype: str = "bfloat16", option: int = 0) -> dict[str, Any]:
+    """The keywords of the kernel's ``inputs``. ``option``: which of its ``options``, counted round and round."""
+    it = GALLERY[name]
+    names = it.sizes.split()
+    assert len(sizes) == len(names), f"{name} is made of {names}, not of {sizes}"
+    dtype = dtype if dtype in it.dtypes else it.dtypes[0]
+    return {**dict(zip(names, sizes, strict=True)), "dtype": dtype, **it.options[option % len(it.options)]}
 
 
-def meta(name: str, sizes: tuple[int, ...], dtype: str = "bfloat16") -> tuple[Any, ...]:
+def meta(name: str, sizes: tuple[int, ...], dtype: str = "bfloat16", option: int = 0) -> tuple[Any, ...]:
     """The kernel's arguments on the meta device."""
-    return kernel(name).inputs(device="meta", **problem(name, sizes, dtype))
+    return kernel(name).inputs(device="meta", **problem(name, sizes, dtype, option))

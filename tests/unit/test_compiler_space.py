@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from compiler_gallery import SIZES, kernel, meta
+from compiler_gallery import GALLERY, PROBLEMS, kernel, meta
 
 import tileflow
 import tileflow.language as tfl
@@ -23,11 +23,15 @@ from tileflow.lowered import Lowered
 from tileflow.target import CATALOGUE, target
 
 H200 = target("nvidia-h200")
-# the smallest, odd ones, one a row, one long row, and what no device holds at once
-PROBLEMS = ((1, 1, 1), (7, 131, 19), (1, 1 << 17, 64), (1 << 20, 3, 1), (4096, 4096, 4096), (100_000, 30_000, 5_000))
+EACH_PROBLEM = range(len(PROBLEMS["space"]))
 BLOCKS = ("block", "reduction")
 
 _lowered: dict[tuple[str, tuple[int, ...], str, str], Lowered] = {}
+
+
+def sizes_of(name: str, number: int) -> tuple[int, ...]:
+    rows = GALLERY[name].rows("space")
+    return rows[number % len(rows)]
 
 
 def lowered(name: str, sizes: tuple[int, ...], device: str = "nvidia-h200", mode: str = "static") -> Lowered:
@@ -38,20 +42,20 @@ def lowered(name: str, sizes: tuple[int, ...], device: str = "nvidia-h200", mode
 
 
 @pytest.mark.parametrize("device", CATALOGUE)
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", GALLERY)
 def test_the_default_is_valid_everywhere(name: str, device: str) -> None:
-    for sizes in PROBLEMS:
+    for sizes in GALLERY[name].rows("space"):
         it = lowered(name, sizes, device)
         it.space.check(it.default)
         assert it.space.is_valid(it.default) and it.space.normalise(it.default) == it.default
-        (source,) = it.emit(it.default)
-        assert all(extent.constant is not None and extent.constant >= 1 for extent in source.grid)
+        for source in it.emit(it.default):
+            assert all(extent.constant is not None and extent.constant >= 1 for extent in source.grid)
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", GALLERY)
 def test_the_default_does_not_depend_on_the_mode(name: str) -> None:
     """A table row of one mode then serves the other."""
-    for sizes in PROBLEMS[1:]:
+    for sizes in GALLERY[name].rows("space")[1:]:
         static, dynamic = lowered(name, sizes), lowered(name, sizes, mode="dynamic")
         assert static.default == dynamic.default
         assert dynamic.emit(dynamic.default)
@@ -59,18 +63,19 @@ def test_the_default_does_not_depend_on_the_mode(name: str) -> None:
 
 @settings(max_examples=120)
 @given(
-    st.sampled_from(sorted(SIZES)), st.sampled_from(PROBLEMS), st.sampled_from(sorted(CATALOGUE)),
+    st.sampled_from(sorted(GALLERY)), st.sampled_from(EACH_PROBLEM), st.sampled_from(sorted(CATALOGUE)),
     st.sampled_from(["static", "dynamic"]), st.integers(0, 2**32),
 )  # fmt: skip
-def test_every_config_emits(name: str, sizes: tuple[int, ...], device: str, mode: str, seed: int) -> None:
-    it = lowered(name, sizes, device, mode)
+def test_every_config_emits(name: str, number: int, device: str, mode: str, seed: int) -> None:
+    it = lowered(name, sizes_of(name, number), device, mode)
     config = it.space.sample(random.Random(seed))
     sources = it.emit(config)
     assert sources and all(compile(s.text, s.name, "exec") for s in sources)
     numbers = {n: c for n, c in config.items if isinstance(c, int)}
     for source in sources:
+        suffix = f"@{source.region}" if source.region else ""
         options = dict(source.options)
-        assert options["num_warps"] == config["num_warps"] and options["num_stages"] == config["num_stages"]
+        assert all(options[o] == config[f"{o}{suffix}"] for o in ("num_warps", "num_stages"))
         assert set(dict(source.constexprs).values()) <= set(numbers.values())
         assert not {s for e in (*source.grid, source.guards) for s in e.symbols()} & numbers.keys()
 
@@ -82,11 +87,11 @@ def unconstrained(space: ConfigSpace, seed: int) -> tileflow.Config:
 
 @settings(max_examples=200)
 @given(
-    st.sampled_from(sorted(SIZES)), st.sampled_from(PROBLEMS), st.sampled_from(sorted(CATALOGUE)),
+    st.sampled_from(sorted(GALLERY)), st.sampled_from(EACH_PROBLEM), st.sampled_from(sorted(CATALOGUE)),
     st.integers(0, 2**32),
 )  # fmt: skip
-def test_every_constraint_can_be_repaired(name: str, sizes: tuple[int, ...], device: str, seed: int) -> None:
-    space = lowered(name, sizes, device).space
+def test_every_constraint_can_be_repaired(name: str, number: int, device: str, seed: int) -> None:
+    space = lowered(name, sizes_of(name, number), device).space
     config = unconstrained(space, seed)
     repaired = space.repair(config)
     assert space.is_valid(repaired)

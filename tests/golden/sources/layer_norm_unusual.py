@@ -1,9 +1,9 @@
-# config: block:tile_m=16, load:bias#0.eviction=, load:weight#0.eviction=, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:sum#0=512
+# config: block:tile_m=32, load:bias#0.eviction=evict_last, load:weight#0.eviction=evict_last, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:sum#0=512
 # region 0, static
-# grid: 250, 1, 1
+# grid: 125, 1, 1
 # guards: ((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == bias.align)) and (2992 == bias.shape.0)) and (1 == bias.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
 # options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_M=16, REDUCE_SUM_0=512
+# constexprs: BLOCK_TILE_M=32, REDUCE_SUM_0=512
 # bias_ptr: *bf16 % 16 = bias
 # out_ptr: *bf16 % 16 = out
 # weight_ptr: *bf16 % 16 = weight
@@ -23,7 +23,7 @@ def layer_norm_0(
     BLOCK_TILE_M: tl.constexpr,
     REDUCE_SUM_0: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 250, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
         tile_m_begin = pid * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         v0 = tl.full([BLOCK_TILE_M, REDUCE_SUM_0], 0.0, tl.float32)
@@ -62,11 +62,11 @@ def layer_norm_0(
             v20 = v19.to(tl.float32)
             v21 = v20 - v6
             v22 = v21 * v18
-            v23 = tl.load(weight_ptr + reduce_sum_0_2_idx, mask=reduce_sum_0_2_mask, other=0.0)
+            v23 = tl.load(weight_ptr + reduce_sum_0_2_idx, mask=reduce_sum_0_2_mask, other=0.0, eviction_policy='evict_last')
             v24 = v23.to(tl.float32)
             v25 = v24[None, :]
             v26 = v22 * v25
-            v27 = tl.load(bias_ptr + reduce_sum_0_2_idx, mask=reduce_sum_0_2_mask, other=0.0)
+            v27 = tl.load(bias_ptr + reduce_sum_0_2_idx, mask=reduce_sum_0_2_mask, other=0.0, eviction_policy='evict_last')
             v28 = v27.to(tl.float32)
             v29 = v28[None, :]
             v30 = v26 + v29

@@ -1,9 +1,9 @@
-# config: block:block_n=4096, block:tile_m=16, load:x#0.eviction=evict_last, load:x#1.eviction=, num_stages=2, num_warps=16, persistent=2
+# config: block:block_n=32, block:tile_m=16, load:x#0.eviction=evict_last, load:x#1.eviction=evict_last, num_stages=2, num_warps=8, persistent=2
 # region 0, static
 # grid: 250, 1, 1
 # guards: (((((((((((((0 == begin.0) and (4000 == end.0)) and (2992 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
-# options: num_stages=2, num_warps=16
-# constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=16
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_BLOCK_N=32, BLOCK_TILE_M=16
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 import triton
@@ -45,7 +45,7 @@ def softmax_online_0(
         for tile_n_1_begin in tl.range(0, 2992, BLOCK_BLOCK_N, num_stages=2):
             tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_1_mask = tile_n_1_idx < 2992
-            v15 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_1_idx[None, :], mask=tile_n_1_mask[None, :], other=0.0)
+            v15 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_1_idx[None, :], mask=tile_n_1_mask[None, :], other=0.0, eviction_policy='evict_last')
             v16 = v15.to(tl.float32)
             v17 = c0[:, None]
             v18 = v16 - v17

@@ -1,9 +1,9 @@
-# config: block:tile_m=16, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:max#0=512
+# config: block:tile_m=32, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:max#0=512
 # region 0, static
-# grid: 250, 1, 1
+# grid: 125, 1, 1
 # guards: ((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
 # options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_M=16, REDUCE_MAX_0=512
+# constexprs: BLOCK_TILE_M=32, REDUCE_MAX_0=512
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 import triton
@@ -17,7 +17,7 @@ def softmax_0(
     BLOCK_TILE_M: tl.constexpr,
     REDUCE_MAX_0: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 250, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
         tile_m_begin = pid * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         v0 = tl.full([BLOCK_TILE_M, REDUCE_MAX_0], float('-inf'), tl.float32)

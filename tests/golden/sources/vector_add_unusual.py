@@ -1,9 +1,9 @@
-# config: block:tile=1024, load:x#0.eviction=evict_last, load:y#0.eviction=, num_stages=2, num_warps=8, persistent=2
+# config: block:tile=32, load:x#0.eviction=evict_last, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2
 # region 0, static
-# grid: 4, 1, 1
+# grid: 125, 1, 1
 # guards: (((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0))
 # options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE=1024
+# constexprs: BLOCK_TILE=32
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
@@ -18,14 +18,13 @@ def vector_add_0(
     y_ptr,
     BLOCK_TILE: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 4, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
         tile_begin = pid * BLOCK_TILE
         tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
-        tile_mask = tile_idx < 4000
-        v0 = tl.load(x_ptr + tile_idx, mask=tile_mask, other=0.0, eviction_policy='evict_last')
-        v1 = tl.load(y_ptr + tile_idx, mask=tile_mask, other=0.0)
+        v0 = tl.load(x_ptr + tile_idx, eviction_policy='evict_last')
+        v1 = tl.load(y_ptr + tile_idx, eviction_policy='evict_last')
         v2 = v0.to(tl.float32)
         v3 = v1.to(tl.float32)
         v4 = v2 + v3
         v5 = v4.to(tl.bfloat16)
-        tl.store(out_ptr + tile_idx, v5, mask=tile_mask)
+        tl.store(out_ptr + tile_idx, v5)
