@@ -63,7 +63,7 @@ class Gallery:
     ``sizes``: the names of the sizes that ``inputs`` takes, apart by spaces. ``fit``: for a size that cannot be any,
     the nearest that it can be (``even``, ``pow2``, ``up_to(128)``, ``multiple(16)``, or a function of yours).
     ``problems``: rows of ``PROBLEMS`` replaced altogether; ``"empty": ()`` where nothing may be empty. ``options``:
-    further keywords of ``inputs``, taken in turn by the cases of a test. ``dtypes``, ``layouts``: those that make sense.
+    further keywords of ``inputs``, taken in turn by a test's cases. ``dtypes``, ``layouts``: those that make sense.
     """
 
     sizes: str
