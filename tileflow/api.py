@@ -284,6 +284,7 @@ def load_kernel(ref: str) -> Kernel:
         if not hasattr(found, part):
             raise SpecError("the kernel must exist in its module", got=repr(part), where=ref)
         found = getattr(found, part)
+    found = getattr(found, "__tileflow_kernel__", found)  # a kernel of another dialect carries its own
     if not isinstance(found, Kernel):
         raise SpecError("the name must be that of a @tileflow.kernel function", got=type(found).__name__, where=ref)
     return found
@@ -297,6 +298,11 @@ def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
         yield
     finally:
         _interpreting.pop()
+
+
+def interpreting() -> bool:
+    """Whether the calls stand inside :func:`interpret`."""
+    return bool(_interpreting)
 
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:

@@ -11,7 +11,7 @@ from .default import default_config
 from .emit.kernel import emit
 from .emit.source import TritonSource
 from .errors import ConfigError
-from .frontend.lower import LoweredCall, lower_call
+from .frontend.lower import HostKnob, LoweredCall, lower_call
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
 from .ir.graph import KernelIR
@@ -46,6 +46,11 @@ class Lowered:
     def regions(self) -> tuple[KernelIR, ...]:
         """The prepared IR of each launch, in order."""
         return self._call.regions
+
+    @property
+    def host_knobs(self) -> tuple[HostKnob, ...]:
+        """The knobs that host code asks for, in the order in which it does."""
+        return self._call.host_knobs
 
     @cached_property
     def space(self) -> ConfigSpace:

@@ -220,6 +220,8 @@ class Control:
         if isinstance(function, FunctionType) and _is_user(function):
             self.tracer.files.add(function.__code__.co_filename)
             return rewrite_function(function)(self, *args, **kwargs)
+        if getattr(function, "__tileflow_inline__", False):
+            return rewrite_function(function)(self, *args, **kwargs)
         return function(*args, **kwargs)
 
 

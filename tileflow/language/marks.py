@@ -24,3 +24,9 @@ def device(fn: F) -> F:
     """A function of device code: the tracer has a meaning for it under this name."""
     fn.__tileflow_device__ = fn.__name__  # type: ignore[attr-defined]
     return fn
+
+
+def inline(fn: F) -> F:
+    """A function of the language that is written in the language: traced through, as a user's helper is."""
+    fn.__tileflow_inline__ = True  # type: ignore[attr-defined]
+    return fn

@@ -1,0 +1,21 @@
+"""``import helion`` for programs whose imports cannot change."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+_SUBMODULES = {
+    "": "", "_testing": "_testing", "_utils": "_utils", "autotuner": "autotuner",
+    "autotuner.config_fragment": "autotuner", "exc": "exc", "experimental": "experimental", "language": "language",
+    "runtime": "runtime", "runtime.config": "config", "runtime.kernel": "kernel", "runtime.ref_mode": "settings",
+    "runtime.settings": "settings",
+}  # fmt: skip
+
+
+def install() -> None:
+    """From now on ``helion`` and its documented submodules are this package's, in this process."""
+    package = __package__
+    for theirs, ours in _SUBMODULES.items():
+        module = importlib.import_module(f"{package}.{ours}" if ours else package)
+        sys.modules[f"helion.{theirs}".rstrip(".")] = module

@@ -1,0 +1,258 @@
+"""``@helion.kernel`` over :class:`tileflow.api.Kernel`: explicit configs, settings, ``bind``."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ... import api
+from ...build import compat
+from ...errors import CallError, ConfigError
+from ...runtime.describe import call_key, device_class
+from ...target import Target, target
+from . import notes
+from .config import Config
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ... import config as native
+    from ...lowered import Lowered
+
+ANY_TARGET = "nvidia-h200"
+
+
+class Traced(api.Kernel):
+    """The kernel underneath: lowered and emitted as the settings say. ``mode`` of a lowering is theirs."""
+
+    def __init__(self, fn: Callable[..., Any], settings: Settings) -> None:
+        super().__init__(fn)
+        self.settings = settings
+
+    def lower(self, args: Sequence[Any], target: Target, mode: str = "") -> Lowered:
+        from .semantics import flag_differences
+
+        with self.settings.tracing():
+            lowered = super().lower(args, target, mode or self.settings.mode)
+        flag_differences(lowered)
+        return lowered
+
+    def compile(self, lowered: Lowered, config: native.Config, device: torch.device | str) -> Callable[..., Any]:
+        with self.settings.tracing():
+            return super().compile(lowered, config, device)
+
+    def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad():
+            return super().run_eagerly(*args, **kwargs)
+
+
+class Kernel:
+    """What ``helion.kernel`` returns.
+
+    A call runs by the config that the decorator names, else by a loaded table's row, else by the zero-search default;
+    on CPU tensors as plain Python, unless Triton's interpreter is on. ``fn`` is the user's function; tileflow's own
+    kernel, for sweeps, is ``__tileflow_kernel__``.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        configs: Sequence[Config] = (),
+        settings: Settings | None = None,
+        key: Callable[..., Any] | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.configs = list(configs)
+        self.fn = fn
+        self.key = key
+        self.__tileflow_kernel__ = Traced(fn, self.settings)
+        self.signature = self.__tileflow_kernel__.host.signature
+        self.name = fn.__name__
+        self._runs: dict[Any, Callable[..., Any]] = {}
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if api.interpreting():
+            return self.__tileflow_kernel__(*args, **kwargs)
+        key = call_key(args, kwargs)
+        run = self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = self._prepare(self.normalize_args(*args, **kwargs))
+        return run(*args, **kwargs)
+
+    def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        bound = self.bind(args)
+        if self.settings.prints:
+            print(bound.to_triton_code(), file=sys.stderr)
+        if self.settings.eager:
+            return bound.run_eagerly
+        if bound.device.type != "cuda" and not compat.interpreting():
+            notes.once(
+                f"{self.name} on {bound.device}", "runs as plain Python; TRITON_INTERPRET=1 runs what is generated"
+            )
+            return bound.run_eagerly
+        return bound.compile_config() if self.configs else self.__tileflow_kernel__
+
+    def normalize_args(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """The positional arguments of a call, defaults filled in."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args
+
+    def bind(self, args: Sequence[Any]) -> BoundKernel:
+        """The kernel for arguments like these."""
+        return BoundKernel(self, self.normalize_args(*args))
+
+    def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
+        """Find a config for these arguments, and take it for all further calls. See :meth:`BoundKernel.autotune`."""
+        if self.configs and not force:
+            return self.configs[0]
+        best = self.bind(args).autotune(args, **options)
+        self.configs = [best]
+        self._runs.clear()
+        return best
+
+    def reset(self) -> None:
+        """Forget what was compiled."""
+        self._runs.clear()
+
+    def __repr__(self) -> str:
+        return f"<helion kernel {self.__tileflow_kernel__.name}>"
+
+
+class BoundKernel:
+    """A kernel with example arguments: tensors of other shapes need another one."""
+
+    def __init__(self, kernel: Kernel, args: tuple[Any, ...]) -> None:
+        self.kernel = kernel
+        self.settings = kernel.settings
+        self.device = _device_of(args)
+        self._args = args
+        self._traced = kernel.__tileflow_kernel__
+        self._config = kernel.configs[0] if kernel.configs else None
+        if len(kernel.configs) > 1:
+            notes.once(
+                f"{kernel.name} with {len(kernel.configs)} configs", "the first one runs; autotune(args) times them"
+            )
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The kernel lowered for the device of the arguments; for an H200 where they are on a CPU."""
+        name = device_class(self.device) if self.device.type == "cuda" else ANY_TARGET
+        return self._traced.lower(self._args, target(name))
+
+    @cached_property
+    def _run(self) -> Callable[..., Any]:
+        return self.compile_config()
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*self.kernel.normalize_args(*args))
+
+    def set_config(self, config: Config | Mapping[str, Any]) -> None:
+        """Take ``config`` for the calls from now on."""
+        self._config = _config(config)
+        self.__dict__.pop("_run", None)
+
+    @property
+    def config_spec(self) -> BoundKernel:
+        """What knows the default config: this object."""
+        return self
+
+    def default_config(self) -> Config:
+        """The zero-search config in the dialect's words."""
+        from .translate import from_native
+
+        return from_native(self.lowered.default, self.lowered)
+
+    def compile_config(self, config: Config | Mapping[str, Any] | None = None) -> Callable[..., Any]:
+        """A callable of the kernel's arguments under ``config``, else the one that was set, else the default."""
+        return self._traced.compile(self.lowered, self._native(config), self.device)
+
+    def to_triton_code(self, config: Config | Mapping[str, Any] | None = None) -> str:
+        """The generated source of every launch."""
+        with self.settings.tracing():
+            return "\n".join(source.text for source in self.lowered.emit(self._native(config)))
+
+    to_code = to_triton_code
+
+    def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        """The user's function as plain Python over real tiles, of the config's sizes where one is given."""
+        chosen = self._native(None).to_dict() if self._config is not None else None
+        return self._traced.run_eagerly(*args, config=chosen, **kwargs)
+
+    def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
+        """The fastest of the decorator's configs on this GPU; where it names fewer than two, a sweep by
+        ``tileflow.Kernel.tune`` (``problem=`` and its other options). Raises CallError without a GPU.
+        """
+        if self.device.type != "cuda":
+            raise CallError("configs are timed on a GPU", got=f"arguments on {self.device}",
+                            hint="name one by config=, or sweep elsewhere and load the table")  # fmt: skip
+        if len(self.kernel.configs) > 1:
+            from .timing import milliseconds
+
+            times = {c: milliseconds(self.compile_config(c), args) for c in self.kernel.configs}
+            best = min(times, key=lambda c: times[c])
+        else:
+            from .translate import from_native
+
+            budget = self.settings.autotune_budget_seconds or 60.0
+            row = self._traced.tune(*args, budget_s=budget, **options)
+            best = from_native(self.lowered.space.adapt(row.config.to_dict()), self.lowered)
+        self.set_config(best)
+        return best
+
+    def _native(self, config: Config | Mapping[str, Any] | None) -> native.Config:
+        from .translate import to_native
+
+        chosen = self._config if config is None else config
+        return self.lowered.default if chosen is None else to_native(_config(chosen), self.lowered)
+
+
+def _device_of(args: Sequence[Any]) -> torch.device:
+    devices = {a.device for a in args if isinstance(a, torch.Tensor)}
+    if len(devices) != 1:
+        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
+    return devices.pop()
+
+
+def _config(config: Config | Mapping[str, Any]) -> Config:
+    return config if isinstance(config, Config) else Config.from_dict(config)
+
+
+def kernel(
+    fn: Callable[..., Any] | None = None,
+    *,
+    config: Config | Mapping[str, Any] | None = None,
+    configs: Sequence[Config | Mapping[str, Any]] | None = None,
+    key: Callable[..., Any] | None = None,
+    settings: Settings | None = None,
+    **options: Any,
+) -> Any:
+    """Make a kernel of a function, as a decorator with or without arguments.
+
+    ``config``: the one to run; ``configs``: those that ``autotune`` chooses from. ``key`` is accepted: calls are told
+    apart by all of their arguments anyway. ``options`` are those of :class:`Settings`. Raises ConfigError.
+    """
+    if config is not None and configs is not None:
+        raise ConfigError("a kernel takes config or configs, not both", got="both")
+    if settings is not None and options:
+        raise ConfigError("settings are given as one object or by name, not both", got=sorted(options))
+    chosen = [_config(c) for c in ([config] if config is not None else configs or ())]
+    made = settings or Settings(**options)
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(function.fn if isinstance(function, Kernel) else function, chosen, made, key)
+
+    return decorate if fn is None else decorate(fn)
+
+
+jit = kernel
+
+
+def aot_kernel(fn: Callable[..., Any] | None = None, *, batched: Any = None, **options: Any) -> Any:
+    """As :func:`kernel`: here a loaded table is what chooses a config ahead of time."""
+    return kernel(fn, **options)

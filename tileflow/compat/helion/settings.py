@@ -1,0 +1,115 @@
+"""Settings: what the dialect's decorator says about compiling and searching, and which of it means something here."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ...errors import ConfigError
+from . import notes
+
+
+class RefMode(enum.Enum):
+    """``EAGER``: the kernel runs as plain Python over real tiles."""
+
+    OFF = "off"
+    EAGER = "eager"
+
+
+_defaults: dict[str, Any] = {}
+
+MEANT = {
+    "autotune_budget_seconds": None, "dot_precision": None, "ignore_warnings": (), "output_origin_lines": True,
+    "print_output_code": None, "ref_mode": None, "static_shapes": True,
+}  # fmt: skip
+UNUSED = {
+    "advanced_controls_file": None, "allow_warp_specialize": True, "backend": "triton", "debug_dtype_asserts": False,
+    "fast_math": False, "force_autotune": False, "index_dtype": None, "persistent_reserved_sms": 0,
+    "print_repro": False, "triton_do_not_specialize": False, "torch_compile_fusion": False, "use_default_config": False,
+    "autotuner_fn": None,
+}  # fmt: skip
+SEARCH = "autotune"
+PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}
+
+
+class Settings:
+    """The keyword arguments of ``helion.kernel`` that are no config, as attributes.
+
+    ``dot_precision`` (``tf32`` by default, as there), ``static_shapes``, ``ref_mode``, ``print_output_code`` and
+    ``autotune_budget_seconds`` have a meaning here; the others are accepted and noted. Raises ConfigError for a name
+    that the dialect does not have.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        merged = {**_defaults, **values}
+        for name, value in merged.items():
+            if name in MEANT:
+                continue
+            if name in UNUSED:
+                if value != UNUSED[name]:
+                    notes.once(name, "the setting has no meaning here")
+            elif not name.startswith(SEARCH):
+                raise ConfigError("a setting is one that the dialect documents", got=name,
+                                  hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and {SEARCH}_*")  # fmt: skip
+        self.values: dict[str, Any] = {**MEANT, **UNUSED, **merged}
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"dot_precision is one of {list(PRECISIONS)}", got=repr(self.precision))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["values"][name]
+        except KeyError:
+            if name.startswith(SEARCH):
+                return None
+            raise AttributeError(f"a Settings has no {name!r}") from None
+
+    @property
+    def precision(self) -> str:
+        """Of products of float32 operands: ``tf32``, ``tf32x3`` or ``ieee``."""
+        given = self.values["dot_precision"] or os.environ.get("TRITON_F32_DEFAULT")
+        return "tf32" if given is None else str(given)
+
+    @property
+    def mode(self) -> str:
+        """The shape mode that a call is lowered in."""
+        return "static" if self.values["static_shapes"] is not False else "dynamic"
+
+    @property
+    def eager(self) -> bool:
+        """Whether calls run as plain Python: ``ref_mode``, else ``HELION_INTERPRET=1``."""
+        given = self.values["ref_mode"]
+        return given is RefMode.EAGER if given is not None else _is_set("HELION_INTERPRET")
+
+    @property
+    def prints(self) -> bool:
+        """Whether the generated source is printed: ``print_output_code``, else ``HELION_PRINT_OUTPUT_CODE=1``."""
+        given = self.values["print_output_code"]
+        return bool(given) if given is not None else _is_set("HELION_PRINT_OUTPUT_CODE")
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Inside, kernels are traced as these settings say: without autograd, products in ``dot_precision``."""
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision(PRECISIONS[self.precision])
+        if self.precision == "tf32x3":
+            notes.once("dot_precision='tf32x3'", "computed in full float32 precision")
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "0") not in ("", "0")
+
+
+def set_default_settings(settings: Settings) -> None:
+    """What kernels that are decorated from now on take where they say nothing themselves."""
+    _defaults.clear()
+    _defaults.update(settings.values)

@@ -1,0 +1,154 @@
+"""Between the dialect's Config, by position, and tileflow's, by site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import config as native
+from ...config import Choice
+from ...errors import ConfigError
+from ...lowered import Lowered
+from . import notes
+from .config import LISTS, SCALARS, Config
+from .sites import Sites, sites_of
+
+EVICTION = {"": "", "first": "evict_first", "last": "evict_last"}
+PERSISTENT = ("persistent_blocked", "persistent_interleaved")
+PROGRAM_IDS = ("flat", "xyz", *PERSISTENT)
+WITHOUT_MEANING = {
+    "flatten_loops", "grid_fissions", "static_ranges", "range_unroll_factors", "range_warp_specializes",
+    "range_num_stages", "range_multi_buffers", "range_flattens", "num_threads", "maxnreg", "indexing",
+    "atomic_indexing", "advanced_controls_file", "epilogue_subtile",
+}  # fmt: skip
+
+
+def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
+    """The valid config of ``lowered``'s space that ``config`` names; knobs that it leaves out are at the dialect's
+    defaults. Choices that the space lacks move to the nearest one, with a note.
+
+    Raises ConfigError where a list has the wrong length, naming the sites, and for unknown keys.
+    """
+    given, sites = _plural(config), sites_of(lowered)
+    _check_keys(given, sites)
+    wanted: dict[str, Choice] = {}
+    wanted |= _blocks(given, sites)
+    wanted |= _reductions(given, sites)
+    wanted |= _grid(given, sites, lowered.space)
+    wanted |= _loads(given, sites)
+    wanted |= dict.fromkeys(sites.warps, int(given.get("num_warps", SCALARS["num_warps"])))
+    wanted |= dict.fromkeys(sites.stages, int(given.get("num_stages", SCALARS["num_stages"])))
+    wanted |= {f"tunable:{name}": given[name] for name in sites.tunables if name in given}
+    chosen = lowered.space.adapt(wanted)
+    for name in (*sites.blocks, *sites.reductions, *(f"tunable:{t}" for t in sites.tunables)):
+        if name in wanted and chosen[name] != wanted[name]:
+            notes.once(f"{lowered.host.fn.__name__} {name}={wanted[name]}", f"no valid choice; {chosen[name]} instead")
+    return chosen
+
+
+def from_native(config: native.Config, lowered: Lowered) -> Config:
+    """``config`` in the dialect's words."""
+    sites = sites_of(lowered)
+    policies = {ours: theirs for theirs, ours in EVICTION.items()}
+    most = max((int(config[p]) for p in sites.persistents), default=0)
+    return Config(
+        block_sizes=[config[name] for name in sites.blocks],
+        reduction_loops=[config[name] or None for name in sites.reductions],
+        l2_groupings=[config[name] for name in sites.groups],
+        loop_orders=[_theirs(str(config[o]), int(config[g])) for o, g in zip(sites.orders, sites.groups, strict=True)],
+        load_eviction_policies=[policies[str(config[name])] for name in sites.evictions],
+        num_warps=config[sites.warps[0]],
+        num_stages=config[sites.stages[0]],
+        pid_type=PERSISTENT[1] if most else "flat",
+        num_sm_multiplier=most or None,
+        **{name: config[f"tunable:{name}"] for name in sites.tunables},
+    )
+
+
+def _plural(config: Mapping[str, Any]) -> dict[str, Any]:
+    """``block_size=16`` is ``block_sizes=[16]``."""
+    singular = {name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s"): name
+                for name in LISTS}  # fmt: skip
+    return {singular.get(k, k): [v] if k in singular else v for k, v in config.items()}
+
+
+def _check_keys(given: Mapping[str, Any], sites: Sites) -> None:
+    for name, value in given.items():
+        if name in WITHOUT_MEANING:
+            if value != SCALARS.get(name) and any(value if isinstance(value, (list, tuple)) else [value]):
+                notes.once(name, "the config's key has no meaning here")
+        elif name not in LISTS and name not in SCALARS and name not in sites.tunables:
+            raise ConfigError("a config's key is the dialect's, or a tunable of the kernel", got=repr(name),
+                              hint=f"the kernel's tunables are {list(sites.tunables)}")  # fmt: skip
+
+
+def _paired(key: str, values: Sequence[Any], names: Sequence[str]) -> list[tuple[str, Any]]:
+    if len(values) != len(names):
+        raise ConfigError(f"{key} has one entry a site", got=f"{len(values)} for {len(names)}: {list(values)}",
+                          hint=f"the sites are {', '.join(names) or 'none'}")  # fmt: skip
+    return list(zip(names, values, strict=True))
+
+
+def _blocks(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
+    if "block_sizes" not in given:
+        return {}
+    flat = [size for entry in given["block_sizes"] for size in (entry if isinstance(entry, (list, tuple)) else [entry])]
+    return {name: int(size) for name, size in _paired("block_sizes", flat, sites.blocks)}
+
+
+def _reductions(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
+    """What can be rolled here is not always what can be there: a list of another length names nothing."""
+    values = given.get("reduction_loops", ())
+    if len(values) == len(sites.reductions):
+        return {name: int(size or 0) for name, size in zip(sites.reductions, values, strict=True)}
+    if any(values):
+        notes.once(f"reduction_loops={list(values)}", f"the loops here are {', '.join(sites.reductions) or 'none'}")
+    return {}
+
+
+def _grid(given: Mapping[str, Any], sites: Sites, space: native.ConfigSpace) -> dict[str, Choice]:
+    """Order, groups and persistence of each launch."""
+    kind = given.get("pid_type", SCALARS["pid_type"])
+    if kind not in PROGRAM_IDS:
+        raise ConfigError(f"pid_type is one of {list(PROGRAM_IDS)}", got=repr(kind))
+    each = int(given.get("num_sm_multiplier", SCALARS["num_sm_multiplier"]))
+    groups = [int(g) for g in _by_launch("l2_groupings", given, sites.groups, [1] * len(sites.groups))]
+    plain = [list(range(1 + str(space.knob(name).default).count(","))) for name in sites.orders]
+    orders = _by_launch("loop_orders", given, sites.orders, plain)
+    return {
+        **dict.fromkeys(sites.persistents, each if kind in PERSISTENT else 0),
+        **dict(zip(sites.groups, groups, strict=True)),
+        **{name: _ours(o, g) for name, o, g in zip(sites.orders, orders, groups, strict=True)},
+    }
+
+
+def _by_launch(key: str, given: Mapping[str, Any], names: Sequence[str], default: Sequence[Any]) -> list[Any]:
+    """One entry a launch; entries for loops inside kernels, which have no such knob here, come after those."""
+    values = list(given.get(key, ()))
+    if len(values) > len(names):
+        notes.once(f"{key}={values}", f"the launches with such a knob are {', '.join(names) or 'none'}")
+    return [*values[: len(names)], *default[len(values) :]]
+
+
+def _ours(order: Sequence[int], group: int) -> str:
+    """The dialect lists the axis that varies fastest first, tileflow last. Groups band the dialect's first axis and
+    ours of the last two, so that there these two keep their order."""
+    first, second, *outer = order
+    fastest = (first, second) if group > 1 else (second, first)
+    return ",".join(map(str, (*reversed(outer), *fastest)))
+
+
+def _theirs(order: str, group: int) -> list[int]:
+    *outer, slow, fast = (int(n) for n in order.split(","))
+    return [slow, fast, *reversed(outer)] if group > 1 else [fast, slow, *reversed(outer)]
+
+
+def _loads(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
+    policies = list(given.get("load_eviction_policies", ()))
+    unknown = [p for p in policies if p not in EVICTION]
+    if unknown:
+        raise ConfigError(f"an eviction policy is one of {list(EVICTION)}", got=unknown)
+    if any(policies) and len(policies) != len(sites.evictions):
+        notes.once(f"load_eviction_policies={policies}", f"the loads here are {', '.join(sites.evictions) or 'none'}")
+        return {}
+    return {name: EVICTION[p] for name, p in zip(sites.evictions, policies, strict=False)}
