@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from .kernel import Emitter
 
 
-def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...]) -> str:
-    """The text of the block of pointers that ``op`` reads or writes."""
+def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> str:
+    """The text of the block of pointers that ``op`` reads or writes; ``wide``: by 64-bit offsets in any case."""
     tensor = e.plan.ir.tensor(op.attrs["tensor"])
-    wide = e.plan.is_wide(tensor)
+    wide = e.plan.is_wide(tensor) or wide
     terms = []
     for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
         index = _index(e, op, item, len(dims))

@@ -8,6 +8,7 @@ from ..ir.graph import Block, KernelIR, Operand, TensorParam, Tile
 from ..ir.types import Dim, Value
 from ..runtime.abi import LaunchArg
 from ..target import Target
+from . import atomics as _atomics
 from . import grid, loops
 from .dtypes import signature
 from .indexing import tensor_name
@@ -16,6 +17,8 @@ from .plan import Plan, constexpr_name
 from .source import TritonSource
 from .table import EMIT
 from .writer import Writer
+
+_FAMILIES = (_atomics,)  # imported for the rules that they register
 
 _HEADER = """\
 import triton

@@ -12,6 +12,7 @@ import torch
 from ..errors import TraceError
 from ..expr import Expr
 from ..language.bounds import axes
+from . import atomics as _atomics
 from .control import TileLoop
 from .device_table import DEVICE, device_function
 from .indexing import load, store
@@ -22,6 +23,8 @@ from .trace import Tracer
 from .values import SymInt
 
 __all__ = ["DEVICE", "PYTHON"]
+
+_FAMILIES = (_atomics,)  # imported for the meanings that they register
 
 DEVICE["dot"] = language_dot
 

@@ -30,10 +30,10 @@ def traffic(regions: Iterable[KernelIR]) -> Traffic:
 
 
 def contiguous_tiles(ir: KernelIR) -> set[str]:
-    """The tiles that index a dimension of stride 1 in some load or store."""
+    """The tiles that index a dimension of stride 1 in some load, store or atomic."""
     found = set()
     for op in ir.walk():
-        if op.kind in ("load", "store"):
+        if op.kind in ("load", "store", "atomic"):
             strides = ir.tensor(op.attrs["tensor"]).strides
             for item, stride in zip(op.attrs["index"], strides, strict=True):
                 if isinstance(item, TileIndex) and stride.constant == 1:

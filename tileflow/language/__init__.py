@@ -5,6 +5,16 @@ Each function's body is its eager meaning on torch tensors; the tracer has one o
 
 from __future__ import annotations
 
+from .atomics import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+)
 from .eager import EagerTile as Tile
 from .knobs import register_block_size, register_tunable, specialize
 from .loops import grid, tile
@@ -15,6 +25,14 @@ from .registers import arange, full, zeros
 __all__ = [
     "Tile",
     "arange",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
     "dot",
     "full",
     "grid",

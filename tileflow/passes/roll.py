@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
+from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
 from ..ir.ops import neutral
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, rename, with_body
@@ -66,7 +66,13 @@ def _has(value: Operand, dim: Dim) -> bool:
 
 
 def _can_roll(block: Block, dim: Dim) -> bool:
+    # what comes into the block or leaves it in one piece would need all of the dimension at once
+    defined = {v for op in block.ops for v in op.outputs}
+    if any(_has(v, dim) for v in block.results):
+        return False
     for op in block.ops:
+        if any(_has(v, dim) and v not in defined for v in op.inputs):
+            return False
         touched = [v for v in (*op.inputs, *op.outputs) if _has(v, dim)]
         if not touched:
             if any(_has(v, dim) for r in op.regions for inner in r.ops for v in (*inner.inputs, *inner.outputs)):
@@ -81,9 +87,12 @@ def _can_roll(block: Block, dim: Dim) -> bool:
                 return False
         elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
             return False
-    # what a store writes may not be read again by a later phase
-    stored = {op.attrs["tensor"] for op in block.ops if op.kind == "store"}
-    return not any(op.kind == "load" and op.attrs["tensor"] in stored for op in block.ops)
+    # what is written may not be read again by a later phase, nor updated in another order
+    stored = [op.attrs["tensor"] for op in walk(block) if op.kind == "store"]
+    updated = [op.attrs["tensor"] for op in walk(block) if op.kind == "atomic"]
+    if len(set(updated)) < len(updated) or set(updated) & set(stored):
+        return False
+    return not any(op.kind == "load" and op.attrs["tensor"] in {*stored, *updated} for op in walk(block))
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:

@@ -1,0 +1,48 @@
+"""The Triton text of atomics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op
+from ..ir.types import Value, is_float
+from . import indexing
+from .dtypes import literal, triton_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+_BITS = {"float32": "int32", "float64": "int64"}
+
+
+@emits("atomic")
+def atomic(e: Emitter, op: Op) -> None:
+    fn, tensor, out = op.attrs["fn"], e.plan.ir.tensor(op.attrs["tensor"]), op.output
+    values = [e.as_dtype(v, tensor.dtype) for v in op.inputs[: 2 if fn == "cas" else 1]]
+    # Triton's AMD backend has no exchange by 32-bit offsets from a buffer
+    pointer = indexing.pointer(e, op, out.dims, wide=fn == "xchg")
+    mask = indexing.mask(e, out.dims, op)
+    masked = f", mask={mask}" if mask and fn != "cas" else ""
+    suffix = f"{masked}, sem='{op.attrs['sem']}')"
+    if fn == "cas":
+        pointer, values = _masked_swap(pointer, e.tensor(tensor), values, mask)
+    if fn == "xchg" and is_float(tensor.dtype):  # the interpreter exchanges ints only
+        bits = triton_dtype(_BITS[tensor.dtype])
+        swapped = f"({pointer}).to(tl.pointer_type({bits}), bitcast=True), {values[0]}.to({bits}, bitcast=True)"
+        text = f"tl.atomic_xchg({swapped}{suffix}.to({triton_dtype(tensor.dtype)}, bitcast=True)"
+    else:
+        text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
+    if op.attrs["has_mask"]:
+        explicit = op.inputs[-1]
+        assert isinstance(explicit, Value)
+        text = f"tl.where({e.name(explicit)}, {text}, {literal(0, tensor.dtype)})"
+    e.define(out, text, tensor.dtype)
+
+
+def _masked_swap(pointer: str, base: str, values: list[str], mask: str) -> tuple[str, list[str]]:
+    """``tl.atomic_cas`` takes no mask: masked lanes swap a number for itself in the tensor's first element."""
+    if not mask:
+        return pointer, values
+    expected, value = values
+    return f"tl.where({mask}, {pointer}, {base})", [f"tl.where({mask}, {expected}, {value})", value]

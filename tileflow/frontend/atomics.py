@@ -1,0 +1,42 @@
+"""The traced meaning of atomics: one ``atomic`` op, indexed and masked as a store is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import TraceError
+from ..ir.types import TileType
+from ..language.atomics import DTYPES, check
+from .device_table import DEVICE, Meaning
+from .indexing import destination
+from .trace import Tracer
+from .values import TensorRef
+
+
+def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:
+    if not isinstance(ref, TensorRef):
+        raise TraceError(f"atomic_{fn} updates a tensor that reaches the kernel from outside", got=repr(ref),
+                         where=t.location())  # fmt: skip
+    check(fn, ref.dtype_name, sem, t.location())
+    index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
+    if any(item is None for item in index):
+        raise TraceError("an atomic's index inserts no dimension", got="None", where=t.location())
+    place = destination(t, ref, index, values, extra_mask)
+    attrs = {"tensor": ref.path, "index": place.items, "site": t.names.numbered(f"atomic:{ref.path}"),
+             "has_mask": extra_mask is not None, "fn": fn, "sem": sem}  # fmt: skip
+    return t.emit("atomic", place.inputs, TileType(ref.dtype_name, place.dims), **attrs)
+
+
+def _meaning(fn: str) -> Meaning:
+    def update(t: Tracer, tensor: Any, index: Any, value: Any, sem: str = "relaxed", *, extra_mask: Any = None) -> Any:
+        return _atomic(t, fn, tensor, index, (value,), sem, extra_mask)
+
+    def swap(
+        t: Tracer, tensor: Any, index: Any, expected: Any, value: Any, sem: str = "relaxed", *, extra_mask: Any = None
+    ) -> Any:
+        return _atomic(t, fn, tensor, index, (expected, value), sem, extra_mask)
+
+    return swap if fn == "cas" else update
+
+
+DEVICE.update({f"atomic_{fn}": _meaning(fn) for fn in DTYPES})
