@@ -47,8 +47,16 @@ def pow2(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
+def at_least(least: int) -> Callable[[int], int]:
+    return lambda n: max(n, least)
+
+
 def up_to(most: int) -> Callable[[int], int]:
     return lambda n: min(n, most)
+
+
+def even_up_to(most: int) -> Callable[[int], int]:
+    return lambda n: min(even(n), most)
 
 
 def multiple(of: int) -> Callable[[int], int]:
@@ -84,14 +92,61 @@ class Gallery:
         )
 
 
+def head_size(n: int) -> int:
+    """A head's dimension: products take at least 16, and the interpreter's time goes with it."""
+    return min(multiple(16)(max(n, 1)), 32)
+
+
+_CAUSAL: tuple[Mapping[str, Any], ...] = ({"causal": True}, {"causal": False})
+_HEADS = {"d": head_size, "heads": up_to(2), "batch": up_to(2)}
+_ROPE = {"d": even_up_to(128), "h": up_to(4), "hk": up_to(2), "b": up_to(2)}
+
 GALLERY: dict[str, Gallery] = {
+    "examples.attention:attention": Gallery(
+        "m d heads batch",
+        _HEADS,
+        options=({"causal": True, "with_lse": True}, *_CAUSAL),
+        layouts=("strided", "broadcast"),
+    ),
+    # of one key the gradient is zero
+    "examples.attention:attention_backward": Gallery(
+        "m d heads batch",
+        {**_HEADS, "m": lambda n: n + (n == 1)},
+        options=_CAUSAL,
+        dtypes=FLOATS[:2],
+        layouts=("strided", "broadcast"),
+    ),
+    "examples.attention:attention_scored": Gallery("m n d heads batch", _HEADS, layouts=("strided", "broadcast")),
+    "examples.concat:concat": Gallery("m n k"),
+    "examples.cross_entropy:cross_entropy": Gallery("m v"),
+    "examples.cross_entropy:cross_entropy_bwd": Gallery("m v"),
+    "examples.embedding:embedding": Gallery("m n rows"),
+    "examples.exp:exp": Gallery("m n"),
+    "examples.exp:exp_bwd": Gallery("m n"),
+    "examples.geglu:geglu": Gallery("m n"),
+    "examples.geglu:geglu_bwd": Gallery("m n"),
+    "examples.jsd:jsd": Gallery("m n", options=({"beta": 0.5}, {"beta": 0.0}, {"beta": 0.1}, {"beta": 1.0})),
+    "examples.kl_div:kl_div": Gallery("m n", options=({}, {"log_target": True})),
     "examples.layer_norm:layer_norm": Gallery("m n"),
+    "examples.layer_norm:layer_norm_bwd": Gallery("m n", {"n": at_least(3)}),
+    "examples.layer_norm:layer_norm_train": Gallery("m n"),
+    "examples.long_sum:long_sum": Gallery("m n"),
+    "examples.long_sum:long_sum_looped": Gallery("m n"),
+    "examples.long_sum:long_sum_split": Gallery("m n"),
     "examples.matmul:matmul": Gallery("m n k"),
     "examples.matmul:matmul_epilogue": Gallery("m n k"),
     "examples.rms_norm:rms_norm": Gallery("m n"),
+    "examples.rms_norm:rms_norm_bwd": Gallery("m n", {"n": at_least(3)}),
+    "examples.rms_norm:rms_norm_train": Gallery("m n"),
+    "examples.rope:rope": Gallery("s d h hk b", fit=_ROPE),
+    "examples.rope:rope_bwd": Gallery("s d h hk b", fit=_ROPE),
     "examples.softmax:softmax": Gallery("m n"),
+    "examples.softmax:softmax_bwd": Gallery("m n"),
     "examples.softmax:softmax_online": Gallery("m n"),
+    "examples.swiglu:swiglu": Gallery("m n"),
+    "examples.swiglu:swiglu_bwd": Gallery("m n"),
     "examples.vector_add:vector_add": Gallery("n"),
+    "examples.welford:welford": Gallery("m n"),
 }
 
 

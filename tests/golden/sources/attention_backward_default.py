@@ -1,0 +1,187 @@
+# config: block:block_m=256, block:block_n=256, block:tile_m=128, block:tile_m@2=128, block:tile_n@1=128, group=1, group@1=8, group@2=8, load:delta#0@1.eviction=, load:delta#0@2.eviction=, load:grad_out#0.eviction=, load:grad_out#0@1.eviction=, load:grad_out#0@2.eviction=, load:k#0@1.eviction=, load:k#0@2.eviction=, load:lse#0@1.eviction=, load:lse#0@2.eviction=, load:out#0.eviction=, load:q#0@1.eviction=, load:q#0@2.eviction=, load:v#0@1.eviction=, load:v#0@2.eviction=, num_stages=2, num_stages@1=2, num_stages@2=2, num_warps=8, num_warps@1=8, num_warps@2=8, order=0,1, order@1=0,1, order@2=0,1, persistent=0, persistent@1=0, persistent@2=0, reduce:sum#0=0
+# region 0, static
+# grid: 128, 1, 1
+# guards: (((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=128
+# delta_ptr: *fp32 % 16 = delta
+# grad_out_ptr: *bf16 % 16 = grad_out
+# out_ptr: *bf16 % 16 = out
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def attention_backward_0(
+    delta_ptr,
+    grad_out_ptr,
+    out_ptr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = (pid % 32) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < 4000
+    head_begin = (pid // 32)
+    head_idx = head_begin + tl.arange(0, 1)
+    v0 = tl.load(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(grad_out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None], other=0.0)
+    v3 = v2.to(tl.float32)
+    v4 = v1 * v3
+    v5 = tl.sum(v4, axis=1)
+    tl.store(delta_ptr + head_begin * 4000 + tile_m_idx, v5, mask=tile_m_mask)
+
+# region 1, static
+# grid: 128, 1, 1
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_k.align)) and (4 == grad_k.shape.0)) and (4000 == grad_k.shape.1)) and (32 == grad_k.shape.2)) and (128000 == grad_k.stride.0)) and (32 == grad_k.stride.1)) and (1 == grad_k.stride.2)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == grad_v.align)) and (4 == grad_v.shape.0)) and (4000 == grad_v.shape.1)) and (32 == grad_v.shape.2)) and (128000 == grad_v.stride.0)) and (32 == grad_v.stride.1)) and (1 == grad_v.stride.2)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == m)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_BLOCK_M=256, BLOCK_TILE_N_1=128
+# delta_ptr: *fp32 % 16 = delta
+# grad_k_ptr: *bf16 % 16 = grad_k
+# grad_out_ptr: *bf16 % 16 = grad_out
+# grad_v_ptr: *bf16 % 16 = grad_v
+# k_ptr: *bf16 % 16 = k
+# lse_ptr: *fp32 % 16 = lse
+# q_ptr: *bf16 % 16 = q
+# v_ptr: *bf16 % 16 = v
+# LOG2_E: fp32 = LOG2_E
+# scale: fp32 = scale
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def attention_backward_1(
+    delta_ptr,
+    grad_k_ptr,
+    grad_out_ptr,
+    grad_v_ptr,
+    k_ptr,
+    lse_ptr,
+    q_ptr,
+    v_ptr,
+    LOG2_E,
+    scale,
+    BLOCK_BLOCK_M: tl.constexpr,
+    BLOCK_TILE_N_1: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    band = pid // (8 * 32)
+    height = tl.minimum(4 - band * 8, 8)
+    head_1_begin = (band * 8 + pid % (8 * 32) % height)
+    head_1_idx = head_1_begin + tl.arange(0, 1)
+    tile_n_1_begin = (pid % (8 * 32) // height) * BLOCK_TILE_N_1
+    tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
+    tile_n_1_mask = tile_n_1_idx < 4000
+    v0 = tl.load(k_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
+    v1 = tl.load(v_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
+    v2 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
+    v3 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
+    c0 = v2
+    c1 = v3
+    for tile_m_1_begin in tl.range(0, 4000, BLOCK_BLOCK_M):
+        tile_m_1_idx = tile_m_1_begin + tl.arange(0, BLOCK_BLOCK_M)
+        tile_m_1_mask = tile_m_1_idx < 4000
+        v4 = tl.load(q_ptr + head_1_begin * 128000 + tile_m_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_1_mask[:, None], other=0.0)
+        v5 = tl.load(grad_out_ptr + head_1_begin * 128000 + tile_m_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_1_mask[:, None], other=0.0)
+        v6 = tl.permute(v4, (1, 0))
+        v7 = tl.dot(v0, v6)
+        v8 = scale * LOG2_E
+        v9 = v7 * v8
+        v10 = tl.load(lse_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v11 = v10[None, :]
+        v12 = v11 * 1.4426950408889634
+        v13 = v9 - v12
+        v14 = tl.exp2(v13)
+        v15 = v14.to(tl.bfloat16)
+        v16 = tl.where(tile_m_1_mask[None, :], v15, 0.0)
+        v17 = tl.dot(v16, v5, acc=c1)
+        v18 = tl.permute(v5, (1, 0))
+        v19 = tl.dot(v1, v18)
+        v20 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v21 = v20[None, :]
+        v22 = v19 - v21
+        v23 = v14 * v22
+        v24 = v23.to(tl.bfloat16)
+        v25 = tl.where(tile_m_1_mask[None, :], v24, 0.0)
+        v26 = tl.dot(v25, v4, acc=c0)
+        c0 = v26
+        c1 = v17
+    v27 = c0 * scale
+    v28 = v27.to(tl.bfloat16)
+    tl.store(grad_k_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v28, mask=tile_n_1_mask[:, None])
+    v29 = c1.to(tl.bfloat16)
+    tl.store(grad_v_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v29, mask=tile_n_1_mask[:, None])
+
+# region 2, static
+# grid: 128, 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (4 == grad_q.shape.0)) and (4000 == grad_q.shape.1)) and (32 == grad_q.shape.2)) and (128000 == grad_q.stride.0)) and (32 == grad_q.stride.1)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_BLOCK_N=256, BLOCK_TILE_M_2=128
+# delta_ptr: *fp32 % 16 = delta
+# grad_out_ptr: *bf16 % 16 = grad_out
+# grad_q_ptr: *bf16 % 16 = grad_q
+# k_ptr: *bf16 % 16 = k
+# lse_ptr: *fp32 % 16 = lse
+# q_ptr: *bf16 % 16 = q
+# v_ptr: *bf16 % 16 = v
+# LOG2_E: fp32 = LOG2_E
+# scale: fp32 = scale
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def attention_backward_2(
+    delta_ptr,
+    grad_out_ptr,
+    grad_q_ptr,
+    k_ptr,
+    lse_ptr,
+    q_ptr,
+    v_ptr,
+    LOG2_E,
+    scale,
+    BLOCK_BLOCK_N: tl.constexpr,
+    BLOCK_TILE_M_2: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    band = pid // (8 * 32)
+    height = tl.minimum(4 - band * 8, 8)
+    head_2_begin = (band * 8 + pid % (8 * 32) % height)
+    head_2_idx = head_2_begin + tl.arange(0, 1)
+    tile_m_2_begin = (pid % (8 * 32) // height) * BLOCK_TILE_M_2
+    tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
+    tile_m_2_mask = tile_m_2_idx < 4000
+    v0 = tl.load(q_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None], other=0.0)
+    v1 = tl.load(grad_out_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None], other=0.0)
+    v2 = tl.load(lse_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
+    v3 = v2[:, None]
+    v4 = tl.load(delta_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
+    v5 = v4[:, None]
+    v6 = tl.full([BLOCK_TILE_M_2, 32], 0.0, tl.float32)
+    c0 = v6
+    for tile_n_2_begin in tl.range(0, 4000, BLOCK_BLOCK_N):
+        tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
+        tile_n_2_mask = tile_n_2_idx < 4000
+        v7 = tl.load(k_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
+        v8 = tl.load(v_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
+        v9 = tl.permute(v7, (1, 0))
+        v10 = tl.dot(v0, v9)
+        v11 = scale * LOG2_E
+        v12 = v10 * v11
+        v13 = v3 * 1.4426950408889634
+        v14 = v12 - v13
+        v15 = tl.exp2(v14)
+        v16 = tl.permute(v8, (1, 0))
+        v17 = tl.dot(v1, v16)
+        v18 = v17 - v5
+        v19 = v15 * v18
+        v20 = v19.to(tl.bfloat16)
+        v21 = tl.where(tile_n_2_mask[None, :], v20, 0.0)
+        v22 = tl.dot(v21, v7, acc=c0)
+        c0 = v22
+    v23 = c0 * scale
+    v24 = v23.to(tl.bfloat16)
+    tl.store(grad_q_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v24, mask=tile_m_2_mask[:, None])
