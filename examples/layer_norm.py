@@ -1,4 +1,9 @@
-"""Layer normalisation of rows (Ba, Kiros and Hinton, 2016, arXiv:1607.06450), with weight and bias."""
+"""Layer normalisation of rows (Ba, Kiros and Hinton, 2016, arXiv:1607.06450), with weight and bias.
+
+For training, the forward kernel also returns each row's mean and the reciprocal of its deviation. The backward one
+reads ``grad`` and ``x`` once: each program walks over a block of rows and sums what they add to the gradients of weight
+and bias in registers.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,14 @@ import torch.nn.functional as F
 import tileflow
 import tileflow.language as tfl
 
+EPS = 1e-5
+
 
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
     x = torch.randn(m, n, dtype=dtype, device=device)
-    return x, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), 1e-5
+    return x, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS
 
 
 def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> torch.Tensor:
@@ -21,7 +28,7 @@ def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: fl
 
 
 @tileflow.kernel(inputs=inputs, reference=reference)
-def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
+def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:
     m, n = x.shape
     assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
     out = torch.empty_like(x)
@@ -30,3 +37,71 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
         variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
         out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
     return out
+
+
+def train_reference(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    variance, mean = torch.var_mean(x, dim=1, correction=0)
+    return reference(x, weight, bias, eps), mean, torch.rsqrt(variance + eps)
+
+
+@tileflow.kernel(inputs=inputs, reference=train_reference)
+def layer_norm_train(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Also each row's mean and ``1 / sqrt(variance + eps)``, in float32."""
+    m, n = x.shape
+    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
+    out = torch.empty_like(x)
+    means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
+    for tile_m in tfl.tile(m):
+        row = x[tile_m, :].float()
+        variance, mean = torch.var_mean(row, dim=1, correction=0)
+        scale = torch.rsqrt(variance + eps)
+        means[tile_m] = mean
+        scales[tile_m] = scale
+        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+    return out, means, scales
+
+
+def bwd_inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    x, weight, bias, eps = inputs(m, n, dtype, device)
+    _, mean, scale = train_reference(x.float(), weight.float(), bias.float(), eps)
+    return torch.randn_like(x), x, weight, mean, scale
+
+
+def bwd_reference(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x, weight, bias = x.requires_grad_(), weight.requires_grad_(), torch.zeros_like(weight, requires_grad=True)
+    return torch.autograd.grad(reference(x, weight, bias, EPS), (x, weight, bias), grad)
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
+def layer_norm_bwd(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of ``x``, ``weight`` and ``bias``."""
+    m, n = x.shape
+    block_m = tfl.register_block_size(m)
+    grad_x = torch.empty_like(x)
+    blocks = (m + block_m - 1) // block_m
+    weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
+    for rows in tfl.tile(m, block_size=block_m):
+        to_weight, to_bias = tfl.zeros([n]), tfl.zeros([n])
+        for tile_m in tfl.tile(rows.begin, rows.end):
+            row_scale = scale[tile_m][:, None]
+            normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * row_scale
+            g = grad[tile_m, :].float()
+            to_weight += (g * normed).sum(dim=0)
+            to_bias += g.sum(dim=0)
+            g = g * weight[:].float()
+            shift = torch.mean(g, dim=1, keepdim=True)
+            slope = torch.mean(g * normed, dim=1, keepdim=True)
+            grad_x[tile_m, :] = (g - shift - normed * slope) * row_scale
+        weights[rows.id, :] = to_weight
+        biases[rows.id, :] = to_bias
+    return grad_x, weights.sum(dim=0).to(weight.dtype), biases.sum(dim=0).to(weight.dtype)

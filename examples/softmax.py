@@ -1,7 +1,7 @@
 """Softmax over the rows of a matrix, twice: as one line of torch, and as a two-pass online algorithm.
 
 The one-liner leaves to the tuner whether a row is held in registers or read in a loop. The online form (Milakov and
-Gimelshein, 2018, arXiv:1805.02867) reads a row twice, whatever its length.
+Gimelshein, 2018, arXiv:1805.02867) reads a row twice, whatever its length. The gradient needs the result alone.
 """
 
 from __future__ import annotations
@@ -45,3 +45,25 @@ def softmax_online(x: torch.Tensor) -> torch.Tensor:
             values = x[tile_m, tile_n].float()
             out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
     return out
+
+
+def bwd_inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    (x,) = inputs(m, n, dtype, device)
+    return torch.randn_like(x), torch.softmax(x, dim=1)
+
+
+def bwd_reference(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    x = out.log().requires_grad_()
+    return torch.autograd.grad(torch.softmax(x, dim=1), x, grad)[0]
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
+def softmax_bwd(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The gradient of ``x`` for ``out = softmax(x)``."""
+    grad_x = torch.empty_like(out)
+    for tile_m in tfl.tile(out.size(0)):
+        y, g = out[tile_m, :].float(), grad[tile_m, :].float()
+        grad_x[tile_m, :] = y * (g - (y * g).sum(dim=1, keepdim=True))
+    return grad_x
