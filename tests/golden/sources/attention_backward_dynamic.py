@@ -1,4 +1,4 @@
-# config: block:block_m=256, block:block_n=256, block:tile_m=128, block:tile_m@2=128, block:tile_n@1=128, group=1, group@1=8, group@2=8, load:delta#0@1.eviction=, load:delta#0@2.eviction=, load:grad_out#0.eviction=, load:grad_out#0@1.eviction=, load:grad_out#0@2.eviction=, load:k#0@1.eviction=, load:k#0@2.eviction=, load:lse#0@1.eviction=, load:lse#0@2.eviction=, load:out#0.eviction=, load:q#0@1.eviction=, load:q#0@2.eviction=, load:v#0@1.eviction=, load:v#0@2.eviction=, num_stages=2, num_stages@1=2, num_stages@2=2, num_warps=8, num_warps@1=8, num_warps@2=8, order=0,1, order@1=0,1, order@2=0,1, persistent=0, persistent@1=0, persistent@2=0, reduce:sum#0=0
+# config: block:block_m=16, block:block_n=16, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, group=1, group@1=8, group@2=8, load:delta#0@1.eviction=, load:delta#0@2.eviction=, load:grad_out#0.access=pointer, load:grad_out#0.eviction=, load:grad_out#0@1.access=pointer, load:grad_out#0@1.eviction=, load:grad_out#0@2.access=pointer, load:grad_out#0@2.eviction=, load:k#0@1.access=pointer, load:k#0@1.eviction=, load:k#0@2.access=pointer, load:k#0@2.eviction=, load:lse#0@1.eviction=, load:lse#0@2.eviction=, load:out#0.access=pointer, load:out#0.eviction=, load:q#0@1.access=pointer, load:q#0@1.eviction=, load:q#0@2.access=pointer, load:q#0@2.eviction=, load:v#0@1.access=pointer, load:v#0@1.eviction=, load:v#0@2.access=pointer, load:v#0@2.eviction=, num_stages=2, num_stages@1=4, num_stages@2=4, num_warps=8, num_warps@1=4, num_warps@2=4, order=0,1, order@1=0,1, order@2=0,1, persistent=0, persistent@1=0, persistent@2=0, reduce:sum#0=0
 # region 0, dynamic
 # grid: ((-(-end.1 // 128)) * end.0), 1, 1
 # guards: (((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == out.align)) and (1 == out.stride.2)) and (end.1 <= out.shape.1)) and (end.1 <= grad_out.shape.1)) and (grad_out.shape.2 == out.shape.2)) and (end.1 <= delta.shape.1)) and (((-1 * out.stride.0) + (-1 * out.stride.1) + (out.shape.0 * out.stride.0) + (out.shape.1 * out.stride.1) + out.shape.2 + -1) <= 2147483647)) and (grad_out.shape.2 <= 32)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (0 == (delta.stride.0 % 16))) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (0 == (end.1 % 16))) and (end.1 <= 2147483647)) and (0 == (grad_out.shape.2 % 16))) and (grad_out.shape.2 <= 2147483647)) and (0 == (grad_out.stride.0 % 16))) and (grad_out.stride.0 <= 2147483647)) and (0 == (grad_out.stride.1 % 16))) and (grad_out.stride.1 <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (out.stride.1 % 16))) and (out.stride.1 <= 2147483647))
@@ -100,10 +100,10 @@ def attention_backward_0(
     tl.store(delta_ptr + head_begin * delta_stride_0 + tile_m_idx, v5, mask=tile_m_mask)
 
 # region 1, dynamic
-# grid: ((-(-end.1 // 128)) * end.0), 1, 1
+# grid: ((-(-end.1 // 64)) * end.0), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_k.align)) and (1 == grad_k.stride.2)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_v.align)) and (1 == grad_v.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= k.shape.1)) and (end.1 <= v.shape.1)) and (m <= q.shape.1)) and (m <= grad_out.shape.1)) and (k.shape.2 == q.shape.2)) and (m <= lse.shape.1)) and (d == grad_out.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (m <= delta.shape.1)) and (d == q.shape.2)) and (end.1 <= grad_k.shape.1)) and (grad_k.shape.2 == q.shape.2)) and (end.1 <= grad_v.shape.1)) and (grad_out.shape.2 == grad_v.shape.2)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (grad_k.shape.2 <= 32)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * grad_k.stride.0) + (-1 * grad_k.stride.1) + (grad_k.shape.0 * grad_k.stride.0) + (grad_k.shape.1 * grad_k.stride.1) + grad_k.shape.2 + -1) <= 2147483647)) and (((-1 * grad_v.stride.0) + (-1 * grad_v.stride.1) + (grad_v.shape.0 * grad_v.stride.0) + (grad_v.shape.1 * grad_v.stride.1) + grad_v.shape.2 + -1) <= 2147483647)) and (0 == (delta.stride.0 % 16))) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (0 == (end.1 % 16))) and (end.1 <= 2147483647)) and (0 == (grad_k.shape.2 % 16))) and (grad_k.shape.2 <= 2147483647)) and (0 == (grad_k.stride.0 % 16))) and (grad_k.stride.0 <= 2147483647)) and (0 == (grad_k.stride.1 % 16))) and (grad_k.stride.1 <= 2147483647)) and (0 == (grad_out.stride.0 % 16))) and (grad_out.stride.0 <= 2147483647)) and (0 == (grad_out.stride.1 % 16))) and (grad_out.stride.1 <= 2147483647)) and (0 == (grad_v.stride.0 % 16))) and (grad_v.stride.0 <= 2147483647)) and (0 == (grad_v.stride.1 % 16))) and (grad_v.stride.1 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (m % 16))) and (m <= 2147483647)) and (0 == (q.stride.0 % 16))) and (q.stride.0 <= 2147483647)) and (0 == (q.stride.1 % 16))) and (q.stride.1 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_BLOCK_M=256, BLOCK_TILE_N_1=128
+# options: num_stages=4, num_warps=4
+# constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_N_1=64
 # delta_ptr: *fp32 % 16 = delta
 # grad_k_ptr: *bf16 % 16 = grad_k
 # grad_out_ptr: *bf16 % 16 = grad_out
@@ -170,12 +170,12 @@ def attention_backward_1(
     BLOCK_TILE_N_1: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * tl.cdiv(end_1, 128))
+    band = pid // (8 * tl.cdiv(end_1, 64))
     height = tl.minimum(end_0 - band * 8, 8)
-    head_1_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 128)) % height)
+    head_1_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 64)) % height)
     head_1_idx = head_1_begin + tl.arange(0, 1)
     head_1_mask = head_1_idx < end_0
-    tile_n_1_begin = (pid % (8 * tl.cdiv(end_1, 128)) // height) * BLOCK_TILE_N_1
+    tile_n_1_begin = (pid % (8 * tl.cdiv(end_1, 64)) // height) * BLOCK_TILE_N_1
     tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
     tile_n_1_mask = tile_n_1_idx < end_1
     v0 = tl.load(k_ptr + head_1_begin * k_stride_0 + tile_n_1_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :], other=0.0)
@@ -186,7 +186,7 @@ def attention_backward_1(
     v5 = tl.broadcast_to(v3, [BLOCK_TILE_N_1, 32])
     c0 = v4
     c1 = v5
-    for tile_m_1_begin in tl.range(0, m, BLOCK_BLOCK_M):
+    for tile_m_1_begin in tl.range(tile_n_1_begin, m, BLOCK_BLOCK_M):
         tile_m_1_idx = tile_m_1_begin + tl.arange(0, BLOCK_BLOCK_M)
         tile_m_1_mask = tile_m_1_idx < m
         v6 = tl.load(q_ptr + head_1_begin * q_stride_0 + tile_m_1_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :], other=0.0)
@@ -200,33 +200,37 @@ def attention_backward_1(
         v14 = v13 * 1.4426950408889634
         v15 = v11 - v14
         v16 = tl.exp2(v15)
-        v17 = v16.to(tl.bfloat16)
-        v18 = tl.where(tile_m_1_mask[None, :], v17, 0.0)
-        v19 = tl.dot(v18, v7, acc=c1)
-        v20 = tl.permute(v7, (1, 0))
-        v21 = tl.dot(v1, v20)
-        v22 = tl.load(delta_ptr + head_1_begin * delta_stride_0 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
-        v23 = v22[None, :]
-        v24 = v21 - v23
-        v25 = v16 * v24
-        v26 = v25.to(tl.bfloat16)
-        v27 = tl.where(tile_m_1_mask[None, :], v26, 0.0)
-        v28 = tl.dot(v27, v6, acc=c0)
-        c0 = v28
-        c1 = v19
-    v29 = c0 * scale
-    v30 = tl.broadcast_to(v29, [BLOCK_TILE_N_1, 32])
-    v31 = v30.to(tl.bfloat16)
-    tl.store(grad_k_ptr + head_1_begin * grad_k_stride_0 + tile_n_1_idx[:, None] * grad_k_stride_1 + tl.arange(0, 32)[None, :], v31, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
-    v32 = tl.broadcast_to(c1, [BLOCK_TILE_N_1, 32])
-    v33 = v32.to(tl.bfloat16)
-    tl.store(grad_v_ptr + head_1_begin * grad_v_stride_0 + tile_n_1_idx[:, None] * grad_v_stride_1 + tl.arange(0, 32)[None, :], v33, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
+        v17 = tile_m_1_idx[None, :]
+        v18 = tile_n_1_idx[:, None]
+        v19 = v17 >= v18
+        v20 = tl.where(v19, v16, 0.0)
+        v21 = v20.to(tl.bfloat16)
+        v22 = tl.where(tile_m_1_mask[None, :], v21, 0.0)
+        v23 = tl.dot(v22, v7, acc=c1)
+        v24 = tl.permute(v7, (1, 0))
+        v25 = tl.dot(v1, v24)
+        v26 = tl.load(delta_ptr + head_1_begin * delta_stride_0 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v27 = v26[None, :]
+        v28 = v25 - v27
+        v29 = v20 * v28
+        v30 = v29.to(tl.bfloat16)
+        v31 = tl.where(tile_m_1_mask[None, :], v30, 0.0)
+        v32 = tl.dot(v31, v6, acc=c0)
+        c0 = v32
+        c1 = v23
+    v33 = c0 * scale
+    v34 = tl.broadcast_to(v33, [BLOCK_TILE_N_1, 32])
+    v35 = v34.to(tl.bfloat16)
+    tl.store(grad_k_ptr + head_1_begin * grad_k_stride_0 + tile_n_1_idx[:, None] * grad_k_stride_1 + tl.arange(0, 32)[None, :], v35, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
+    v36 = tl.broadcast_to(c1, [BLOCK_TILE_N_1, 32])
+    v37 = v36.to(tl.bfloat16)
+    tl.store(grad_v_ptr + head_1_begin * grad_v_stride_0 + tile_n_1_idx[:, None] * grad_v_stride_1 + tl.arange(0, 32)[None, :], v37, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
 
 # region 1, dynamic
-# grid: ((-(-end.1 // 128)) * end.0), 1, 1
+# grid: ((-(-end.1 // 64)) * end.0), 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_k.align)) and (1 == grad_k.stride.2)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_v.align)) and (1 == grad_v.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= k.shape.1)) and (end.1 <= v.shape.1)) and (m <= q.shape.1)) and (m <= grad_out.shape.1)) and (k.shape.2 == q.shape.2)) and (m <= lse.shape.1)) and (d == grad_out.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (m <= delta.shape.1)) and (d == q.shape.2)) and (end.1 <= grad_k.shape.1)) and (grad_k.shape.2 == q.shape.2)) and (end.1 <= grad_v.shape.1)) and (grad_out.shape.2 == grad_v.shape.2)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (grad_k.shape.2 <= 32)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * grad_k.stride.0) + (-1 * grad_k.stride.1) + (grad_k.shape.0 * grad_k.stride.0) + (grad_k.shape.1 * grad_k.stride.1) + grad_k.shape.2 + -1) <= 2147483647)) and (((-1 * grad_v.stride.0) + (-1 * grad_v.stride.1) + (grad_v.shape.0 * grad_v.stride.0) + (grad_v.shape.1 * grad_v.stride.1) + grad_v.shape.2 + -1) <= 2147483647)) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (end.1 <= 2147483647)) and (grad_k.shape.2 <= 2147483647)) and (grad_k.stride.0 <= 2147483647)) and (grad_k.stride.1 <= 2147483647)) and (grad_out.stride.0 <= 2147483647)) and (grad_out.stride.1 <= 2147483647)) and (grad_v.stride.0 <= 2147483647)) and (grad_v.stride.1 <= 2147483647)) and (k.stride.0 <= 2147483647)) and (k.stride.1 <= 2147483647)) and (lse.stride.0 <= 2147483647)) and (m <= 2147483647)) and (q.stride.0 <= 2147483647)) and (q.stride.1 <= 2147483647)) and (v.stride.0 <= 2147483647)) and (v.stride.1 <= 2147483647))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_BLOCK_M=256, BLOCK_TILE_N_1=128
+# options: num_stages=4, num_warps=4
+# constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_N_1=64
 # delta_ptr: *fp32 % 16 = delta
 # grad_k_ptr: *bf16 % 16 = grad_k
 # grad_out_ptr: *bf16 % 16 = grad_out
@@ -293,12 +297,12 @@ def attention_backward_1(
     BLOCK_TILE_N_1: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * tl.cdiv(end_1, 128))
+    band = pid // (8 * tl.cdiv(end_1, 64))
     height = tl.minimum(end_0 - band * 8, 8)
-    head_1_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 128)) % height)
+    head_1_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 64)) % height)
     head_1_idx = head_1_begin + tl.arange(0, 1)
     head_1_mask = head_1_idx < end_0
-    tile_n_1_begin = (pid % (8 * tl.cdiv(end_1, 128)) // height) * BLOCK_TILE_N_1
+    tile_n_1_begin = (pid % (8 * tl.cdiv(end_1, 64)) // height) * BLOCK_TILE_N_1
     tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
     tile_n_1_mask = tile_n_1_idx < end_1
     v0 = tl.load(k_ptr + head_1_begin * k_stride_0 + tile_n_1_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :], other=0.0)
@@ -309,7 +313,7 @@ def attention_backward_1(
     v5 = tl.broadcast_to(v3, [BLOCK_TILE_N_1, 32])
     c0 = v4
     c1 = v5
-    for tile_m_1_begin in tl.range(0, m, BLOCK_BLOCK_M):
+    for tile_m_1_begin in tl.range(tile_n_1_begin, m, BLOCK_BLOCK_M):
         tile_m_1_idx = tile_m_1_begin + tl.arange(0, BLOCK_BLOCK_M)
         tile_m_1_mask = tile_m_1_idx < m
         v6 = tl.load(q_ptr + head_1_begin * q_stride_0 + tile_m_1_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :], other=0.0)
@@ -323,33 +327,37 @@ def attention_backward_1(
         v14 = v13 * 1.4426950408889634
         v15 = v11 - v14
         v16 = tl.exp2(v15)
-        v17 = v16.to(tl.bfloat16)
-        v18 = tl.where(tile_m_1_mask[None, :], v17, 0.0)
-        v19 = tl.dot(v18, v7, acc=c1)
-        v20 = tl.permute(v7, (1, 0))
-        v21 = tl.dot(v1, v20)
-        v22 = tl.load(delta_ptr + head_1_begin * delta_stride_0 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
-        v23 = v22[None, :]
-        v24 = v21 - v23
-        v25 = v16 * v24
-        v26 = v25.to(tl.bfloat16)
-        v27 = tl.where(tile_m_1_mask[None, :], v26, 0.0)
-        v28 = tl.dot(v27, v6, acc=c0)
-        c0 = v28
-        c1 = v19
-    v29 = c0 * scale
-    v30 = tl.broadcast_to(v29, [BLOCK_TILE_N_1, 32])
-    v31 = v30.to(tl.bfloat16)
-    tl.store(grad_k_ptr + head_1_begin * grad_k_stride_0 + tile_n_1_idx[:, None] * grad_k_stride_1 + tl.arange(0, 32)[None, :], v31, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
-    v32 = tl.broadcast_to(c1, [BLOCK_TILE_N_1, 32])
-    v33 = v32.to(tl.bfloat16)
-    tl.store(grad_v_ptr + head_1_begin * grad_v_stride_0 + tile_n_1_idx[:, None] * grad_v_stride_1 + tl.arange(0, 32)[None, :], v33, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
+        v17 = tile_m_1_idx[None, :]
+        v18 = tile_n_1_idx[:, None]
+        v19 = v17 >= v18
+        v20 = tl.where(v19, v16, 0.0)
+        v21 = v20.to(tl.bfloat16)
+        v22 = tl.where(tile_m_1_mask[None, :], v21, 0.0)
+        v23 = tl.dot(v22, v7, acc=c1)
+        v24 = tl.permute(v7, (1, 0))
+        v25 = tl.dot(v1, v24)
+        v26 = tl.load(delta_ptr + head_1_begin * delta_stride_0 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v27 = v26[None, :]
+        v28 = v25 - v27
+        v29 = v20 * v28
+        v30 = v29.to(tl.bfloat16)
+        v31 = tl.where(tile_m_1_mask[None, :], v30, 0.0)
+        v32 = tl.dot(v31, v6, acc=c0)
+        c0 = v32
+        c1 = v23
+    v33 = c0 * scale
+    v34 = tl.broadcast_to(v33, [BLOCK_TILE_N_1, 32])
+    v35 = v34.to(tl.bfloat16)
+    tl.store(grad_k_ptr + head_1_begin * grad_k_stride_0 + tile_n_1_idx[:, None] * grad_k_stride_1 + tl.arange(0, 32)[None, :], v35, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
+    v36 = tl.broadcast_to(c1, [BLOCK_TILE_N_1, 32])
+    v37 = v36.to(tl.bfloat16)
+    tl.store(grad_v_ptr + head_1_begin * grad_v_stride_0 + tile_n_1_idx[:, None] * grad_v_stride_1 + tl.arange(0, 32)[None, :], v37, mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < grad_k_shape_2)[None, :])
 
 # region 2, dynamic
-# grid: ((-(-end.1 // 128)) * end.0), 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (end.1 <= grad_out.shape.1)) and (end.1 <= lse.shape.1)) and (end.1 <= delta.shape.1)) and (n <= k.shape.1)) and (n <= v.shape.1)) and (k.shape.2 == q.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (d == k.shape.2)) and (end.1 <= grad_q.shape.1)) and (grad_q.shape.2 == k.shape.2)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (grad_q.shape.2 <= 32)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (grad_out.shape.2 <= 32)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * grad_q.stride.0) + (-1 * grad_q.stride.1) + (grad_q.shape.0 * grad_q.stride.0) + (grad_q.shape.1 * grad_q.stride.1) + grad_q.shape.2 + -1) <= 2147483647)) and (0 == (delta.stride.0 % 16))) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (0 == (end.1 % 16))) and (end.1 <= 2147483647)) and (0 == (grad_out.shape.2 % 16))) and (grad_out.shape.2 <= 2147483647)) and (0 == (grad_out.stride.0 % 16))) and (grad_out.stride.0 <= 2147483647)) and (0 == (grad_out.stride.1 % 16))) and (grad_out.stride.1 <= 2147483647)) and (0 == (grad_q.shape.2 % 16))) and (grad_q.shape.2 <= 2147483647)) and (0 == (grad_q.stride.0 % 16))) and (grad_q.stride.0 <= 2147483647)) and (0 == (grad_q.stride.1 % 16))) and (grad_q.stride.1 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (n % 16))) and (n <= 2147483647)) and (0 == (q.stride.0 % 16))) and (q.stride.0 <= 2147483647)) and (0 == (q.stride.1 % 16))) and (q.stride.1 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_BLOCK_N=256, BLOCK_TILE_M_2=128
+# grid: ((-(-end.1 // 64)) * end.0), 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (end.1 <= grad_out.shape.1)) and (end.1 <= lse.shape.1)) and (end.1 <= delta.shape.1)) and (k.shape.2 == q.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (d == k.shape.2)) and (end.1 <= grad_q.shape.1)) and (grad_q.shape.2 == k.shape.2)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (grad_q.shape.2 <= 32)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (grad_out.shape.2 <= 32)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * grad_q.stride.0) + (-1 * grad_q.stride.1) + (grad_q.shape.0 * grad_q.stride.0) + (grad_q.shape.1 * grad_q.stride.1) + grad_q.shape.2 + -1) <= 2147483647)) and (0 == (delta.stride.0 % 16))) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (0 == (end.1 % 16))) and (end.1 <= 2147483647)) and (0 == (grad_out.shape.2 % 16))) and (grad_out.shape.2 <= 2147483647)) and (0 == (grad_out.stride.0 % 16))) and (grad_out.stride.0 <= 2147483647)) and (0 == (grad_out.stride.1 % 16))) and (grad_out.stride.1 <= 2147483647)) and (0 == (grad_q.shape.2 % 16))) and (grad_q.shape.2 <= 2147483647)) and (0 == (grad_q.stride.0 % 16))) and (grad_q.stride.0 <= 2147483647)) and (0 == (grad_q.stride.1 % 16))) and (grad_q.stride.1 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (q.stride.0 % 16))) and (q.stride.0 <= 2147483647)) and (0 == (q.stride.1 % 16))) and (q.stride.1 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647))
+# options: num_stages=4, num_warps=4
+# constexprs: BLOCK_BLOCK_N=16, BLOCK_TILE_M_2=64
 # delta_ptr: *fp32 % 16 = delta
 # grad_out_ptr: *bf16 % 16 = grad_out
 # grad_q_ptr: *bf16 % 16 = grad_q
@@ -371,7 +379,6 @@ def attention_backward_1(
 # k_stride_0: i32 % 16 = k.stride.0
 # k_stride_1: i32 % 16 = k.stride.1
 # lse_stride_0: i32 % 16 = lse.stride.0
-# n: i32 % 16 = n
 # q_stride_0: i32 % 16 = q.stride.0
 # q_stride_1: i32 % 16 = q.stride.1
 # v_stride_0: i32 % 16 = v.stride.0
@@ -403,7 +410,6 @@ def attention_backward_2(
     k_stride_0,
     k_stride_1,
     lse_stride_0,
-    n,
     q_stride_0,
     q_stride_1,
     v_stride_0,
@@ -412,12 +418,12 @@ def attention_backward_2(
     BLOCK_TILE_M_2: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * tl.cdiv(end_1, 128))
+    band = pid // (8 * tl.cdiv(end_1, 64))
     height = tl.minimum(end_0 - band * 8, 8)
-    head_2_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 128)) % height)
+    head_2_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 64)) % height)
     head_2_idx = head_2_begin + tl.arange(0, 1)
     head_2_mask = head_2_idx < end_0
-    tile_m_2_begin = (pid % (8 * tl.cdiv(end_1, 128)) // height) * BLOCK_TILE_M_2
+    tile_m_2_begin = (pid % (8 * tl.cdiv(end_1, 64)) // height) * BLOCK_TILE_M_2
     tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
     tile_m_2_mask = tile_m_2_idx < end_1
     v0 = tl.load(q_ptr + head_2_begin * q_stride_0 + tile_m_2_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
@@ -427,38 +433,43 @@ def attention_backward_2(
     v4 = tl.load(delta_ptr + head_2_begin * delta_stride_0 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
     v5 = v4[:, None]
     v6 = tl.full([BLOCK_TILE_M_2, 32], 0.0, tl.float32)
-    v7 = tl.broadcast_to(v6, [BLOCK_TILE_M_2, 32])
-    c0 = v7
-    for tile_n_2_begin in tl.range(0, n, BLOCK_BLOCK_N):
+    v7 = tl.minimum(tile_m_2_begin + BLOCK_TILE_M_2, end_1)
+    v8 = tl.broadcast_to(v6, [BLOCK_TILE_M_2, 32])
+    c0 = v8
+    for tile_n_2_begin in tl.range(0, v7, BLOCK_BLOCK_N):
         tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_2_mask = tile_n_2_idx < n
-        v8 = tl.load(k_ptr + head_2_begin * k_stride_0 + tile_n_2_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
-        v9 = tl.load(v_ptr + head_2_begin * v_stride_0 + tile_n_2_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_out_shape_2)[None, :], other=0.0)
-        v10 = tl.permute(v8, (1, 0))
-        v11 = tl.dot(v0, v10)
-        v12 = scale * LOG2_E
-        v13 = v11 * v12
-        v14 = v3 * 1.4426950408889634
-        v15 = v13 - v14
-        v16 = tl.exp2(v15)
-        v17 = tl.permute(v9, (1, 0))
-        v18 = tl.dot(v1, v17)
-        v19 = v18 - v5
-        v20 = v16 * v19
-        v21 = v20.to(tl.bfloat16)
-        v22 = tl.where(tile_n_2_mask[None, :], v21, 0.0)
-        v23 = tl.dot(v22, v8, acc=c0)
-        c0 = v23
-    v24 = c0 * scale
-    v25 = tl.broadcast_to(v24, [BLOCK_TILE_M_2, 32])
-    v26 = v25.to(tl.bfloat16)
-    tl.store(grad_q_ptr + head_2_begin * grad_q_stride_0 + tile_m_2_idx[:, None] * grad_q_stride_1 + tl.arange(0, 32)[None, :], v26, mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :])
+        tile_n_2_mask = tile_n_2_idx < v7
+        v9 = tl.load(k_ptr + head_2_begin * k_stride_0 + tile_n_2_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
+        v10 = tl.load(v_ptr + head_2_begin * v_stride_0 + tile_n_2_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_out_shape_2)[None, :], other=0.0)
+        v11 = tl.permute(v9, (1, 0))
+        v12 = tl.dot(v0, v11)
+        v13 = scale * LOG2_E
+        v14 = v12 * v13
+        v15 = v3 * 1.4426950408889634
+        v16 = v14 - v15
+        v17 = tl.exp2(v16)
+        v18 = tile_m_2_idx[:, None]
+        v19 = tile_n_2_idx[None, :]
+        v20 = v18 >= v19
+        v21 = tl.where(v20, v17, 0.0)
+        v22 = tl.permute(v10, (1, 0))
+        v23 = tl.dot(v1, v22)
+        v24 = v23 - v5
+        v25 = v21 * v24
+        v26 = v25.to(tl.bfloat16)
+        v27 = tl.where(tile_n_2_mask[None, :], v26, 0.0)
+        v28 = tl.dot(v27, v9, acc=c0)
+        c0 = v28
+    v29 = c0 * scale
+    v30 = tl.broadcast_to(v29, [BLOCK_TILE_M_2, 32])
+    v31 = v30.to(tl.bfloat16)
+    tl.store(grad_q_ptr + head_2_begin * grad_q_stride_0 + tile_m_2_idx[:, None] * grad_q_stride_1 + tl.arange(0, 32)[None, :], v31, mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :])
 
 # region 2, dynamic
-# grid: ((-(-end.1 // 128)) * end.0), 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (end.1 <= grad_out.shape.1)) and (end.1 <= lse.shape.1)) and (end.1 <= delta.shape.1)) and (n <= k.shape.1)) and (n <= v.shape.1)) and (k.shape.2 == q.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (d == k.shape.2)) and (end.1 <= grad_q.shape.1)) and (grad_q.shape.2 == k.shape.2)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (grad_q.shape.2 <= 32)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (grad_out.shape.2 <= 32)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * grad_q.stride.0) + (-1 * grad_q.stride.1) + (grad_q.shape.0 * grad_q.stride.0) + (grad_q.shape.1 * grad_q.stride.1) + grad_q.shape.2 + -1) <= 2147483647)) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (end.1 <= 2147483647)) and (grad_out.shape.2 <= 2147483647)) and (grad_out.stride.0 <= 2147483647)) and (grad_out.stride.1 <= 2147483647)) and (grad_q.shape.2 <= 2147483647)) and (grad_q.stride.0 <= 2147483647)) and (grad_q.stride.1 <= 2147483647)) and (k.stride.0 <= 2147483647)) and (k.stride.1 <= 2147483647)) and (lse.stride.0 <= 2147483647)) and (n <= 2147483647)) and (q.stride.0 <= 2147483647)) and (q.stride.1 <= 2147483647)) and (v.stride.0 <= 2147483647)) and (v.stride.1 <= 2147483647))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_BLOCK_N=256, BLOCK_TILE_M_2=128
+# grid: ((-(-end.1 // 64)) * end.0), 1, 1
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (1 == delta.align)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (end.1 <= grad_out.shape.1)) and (end.1 <= lse.shape.1)) and (end.1 <= delta.shape.1)) and (k.shape.2 == q.shape.2)) and (grad_out.shape.2 == v.shape.2)) and (d == k.shape.2)) and (end.1 <= grad_q.shape.1)) and (grad_q.shape.2 == k.shape.2)) and (((-1 * q.stride.0) + (-1 * q.stride.1) + (q.shape.0 * q.stride.0) + (q.shape.1 * q.stride.1) + q.shape.2 + -1) <= 2147483647)) and (grad_q.shape.2 <= 32)) and (((-1 * grad_out.stride.0) + (-1 * grad_out.stride.1) + (grad_out.shape.0 * grad_out.stride.0) + (grad_out.shape.1 * grad_out.stride.1) + grad_out.shape.2 + -1) <= 2147483647)) and (grad_out.shape.2 <= 32)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (((-1 * delta.stride.0) + (delta.shape.0 * delta.stride.0) + delta.shape.1 + -1) <= 2147483647)) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (((-1 * grad_q.stride.0) + (-1 * grad_q.stride.1) + (grad_q.shape.0 * grad_q.stride.0) + (grad_q.shape.1 * grad_q.stride.1) + grad_q.shape.2 + -1) <= 2147483647)) and (delta.stride.0 <= 2147483647)) and (end.0 <= 2147483647)) and (end.1 <= 2147483647)) and (grad_out.shape.2 <= 2147483647)) and (grad_out.stride.0 <= 2147483647)) and (grad_out.stride.1 <= 2147483647)) and (grad_q.shape.2 <= 2147483647)) and (grad_q.stride.0 <= 2147483647)) and (grad_q.stride.1 <= 2147483647)) and (k.stride.0 <= 2147483647)) and (k.stride.1 <= 2147483647)) and (lse.stride.0 <= 2147483647)) and (q.stride.0 <= 2147483647)) and (q.stride.1 <= 2147483647)) and (v.stride.0 <= 2147483647)) and (v.stride.1 <= 2147483647))
+# options: num_stages=4, num_warps=4
+# constexprs: BLOCK_BLOCK_N=16, BLOCK_TILE_M_2=64
 # delta_ptr: *fp32 % 16 = delta
 # grad_out_ptr: *bf16 % 16 = grad_out
 # grad_q_ptr: *bf16 % 16 = grad_q
@@ -480,7 +491,6 @@ def attention_backward_2(
 # k_stride_0: i32 = k.stride.0
 # k_stride_1: i32 = k.stride.1
 # lse_stride_0: i32 = lse.stride.0
-# n: i32 = n
 # q_stride_0: i32 = q.stride.0
 # q_stride_1: i32 = q.stride.1
 # v_stride_0: i32 = v.stride.0
@@ -512,7 +522,6 @@ def attention_backward_2(
     k_stride_0,
     k_stride_1,
     lse_stride_0,
-    n,
     q_stride_0,
     q_stride_1,
     v_stride_0,
@@ -521,12 +530,12 @@ def attention_backward_2(
     BLOCK_TILE_M_2: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * tl.cdiv(end_1, 128))
+    band = pid // (8 * tl.cdiv(end_1, 64))
     height = tl.minimum(end_0 - band * 8, 8)
-    head_2_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 128)) % height)
+    head_2_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 64)) % height)
     head_2_idx = head_2_begin + tl.arange(0, 1)
     head_2_mask = head_2_idx < end_0
-    tile_m_2_begin = (pid % (8 * tl.cdiv(end_1, 128)) // height) * BLOCK_TILE_M_2
+    tile_m_2_begin = (pid % (8 * tl.cdiv(end_1, 64)) // height) * BLOCK_TILE_M_2
     tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
     tile_m_2_mask = tile_m_2_idx < end_1
     v0 = tl.load(q_ptr + head_2_begin * q_stride_0 + tile_m_2_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
@@ -536,29 +545,34 @@ def attention_backward_2(
     v4 = tl.load(delta_ptr + head_2_begin * delta_stride_0 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
     v5 = v4[:, None]
     v6 = tl.full([BLOCK_TILE_M_2, 32], 0.0, tl.float32)
-    v7 = tl.broadcast_to(v6, [BLOCK_TILE_M_2, 32])
-    c0 = v7
-    for tile_n_2_begin in tl.range(0, n, BLOCK_BLOCK_N):
+    v7 = tl.minimum(tile_m_2_begin + BLOCK_TILE_M_2, end_1)
+    v8 = tl.broadcast_to(v6, [BLOCK_TILE_M_2, 32])
+    c0 = v8
+    for tile_n_2_begin in tl.range(0, v7, BLOCK_BLOCK_N):
         tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_2_mask = tile_n_2_idx < n
-        v8 = tl.load(k_ptr + head_2_begin * k_stride_0 + tile_n_2_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
-        v9 = tl.load(v_ptr + head_2_begin * v_stride_0 + tile_n_2_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_out_shape_2)[None, :], other=0.0)
-        v10 = tl.permute(v8, (1, 0))
-        v11 = tl.dot(v0, v10)
-        v12 = scale * LOG2_E
-        v13 = v11 * v12
-        v14 = v3 * 1.4426950408889634
-        v15 = v13 - v14
-        v16 = tl.exp2(v15)
-        v17 = tl.permute(v9, (1, 0))
-        v18 = tl.dot(v1, v17)
-        v19 = v18 - v5
-        v20 = v16 * v19
-        v21 = v20.to(tl.bfloat16)
-        v22 = tl.where(tile_n_2_mask[None, :], v21, 0.0)
-        v23 = tl.dot(v22, v8, acc=c0)
-        c0 = v23
-    v24 = c0 * scale
-    v25 = tl.broadcast_to(v24, [BLOCK_TILE_M_2, 32])
-    v26 = v25.to(tl.bfloat16)
-    tl.store(grad_q_ptr + head_2_begin * grad_q_stride_0 + tile_m_2_idx[:, None] * grad_q_stride_1 + tl.arange(0, 32)[None, :], v26, mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :])
+        tile_n_2_mask = tile_n_2_idx < v7
+        v9 = tl.load(k_ptr + head_2_begin * k_stride_0 + tile_n_2_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :], other=0.0)
+        v10 = tl.load(v_ptr + head_2_begin * v_stride_0 + tile_n_2_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None] & (tl.arange(0, 32) < grad_out_shape_2)[None, :], other=0.0)
+        v11 = tl.permute(v9, (1, 0))
+        v12 = tl.dot(v0, v11)
+        v13 = scale * LOG2_E
+        v14 = v12 * v13
+        v15 = v3 * 1.4426950408889634
+        v16 = v14 - v15
+        v17 = tl.exp2(v16)
+        v18 = tile_m_2_idx[:, None]
+        v19 = tile_n_2_idx[None, :]
+        v20 = v18 >= v19
+        v21 = tl.where(v20, v17, 0.0)
+        v22 = tl.permute(v10, (1, 0))
+        v23 = tl.dot(v1, v22)
+        v24 = v23 - v5
+        v25 = v21 * v24
+        v26 = v25.to(tl.bfloat16)
+        v27 = tl.where(tile_n_2_mask[None, :], v26, 0.0)
+        v28 = tl.dot(v27, v9, acc=c0)
+        c0 = v28
+    v29 = c0 * scale
+    v30 = tl.broadcast_to(v29, [BLOCK_TILE_M_2, 32])
+    v31 = v30.to(tl.bfloat16)
+    tl.store(grad_q_ptr + head_2_begin * grad_q_stride_0 + tile_m_2_idx[:, None] * grad_q_stride_1 + tl.arange(0, 32)[None, :], v31, mask=tile_m_2_mask[:, None] & (tl.arange(0, 32) < grad_q_shape_2)[None, :])

@@ -1,10 +1,11 @@
-# config: block:block_n=32, block:tile_m=16, group=4, load:k#0.eviction=evict_last, load:q#0.eviction=evict_last, load:v#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2
+# config: block:block_n=32, block:tile_m=16, group=4, load:k#0.access=pointer, load:k#0.eviction=evict_last, load:k#1.access=pointer, load:k#1.eviction=evict_last, load:q#0.access=pointer, load:q#0.eviction=evict_last, load:v#0.access=pointer, load:v#0.eviction=evict_last, load:v#1.access=pointer, load:v#1.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=pointer
 # region 0, static
 # grid: 264, 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (0 == lse.shape.1)) and (1 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
+# guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=32, BLOCK_TILE_M=16
 # k_ptr: *bf16 % 16 = k
+# lse_ptr: *fp32 % 16 = lse
 # out_ptr: *bf16 % 16 = out
 # q_ptr: *bf16 % 16 = q
 # v_ptr: *bf16 % 16 = v
@@ -16,6 +17,7 @@ import triton.language as tl
 @triton.jit
 def attention_0(
     k_ptr,
+    lse_ptr,
     out_ptr,
     q_ptr,
     v_ptr,
@@ -37,32 +39,77 @@ def attention_0(
         c0 = v3
         c1 = v1
         c2 = v2
-        for tile_n_begin in tl.range(0, 4000, BLOCK_BLOCK_N):
+        for tile_n_begin in tl.range(0, tile_m_begin, BLOCK_BLOCK_N):
             tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
-            v4 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], eviction_policy='evict_last')
+            tile_n_mask = tile_n_idx < tile_m_begin
+            v4 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0, eviction_policy='evict_last')
             v5 = tl.permute(v4, (1, 0))
             v6 = tl.dot(v0, v5)
-            v7 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], eviction_policy='evict_last')
-            v8 = tl.max(v6, axis=1)
-            v9 = v8 * scale
-            v10 = tl.maximum(c1, v9, propagate_nan=tl.PropagateNan.ALL)
-            v11 = v6 * scale
-            v12 = v10[:, None]
-            v13 = v11 - v12
-            v14 = tl.exp2(v13)
-            v15 = c1 - v10
-            v16 = tl.exp2(v15)
-            v17 = v14.to(tl.bfloat16)
-            v18 = v16[:, None]
-            v19 = c0 * v18
-            v20 = tl.dot(v17, v7, acc=v19)
-            v21 = c2 * v16
-            v22 = tl.sum(v14, axis=1)
-            v23 = v21 + v22
-            c0 = v20
-            c1 = v10
-            c2 = v23
-        v24 = c2[:, None]
-        v25 = c0 / v24
-        v26 = v25.to(tl.bfloat16)
-        tl.store(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v26)
+            v7 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v8 = tl.where(tile_n_mask[None, :], v6, float('-inf'))
+            v9 = tl.max(v8, axis=1)
+            v10 = v9 * scale
+            v11 = tl.maximum(c1, v10, propagate_nan=tl.PropagateNan.ALL)
+            v12 = v6 * scale
+            v13 = v11[:, None]
+            v14 = v12 - v13
+            v15 = tl.exp2(v14)
+            v16 = c1 - v11
+            v17 = tl.exp2(v16)
+            v18 = v15.to(tl.bfloat16)
+            v19 = v17[:, None]
+            v20 = c0 * v19
+            v21 = tl.where(tile_n_mask[None, :], v18, 0.0)
+            v22 = tl.dot(v21, v7, acc=v20)
+            v23 = c2 * v17
+            v24 = tl.where(tile_n_mask[None, :], v15, 0.0)
+            v25 = tl.sum(v24, axis=1)
+            v26 = v23 + v25
+            c0 = v22
+            c1 = v11
+            c2 = v26
+        v27 = tile_m_begin + BLOCK_TILE_M
+        c3 = c0
+        c4 = c1
+        c5 = c2
+        for tile_n_1_begin in tl.range(tile_m_begin, v27, BLOCK_BLOCK_N):
+            tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
+            tile_n_1_mask = tile_n_1_idx < v27
+            v28 = tl.load(k_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v29 = tl.permute(v28, (1, 0))
+            v30 = tl.dot(v0, v29)
+            v31 = tile_m_idx[:, None]
+            v32 = tile_n_1_idx[None, :]
+            v33 = v31 >= v32
+            v34 = tl.where(v33, v30, float('-inf'))
+            v35 = tl.load(v_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v36 = tl.where(tile_n_1_mask[None, :], v34, float('-inf'))
+            v37 = tl.max(v36, axis=1)
+            v38 = v37 * scale
+            v39 = tl.maximum(c4, v38, propagate_nan=tl.PropagateNan.ALL)
+            v40 = v34 * scale
+            v41 = v39[:, None]
+            v42 = v40 - v41
+            v43 = tl.exp2(v42)
+            v44 = c4 - v39
+            v45 = tl.exp2(v44)
+            v46 = v43.to(tl.bfloat16)
+            v47 = v45[:, None]
+            v48 = c3 * v47
+            v49 = tl.where(tile_n_1_mask[None, :], v46, 0.0)
+            v50 = tl.dot(v49, v35, acc=v48)
+            v51 = c5 * v45
+            v52 = tl.where(tile_n_1_mask[None, :], v43, 0.0)
+            v53 = tl.sum(v52, axis=1)
+            v54 = v51 + v53
+            c3 = v50
+            c4 = v39
+            c5 = v54
+        v55 = c5[:, None]
+        v56 = c3 / v55
+        v57 = v56.to(tl.bfloat16)
+        tl.store(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v57)
+        v58 = tl.log2(c5)
+        v59 = c4 + v58
+        v60 = v59 * 0.6931471805599453
+        tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v60)
