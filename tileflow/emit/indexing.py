@@ -56,13 +56,28 @@ def _times(e: Emitter, index: str, stride: Expr) -> str | None:
 
 
 def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
-    """The text of the mask over ``dims``, with an explicit one of ``op``; empty where every lane counts."""
+    """The text of the mask over ``dims``, with what ``op`` leaves out itself; empty where every lane counts."""
     parts = [e.lanes(e.mask_of(d), axis, len(dims)) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
+    if op is not None:
+        parts += _outside(e, op, len(dims))
     if op is not None and op.attrs["has_mask"]:
         explicit = op.inputs[-1]
         assert isinstance(explicit, Value)
         parts.append(e.name(explicit))
     return " & ".join(parts)
+
+
+def _outside(e: Emitter, op: Op, rank: int) -> list[str]:
+    """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside."""
+    parts = []
+    for item, size in zip(op.attrs["index"], e.plan.ir.tensor(op.attrs["tensor"]).shape, strict=True):
+        if isinstance(item, ValueIndex) and item.inside is not None:
+            index = _index(e, op, item, rank)
+            if not e.plan.holds(item.inside.below):
+                parts.append(f"({index} >= 0)")
+            if not e.plan.holds(item.inside.above):
+                parts.append(f"({index} < {e.plan.text(size)})")
+    return parts
 
 
 def tensor_name(tensor: TensorParam) -> str:

@@ -43,6 +43,10 @@ class Plan:
             return e.evaluate(self.numbers)
         return None
 
+    def holds(self, condition: Expr) -> bool:
+        """Whether the config and the static sizes settle that a condition is true."""
+        return bool(self.number(condition))
+
     def extent(self, e: Expr) -> int:
         """The register extent of a dimension: its size up to a power of two."""
         size = self.number(e)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import TraceError
 from ..ir.graph import Block, Op, Operand, Tile
-from ..ir.types import Dim, TileType, Value
+from ..ir.types import Dim, TileType
 from .trace import Tracer, show
 from .values import UNDEFINED, SymInt, TileValue
 
@@ -133,7 +133,7 @@ class _Attempt:
         t, tile = self.t, self.tile
         params = tuple(p.value for p in self.params if isinstance(p, TileValue))
         entry = tuple(e.value for e in self.entry if isinstance(e, TileValue))
-        bounds: list[Operand] = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
+        bounds = tile.bounds
         outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
         body = Block(params, self.ops, tuple(self.yields))
         attrs = {"tile": tile.name, "bounds": len(bounds)}

@@ -32,11 +32,26 @@ class SliceIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """When no lane of an index can lie outside the tensor: ``below``, not before the first element; ``above``, not past
+    the last. Conditions over launch and block symbols; where the config does not settle that one holds, the lanes are
+    compared with the tensor's end one by one.
+    """
+
+    below: Expr
+    above: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class ValueIndex:
-    """A tensor dimension indexed by the op's input number ``input``: a scalar (no axes) or a tile of indices."""
+    """A tensor dimension indexed by the op's input number ``input``: a scalar (no axes) or a tile of indices.
+
+    ``inside``: of lanes that may lie outside the tensor, which then read 0 and are not written; None where all are in.
+    """
 
     input: int
     axes: tuple[int, ...]
+    inside: Inside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +122,32 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile loop's axis. ``begin``, ``end``: sizes, or values of the kernel. ``block``: a symbol or a constant."""
+    """A tile loop's axis. ``begin``, ``end``: sizes, or values of the kernel. ``block``: a symbol or a constant.
+
+    ``wide``: the indices need 64 bits. ``lengths``: of a jagged loop, a 1-D value: in a tile that has its dimension
+    too, a lane counts if its index is less than the length there.
+    """
 
     name: str
     block: Expr
     begin: Expr | Value
     end: Expr | Value
     is_grid: bool
+    wide: bool = False
+    lengths: Value | None = None
 
     @property
     def dim(self) -> Dim:
         return Dim(self.block, self.name)
+
+    @property
+    def index_dtype(self) -> str:
+        return "int64" if self.wide else "int32"
+
+    @property
+    def bounds(self) -> tuple[Value, ...]:
+        """What the loop reads of the kernel's values, besides what it carries."""
+        return tuple(v for v in (self.begin, self.end, self.lengths) if isinstance(v, Value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +227,8 @@ class Builder:
     """Appends ops to a stack of open blocks and hands out value ids."""
 
     def __init__(self, first_id: int = 0) -> None:
+        self.definitions: dict[Value, Op] = {}
+        self.writes: list[tuple[int, str]] = []  # the first value after each write, and the tensor written to
         self._next = first_id
         self._open: list[list[Op]] = [[]]
 
@@ -218,6 +250,9 @@ class Builder:
         return out
 
     def append(self, op: Op) -> None:
+        self.definitions.update(dict.fromkeys(op.outputs, op))
+        if op.kind in ("store", "atomic"):
+            self.writes.append((self._next, op.attrs["tensor"]))
         self._open[-1].append(op)
 
     def push(self) -> None:

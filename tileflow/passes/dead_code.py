@@ -15,7 +15,7 @@ def remove_dead_code(ir: KernelIR) -> KernelIR:
 
 
 def _bounds(ir: KernelIR) -> set[Value]:
-    return {b for tile in ir.tiles.values() for b in (tile.begin, tile.end) if isinstance(b, Value)}
+    return {bound for tile in ir.tiles.values() for bound in tile.bounds}
 
 
 def _has_effect(op: Op) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import torch
 
+from ..expr import Expr
 from ..frontend.promotion import torch_dtype
-from ..ir.graph import Block, KernelIR, Op, Operand, walk
+from ..ir.graph import Block, KernelIR, Op, Operand, ValueIndex, walk
 from ..ir.ops import POINTWISE, neutral
 from ..ir.types import Dim, Value, is_float
 from .rewrite import Fresh, map_ops, with_body
@@ -24,10 +25,14 @@ def may_be_masked(dim: Dim) -> bool:
     """Whether a dimension can have lanes that do not count: past a tile's end, or past a size up to a power of two."""
     if dim.tile is not None:
         return True
-    size = dim.extent.constant
-    if size is not None:
-        return size & (size - 1) != 0
-    return not all(":" in s for s in dim.extent.symbols())
+    factors = dim.extent.args if dim.extent.op == "prod" else (dim.extent,)
+    return not all(_is_power_of_two(f) for f in factors)
+
+
+def _is_power_of_two(factor: Expr) -> bool:
+    if factor.constant is not None:
+        return factor.constant & (factor.constant - 1) == 0
+    return factor.op == "sym" and ":" in factor.args[0] and not factor.args[0].startswith("tunable:")
 
 
 def _insert(ir: KernelIR) -> KernelIR:
@@ -73,11 +78,16 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
             wanted.setdefault(source, op.inputs[1])
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind == "load" and op.output in wanted and not op.attrs["has_mask"]:
+        if op.kind == "load" and op.output in wanted and not _reads_zero(op):
             op = op.with_(attrs=op.attrs | {"other": wanted[op.output]})
         return [op]
 
     return with_body(ir, map_ops(ir.body, rewrite))
+
+
+def _reads_zero(load: Op) -> bool:
+    """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
+    return load.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in load.attrs["index"])
 
 
 def _drop(ir: KernelIR) -> KernelIR:

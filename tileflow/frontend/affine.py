@@ -1,0 +1,151 @@
+"""Affine forms: an int that device code computed, as a polynomial over sizes, block sizes and what only the device has.
+
+``x[tile.begin * 2 : tile.begin * 2 + 2 * b]`` has a length, ``2 * b``, although where it starts is known on the device
+only. The forms are derived from the ops when an index asks for them; values carry nothing. An atom, whose symbol starts
+with ``%``, stands for the number of a tile in its loop, or for a value that is no sum or product of others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..expr import FALSE, TRUE, Expr
+from ..ir.graph import Inside, Op, Operand, Tile
+from ..ir.types import Value
+from .trace import Tracer
+from .values import SymInt, TileValue
+
+_ID, _END = "%id:", "%end:"
+
+
+def affine(t: Tracer, x: Any) -> Expr:
+    """The form of an int, a size or a scalar of the kernel."""
+    if isinstance(x, SymInt):
+        return x.expr
+    if isinstance(x, TileValue):
+        return _form(t, t.operand(x))
+    return Expr.of(int(x))
+
+
+def is_known(e: Expr) -> bool:
+    """Whether a form has no atoms: a size."""
+    return not any(s.startswith("%") for s in e.symbols())
+
+
+def tile_between(t: Tracer, start: Expr, length: Expr) -> tuple[str, Expr] | None:
+    """The tile and the offset that ``tile.begin + offset`` to ``tile.end + offset`` is; None where no tile is it."""
+    for name in (s.removeprefix(_END) for s in length.symbols() if s.startswith(_END)):
+        begin = _begin(t, name)
+        if length == Expr.sym(_END + name) - begin and is_known(start - begin):
+            return name, start - begin
+    return None
+
+
+def inside(t: Tracer, start: Expr, length: Expr, size: Expr) -> Inside:
+    """Whether ``start`` up to ``start + length`` lies inside ``[0, size)``: what the config must settle."""
+    least, most = _extreme(t, start, -1), _extreme(t, start + length, 1)
+    return Inside(
+        FALSE if least is None else _settled(t, Expr.of(0).le(least)),
+        FALSE if most is None else _settled(t, most.le(size)),
+    )
+
+
+def _settled(t: Tracer, condition: Expr) -> Expr:
+    """A condition over launch symbols alone becomes a guard where the example fulfils it."""
+    if condition.symbols() <= t.hints.keys() and condition.evaluate(t.hints):
+        t.guard(condition)
+        return TRUE
+    return condition
+
+
+def _form(t: Tracer, x: Operand) -> Expr:
+    if not isinstance(x, Value):
+        return Expr.of(int(x))
+    op = t.builder.definitions.get(x)
+    form = None if op is None else _of_op(t, op)
+    return Expr.sym(f"%{x.id}") if form is None else form
+
+
+def _of_op(t: Tracer, op: Op) -> Expr | None:
+    """The form of an op's result; None where it is an atom."""
+    match op.kind:
+        case "size":
+            return op.attrs["value"]  # type: ignore[no-any-return]
+        case "cast" | "full" if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
+            return _form(t, op.inputs[0])
+        case "tile_id":
+            return Expr.sym(_ID + op.attrs["tile"])
+        case "tile_begin":
+            return _begin(t, op.attrs["tile"])
+        case "tile_end":
+            return Expr.sym(_END + op.attrs["tile"])
+        case "load" if not op.output.dims and not op.attrs["has_mask"]:
+            return _loaded(t, op)
+        case "pointwise" if op.attrs["operand"] in ("int32", "int64") and not op.output.dims:
+            return _arithmetic(t, op)
+    return None
+
+
+def _arithmetic(t: Tracer, op: Op) -> Expr | None:
+    fn = op.attrs["fn"]
+    if fn not in ("add", "sub", "mul", "neg"):
+        return None
+    forms = [_form(t, v) for v in op.inputs]
+    match fn:
+        case "add":
+            return forms[0] + forms[1]
+        case "sub":
+            return forms[0] - forms[1]
+        case "mul":
+            return forms[0] * forms[1]
+    return -forms[0]
+
+
+def _loaded(t: Tracer, op: Op) -> Expr | None:
+    """Loads of one element that no store of the kernel stands between are one atom."""
+    tensor = op.attrs["tensor"]
+    writes = sum(path == tensor and first <= op.output.id for first, path in t.builder.writes)
+    places = ",".join(str(_form(t, v)) for v in op.inputs)
+    return Expr.sym(f"%load:{tensor}{op.attrs['index']}({places})@{writes}")
+
+
+def _begin(t: Tracer, name: str) -> Expr:
+    """Where a tile begins: the loop's begin and as many blocks as there were tiles before."""
+    tile = t.tiles[name]
+    begin = tile.begin if isinstance(tile.begin, Expr) else _form(t, tile.begin)
+    return begin + tile.block * Expr.sym(_ID + name)
+
+
+def _extreme(t: Tracer, form: Expr, sign: int) -> Expr | None:
+    """The largest (``sign`` 1) or least (-1) value of a form over all tiles of its loops; None where not known."""
+    total = Expr.of(0)
+    for term in form.args if form.op == "sum" else (form,):
+        atoms = [s for s in term.symbols() if s.startswith("%")]
+        if not atoms:
+            total = total + term
+            continue
+        last = _last_id(t.tiles, atoms[0])
+        factor = term.substitute({atoms[0]: 1})
+        if last is None or not is_known(factor) or not _is_positive(factor * (positive := _sign(factor))):
+            return None
+        if term != factor * Expr.sym(atoms[0]):
+            return None
+        total = total + (factor * last if positive == sign else 0)
+    return total
+
+
+def _sign(factor: Expr) -> int:
+    constant = factor.args[0].constant if factor.op == "prod" else factor.constant
+    return -1 if constant is not None and constant < 0 else 1
+
+
+def _is_positive(factor: Expr) -> bool:
+    """Whether a product is of positive numbers, block sizes and shapes, which are never negative."""
+    return factor.op in ("const", "sym", "prod") and all(":" in s or ".shape." in s for s in factor.symbols())
+
+
+def _last_id(tiles: dict[str, Tile], atom: str) -> Expr | None:
+    tile = tiles.get(atom.removeprefix(_ID)) if atom.startswith(_ID) else None
+    if tile is None or not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
+        return None
+    return (tile.end - tile.begin).cdiv(tile.block) - 1

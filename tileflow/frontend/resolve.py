@@ -1,0 +1,230 @@
+"""``x[tile_m, :, None, idx + 1]``: which elements of a tensor an index names, and in which dimensions of the result.
+
+Each item of an index names elements along one dimension of the tensor. Tiles, slices and tiles of ints give dimensions
+of the result, in the order in which they stand; ints and scalars give none. 1-D tiles of ints go together element by
+element where they are of one dimension, and are an outer product where they are of several; with a tile of ints of more
+dimensions among them all broadcast together, as in torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ShapeError, TraceError
+from ..expr import Expr
+from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.types import Dim, TileType, Value
+from .affine import affine, inside, is_known, tile_between
+from .trace import Tracer, show
+from .values import SymInt, TensorRef, TileProxy, TileValue
+
+
+@dataclass(slots=True)
+class Resolved:
+    """An index over a tensor: one item a tensor dimension, the dims of the result, the axes to insert afterwards."""
+
+    items: list[IndexItem] = field(default_factory=list)
+    dims: list[Dim] = field(default_factory=list)
+    inputs: list[Operand] = field(default_factory=list)
+    new_axes: list[int] = field(default_factory=list)
+
+
+def resolve(tracer: Tracer, ref: TensorRef, index: Any) -> Resolved:
+    """Work out every item of an index. Raises TraceError, ShapeError."""
+    return _Resolver(tracer, ref, index).run()
+
+
+class _Resolver:
+    def __init__(self, tracer: Tracer, ref: TensorRef, index: Any) -> None:
+        self.t, self.ref = tracer, ref
+        self.items = self._whole(flatten(index))
+        self.resolved = Resolved()
+        self._groups = self._together()
+        self._axes: dict[tuple[Dim, ...], tuple[int, ...]] = {}
+
+    def run(self) -> Resolved:
+        r, axis = self.resolved, 0
+        for item in self.items:
+            if item is None:
+                r.new_axes.append(len(r.dims) + len(r.new_axes))
+                continue
+            r.items.append(self._item(item, self.ref.dims[axis]))
+            axis += 1
+        return r
+
+    def _whole(self, items: list[Any]) -> list[Any]:
+        """The items with the slices that an ellipsis, or what is left out at the end, stands for."""
+        used = sum(1 for i in items if i is not None and i is not Ellipsis)
+        if used > self.ref.ndim:
+            raise self._shape(f"an index of {self.ref.path} has at most {self.ref.ndim} items", used)
+        missing = [slice(None)] * (self.ref.ndim - used)
+        at = [n for n, i in enumerate(items) if i is Ellipsis]
+        if len(at) > 1:
+            raise self._wrong("an index has one ellipsis", "several")
+        return items + missing if not at else items[: at[0]] + missing + items[at[0] + 1 :]
+
+    def _item(self, item: Any, size: Expr) -> IndexItem:
+        if isinstance(item, TileProxy):
+            return self._tile(item.name, item.scope, item.offset, size)
+        if isinstance(item, slice):
+            return self._slice(item, size)
+        if isinstance(item, (int, SymInt)) and not isinstance(item, bool):
+            return self._int(item, size)
+        if isinstance(item, TensorRef) and not item.dims:
+            return self._ints(item[()])
+        if isinstance(item, TileValue):
+            return self._ints(item)
+        raise self._wrong("an index is a tile, a slice, an int, a size or a tile of ints", f"{item!r}"[:200])
+
+    # ---- ints -----------------------------------------------------------------------------------
+
+    def _int(self, item: Any, size: Expr) -> ExprIndex:
+        """One element; a negative number counts from the end."""
+        value = self.t.as_expr(item, "an index")
+        if value.constant is not None and value.constant < 0:
+            value = value + size
+        bounds = Expr.of(0).le(value).and_(value.lt(size))
+        if bounds.symbols() <= self.t.hints.keys():
+            if not bounds.evaluate(self.t.hints):
+                raise self._shape(f"an index must lie inside {self.ref.path}", f"{item} in a dimension of {size}")
+            self.t.guard(bounds)
+        return ExprIndex(value)
+
+    # ---- tiles and slices -----------------------------------------------------------------------
+
+    def _tile(self, name: str, scope: int, offset: Expr, size: Expr) -> IndexItem:
+        """A tile; shifted, its lanes may lie outside the tensor."""
+        tile = self.t.tiles[name]
+        if scope not in self.t.scopes:
+            raise self._wrong("a tile is used only inside its loop", name)
+        if offset != Expr.of(0):
+            begin = tile.begin + offset if isinstance(tile.begin, Expr) else Expr.sym("%begin")
+            end = tile.end + offset if isinstance(tile.end, Expr) else Expr.sym("%end")
+            lanes = TileProxy(name, self.t, scope, offset).index
+            return self._lanes(lanes, inside(self.t, begin, end - begin, size))
+        if isinstance(tile.end, Expr):
+            within = tile.end.le(size)
+            if within.symbols() <= self.t.hints.keys() and not within.evaluate(self.t.hints):
+                raise self._shape(f"a tile must not run past the end of {self.ref.path}",
+                                  f"tile {name} up to {tile.end} in a dimension of {size}")  # fmt: skip
+            self.t.guard(within)
+        return TileIndex(name, self._axis(tile.dim))
+
+    def _slice(self, item: slice, size: Expr) -> IndexItem:
+        if item.step not in (None, 1):
+            raise self._wrong("a slice in device code has step 1", item.step)
+        start = Expr.of(0) if item.start is None else affine(self.t, self._end(item.start))
+        stop = size if item.stop is None else affine(self.t, self._end(item.stop))
+        if not (start.symbols() | stop.symbols()) - self.t.hints.keys():
+            return self._part(start, stop, size)
+        length = stop - start
+        tile = tile_between(self.t, start, length)
+        if tile is not None:
+            return self._tile(tile[0], self.t.scopes[-1], tile[1], size)
+        if not is_known(length):
+            raise self._wrong("a slice has a length in sizes and block sizes", f"{item.start!r} : {item.stop!r}"[:200],
+                              "loop over what only the kernel knows: for tile in tfl.tile(start, stop)")  # fmt: skip
+        dim = Dim(self.t.extent(length))
+        lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        if start != Expr.of(0):
+            lanes = lanes + (self.t.size(start) if is_known(start) else item.start)
+        return self._lanes(lanes, inside(self.t, start, length, size))
+
+    def _end(self, end: Any) -> Any:
+        """An end of a slice: a size, or an integer scalar of the kernel."""
+        end = end[()] if isinstance(end, TensorRef) and not end.dims else end
+        if isinstance(end, TileValue) and not end.value.dims and not end.value.type.dtype.startswith("float"):
+            return end
+        if isinstance(end, SymInt) or (isinstance(end, int) and not isinstance(end, bool)):
+            return end
+        raise self._wrong("a slice is between ints, sizes and integer scalars", f"{end!r}"[:200])
+
+    def _part(self, start: Expr, stop: Expr, size: Expr) -> SliceIndex:
+        """A part of a dimension known in host code, clipped as in Python."""
+        start, stop = (self._clip(e, size) for e in (start, stop))
+        length = stop - start
+        if length.evaluate(self.t.hints) < 0:
+            start, length = stop, Expr.of(0)
+        dim = Dim(self.t.extent(length))
+        return SliceIndex(start, dim, self._axis(dim))
+
+    def _clip(self, e: Expr, size: Expr) -> Expr:
+        decide = self.t.decide
+        if e == size or e.constant == 0:
+            return e
+        if e.op != "sym" and decide(e.lt(0)):
+            e = e + size
+            return Expr.of(0) if decide(e.lt(0)) else e
+        return e if decide(e.le(size)) else size
+
+    def _axis(self, dim: Dim) -> int:
+        self.resolved.dims.append(dim)
+        return len(self.resolved.dims) - 1
+
+    def _lanes(self, lanes: TileValue, inside: Inside) -> ValueIndex:
+        """A 1-D tile of indices that stands for a tile or a slice: a dimension of its own."""
+        self.resolved.inputs.append(lanes.value)
+        axis = self._axis(lanes.value.dims[0])
+        everywhere = inside.below.constant == 1 and inside.above.constant == 1
+        return ValueIndex(len(self.resolved.inputs) - 1, (axis,), None if everywhere else inside)
+
+    # ---- tiles of ints --------------------------------------------------------------------------
+
+    def _together(self) -> dict[tuple[Dim, ...], tuple[Dim, ...]]:
+        """For the dims of each tile of ints those of the tiles that it goes together with, broadcast."""
+        found = [i.value.dims for i in self.items if isinstance(i, TileValue) and i.value.dims]
+        if all(len(dims) == 1 for dims in found):
+            return {dims: dims for dims in found}
+        return dict.fromkeys(found, self.t.broadcast(found))
+
+    def _ints(self, item: TileValue) -> ValueIndex:
+        value = self.t.operand(item)
+        assert isinstance(value, Value)
+        if value.type.dtype == "bool" or value.type.dtype.startswith("float"):
+            raise self._wrong("a tile of indices holds ints", value.type.dtype,
+                              "boolean masks select with torch.where or extra_mask=")  # fmt: skip
+        self.resolved.inputs.append(value)
+        position = len(self.resolved.inputs) - 1
+        if not value.dims:
+            return ValueIndex(position, ())
+        merged = self._groups[value.dims]
+        if merged not in self._axes:
+            self._axes[merged] = tuple(self._axis(dim) for dim in merged)
+        return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :])
+
+    # ---- errors ---------------------------------------------------------------------------------
+
+    def _wrong(self, what: str, got: Any, hint: str = "") -> TraceError:
+        return TraceError(what, got=got, where=self.t.location(), hint=hint)
+
+    def _shape(self, what: str, got: Any) -> ShapeError:
+        return ShapeError(what, got=got, where=self.t.location())
+
+
+def flatten(index: Any) -> list[Any]:
+    """An index as a flat list; a tuple of tiles inside counts as its tiles."""
+    flat: list[Any] = []
+    for item in index if isinstance(index, tuple) else (index,):
+        if isinstance(item, (tuple, list)) and all(isinstance(i, (TileProxy, SymInt, TileValue)) for i in item):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    return flat
+
+
+def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
+    """A value to be written, without the dimensions that the index inserts."""
+    rank = len(resolved.dims) + len(resolved.new_axes)
+    shape = value.value.dims
+    for axis in reversed(resolved.new_axes):
+        position = axis - (rank - len(shape))
+        if position >= 0 and value.value.dims[position].extent.constant == 1:
+            value = value.squeeze(position)
+        elif position >= 0:
+            raise ShapeError("what is stored has size 1 where the index has None", where=tracer.location(),
+                             got=f"{show(shape)}, dimension {position}")  # fmt: skip
+    if len(value.value.dims) > len(resolved.dims):
+        raise ShapeError("a stored tile must broadcast to the index", where=tracer.location(),
+                         got=f"{show(shape)} for {show(tuple(resolved.dims))}")  # fmt: skip
+    return value
