@@ -28,7 +28,7 @@ class Compiled:
 
     ``warps``: per block, warp specialisation counted. ``ctas``: blocks per program (a cluster). ``shared``: dynamic
     shared memory, bytes. ``tensor_memory``: columns. ``scratch``: (name, bytes per block, alignment), in the order of
-    the parameters.
+    the parameters. ``tensor_maps``: for each descriptor argument, the fields of a TensorMap that Triton chose.
     """
 
     symbol: str
@@ -42,6 +42,7 @@ class Compiled:
     scratch: tuple[tuple[str, int, int], ...]
     cooperative: bool
     pdl: bool
+    tensor_maps: tuple[Mapping[str, Any], ...] = ()
 
 
 def compile_ast(
@@ -108,6 +109,18 @@ def ptxas_version() -> str:
     return str(triton.knobs.nvidia.ptxas.version)
 
 
+def block_shape(descriptor: str) -> list[int]:
+    """``[128, 64]`` of ``tensordesc<bf16[128, 64]>``."""
+    return [int(n) for n in descriptor.partition("[")[2].partition("]")[0].split(",")]
+
+
+def host_descriptor(tensor: Any, block: list[int]) -> Any:
+    """Triton's own descriptor of a tensor, for its interpreter."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor.from_tensor(tensor, block)
+
+
 def interpreting() -> bool:
     """Whether this process imports ``@triton.jit`` functions as interpreted ones."""
     import triton
@@ -116,14 +129,18 @@ def interpreting() -> bool:
 
 
 def mend_interpreter() -> None:
-    """Make the interpreter's ``tl.dot`` right for bfloat16 operands; it multiplies their raw bits (3.6 to 3.9)."""
+    """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
+    give it sums of bfloat16 by atomics; and let it reduce and scan whole slices at a time, where a function of the
+    kernel's own combines them, instead of element by element."""
     import triton.language as tl
     from triton.runtime import interpreter
+
+    from .interpreted_ops import add_bfloat16, reduce_slices, scan_slices
 
     builder: Any = interpreter.InterpreterBuilder
     if hasattr(builder, "tileflow_dot"):
         return
-    original = builder.create_dot
+    create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
 
     def widened(handle: Any) -> Any:
         if handle.dtype.scalar != tl.bfloat16:
@@ -131,10 +148,19 @@ def mend_interpreter() -> None:
         bits = handle.data.view("uint16").astype("uint32") << 16
         return interpreter.TensorHandle(bits.view("float32"), tl.float32)
 
-    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
-        return original(self, widened(a), widened(b), *rest)
+    def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return create_dot(self, widened(a), widened(b), *rest)
 
-    builder.tileflow_dot = builder.create_dot = create_dot
+    def atomic_rmw(self: Any, op: Any, pointers: Any, values: Any, mask: Any, *rest: Any) -> Any:
+        if values.dtype.scalar != tl.bfloat16:
+            return create_atomic_rmw(self, op, pointers, values, mask, *rest)
+        found = add_bfloat16(interpreter._interpreter, pointers.data, values.data, mask.data)
+        return interpreter.TensorHandle(found, tl.bfloat16)
+
+    builder.tileflow_dot = builder.create_dot = dot
+    builder.create_atomic_rmw = atomic_rmw
+    interpreter.ReduceOps.generic_reduce = reduce_slices
+    interpreter.ScanOps.generic_scan = scan_slices
 
 
 def _facts(kernel: Any, target: Target) -> Compiled:
@@ -157,4 +183,18 @@ def _facts(kernel: Any, target: Target) -> Compiled:
         cooperative=metadata.launch_cooperative_grid,
         # HIP has no programmatic dependent launch.
         pdl=getattr(metadata, "launch_pdl", False),
+        tensor_maps=tuple(_tensor_map(m) for m in getattr(metadata, "tensordesc_meta", None) or ()),
     )
+
+
+# Triton numbers element types as its device-made descriptors do; the driver's enum swaps three of them.
+_ELEMENT_TYPES = {8: 10, 9: 8, 10: 9}
+
+
+def _tensor_map(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "box": tuple(found["block_size"]),
+        "element_bytes": found["elem_size"],
+        "element_type": _ELEMENT_TYPES.get(found["elem_type"], found["elem_type"]),
+        "swizzle": found["swizzle"],
+    }

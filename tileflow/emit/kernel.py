@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ..config import Config
 from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Operand, TensorParam, Tile
@@ -10,6 +13,11 @@ from ..runtime.abi import LaunchArg
 from ..target import Target
 from . import atomics as _atomics
 from . import grid, loops
+from . import random_numbers as _random_numbers
+from . import reductions as _reductions
+from . import scans as _scans
+from . import views as _views
+from .descriptors import Box
 from .dtypes import signature
 from .indexing import tensor_name
 from .ops import operand_text
@@ -18,15 +26,12 @@ from .source import TritonSource
 from .table import EMIT
 from .writer import Writer
 
-_FAMILIES = (_atomics,)  # imported for the rules that they register
+_FAMILIES = (_views, _atomics, _random_numbers, _reductions, _scans)  # imported for the rules that they register
 
 _HEADER = """\
 import triton
 import triton.language as tl
 """
-_HELPERS = {
-    "_multiply": "@triton.jit\ndef _multiply(a, b):\n    return a * b\n",
-}
 
 
 def emit(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
@@ -45,9 +50,10 @@ class Emitter:
         self.sm_count = target.sm_count
         self.divisible = divisible
         self.writer = Writer()
-        self.helpers: set[str] = set()
+        self._helpers: dict[str, str] = {}
         self._names: dict[Value, str] = {}
         self._held: dict[Value, str] = {}
+        self.boxes: dict[str, Box] = {}
         self._tensors: dict[str, TensorParam] = {}
         self._scalars: dict[str, str] = {}
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
@@ -59,6 +65,23 @@ class Emitter:
         count = self._counts.get(prefix, 0)
         self._counts[prefix] = count + 1
         return f"{prefix}{count}"
+
+    def helper(self, name: str, text: str) -> str:
+        """A function beside the kernel, ``text`` being what follows its name; equal ones are one. Its name."""
+        if text not in self._helpers:
+            taken = self._helpers.values()
+            self._helpers[text] = name if name not in taken else f"{name}{len(taken)}"
+        return self._helpers[text]
+
+    @contextmanager
+    def beside(self) -> Iterator[Writer]:
+        """Lines of a helper: a writer and names of their own."""
+        outer = self.writer, self._counts
+        self.writer, self._counts = Writer(), {}
+        try:
+            yield self.writer
+        finally:
+            self.writer, self._counts = outer
 
     def define(self, out: Value, text: str, held: str) -> None:
         """Write ``v3 = text``; the value is held in dtype ``held``."""
@@ -129,8 +152,17 @@ class Emitter:
     def mask_of(self, dim: Dim) -> str:
         """The 1-D mask of a dimension's lanes."""
         if dim.tile is not None:
-            return f"{self.tile(dim.tile)}_mask"
+            tile = self.plan.ir.tiles[dim.tile]
+            return f"{self.tile(dim.tile)}_mask" if dim == tile.dim else self._merged_mask(dim, tile)
         return f"({self.arange(dim.extent)} < {self.plan.text(dim.extent)})"
+
+    def _merged_mask(self, dim: Dim, tile: Tile) -> str:
+        """The mask of a dimension in which a reshape merged a tile's lanes with others."""
+        step = "" if dim.step.constant == 1 else f" // {self.plan.text(dim.step)}"
+        lanes = f"{self.arange(dim.extent)}{step}"
+        if dim.extent != dim.step * tile.block:
+            lanes = f"{lanes} % {self.plan.extent_text(tile.block)}"
+        return f"({self.tile(tile.name)}_begin + {lanes} < {self.bound(tile.end)})"
 
     def bound(self, bound: Expr | Value) -> str:
         return self.name(bound) if isinstance(bound, Value) else self.plan.text(bound)
@@ -190,18 +222,19 @@ class Emitter:
         )
 
     def _head(self, name: str, args: tuple[LaunchArg, ...]) -> str:
-        helpers = "".join(f"\n\n{_HELPERS[h]}" for h in sorted(self.helpers))
+        helpers = "".join(f"\n\n@triton.jit\ndef {helper}{text}" for text, helper in self._helpers.items())
         parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
         inner = "".join(f"    {p},\n" for p in parameters)
         return f"{_HEADER}{helpers}\n\n@triton.jit\ndef {name}(\n{inner}):\n"
 
     def _args(self) -> tuple[LaunchArg, ...]:
-        """Pointers, then run-time floats, then ints, each in the order of the region."""
+        """Pointers, descriptors, run-time floats, ints."""
         args = [
             LaunchArg(tensor_name(t), "tensor", f"*{signature(t.dtype)}", path=t.path, divisible_by_16=t.aligned)
             for t in self.plan.ir.tensors
             if t.path in self._tensors
         ]
+        args += [box.arg for box in self.boxes.values()]
         args += [
             LaunchArg(s.name, "float", "fp32", path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
         ]

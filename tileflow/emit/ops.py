@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Operand
 from ..ir.ops import POINTWISE
 from ..ir.types import Value, is_float, itemsize
-from . import indexing
+from . import descriptors, indexing
 from .dtypes import compute_dtype, literal, triton_dtype
 from .table import emits
 
 if TYPE_CHECKING:
     from .kernel import Emitter
 
-_REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min": "tl.min({0}, axis={1})",
-           "prod": "tl.reduce({0}, {1}, _multiply)", "xor": "tl.xor_sum({0}, axis={1})",
-           "any": "tl.max({0}.to(tl.int32), axis={1}) != 0", "all": "tl.min({0}.to(tl.int32), axis={1}) != 0",
-           "argmax": "tl.argmax({0}, axis={1})", "argmin": "tl.argmin({0}, axis={1})"}  # fmt: skip
-
 
 @emits("load")
 def load(e: Emitter, op: Op) -> None:
+    if descriptors.wanted(e, op):
+        descriptors.load(e, op)
+        return
     out = op.output
     text = f"tl.load({indexing.pointer(e, op, out.dims)}"
     mask = indexing.mask(e, out.dims, op)
@@ -35,6 +33,9 @@ def load(e: Emitter, op: Op) -> None:
 
 @emits("store")
 def store(e: Emitter, op: Op) -> None:
+    if descriptors.wanted(e, op):
+        descriptors.store(e, op)
+        return
     value = op.inputs[0]
     assert isinstance(value, Value)
     tensor = e.plan.ir.tensor(op.attrs["tensor"])
@@ -133,42 +134,6 @@ def arange(e: Emitter, op: Op) -> None:
     start = op.attrs["start"]
     lanes = e.arange(dim.extent)
     e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
-
-
-@emits("unsqueeze")
-def unsqueeze(e: Emitter, op: Op) -> None:
-    value = op.inputs[0]
-    rank, axis = len(op.output.dims), op.attrs["axis"]
-    e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
-
-
-@emits("squeeze", "reshape")
-def squeeze(e: Emitter, op: Op) -> None:
-    e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
-
-
-@emits("permute")
-def permute(e: Emitter, op: Op) -> None:
-    order = ", ".join(map(str, op.attrs["order"]))
-    e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
-
-
-@emits("expand")
-def expand(e: Emitter, op: Op) -> None:
-    e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
-
-
-@emits("reduce")
-def reduce(e: Emitter, op: Op) -> None:
-    value = op.inputs[0]
-    assert isinstance(value, Value)
-    fn = op.attrs["fn"]
-    operand = e.as_dtype(value, compute_dtype(value.type.dtype))
-    held = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(fn, compute_dtype(value.type.dtype))
-    text = _REDUCE[fn].format(operand, op.attrs["axis"])
-    if fn == "prod":
-        e.helpers.add("_multiply")
-    e.define(op.output, f"{text}.to(tl.int64)" if held == "int64" and fn.startswith("arg") else text, held)
 
 
 @emits("dot")

@@ -13,6 +13,8 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..language.bounds import axes
 from . import atomics as _atomics
+from . import random_numbers as _random_numbers
+from . import scans as _scans
 from .control import TileLoop
 from .device_table import DEVICE, device_function
 from .indexing import load, store
@@ -24,7 +26,7 @@ from .values import SymInt
 
 __all__ = ["DEVICE", "PYTHON"]
 
-_FAMILIES = (_atomics,)  # imported for the meanings that they register
+_FAMILIES = (_atomics, _random_numbers, _scans)  # imported for the meanings that they register
 
 DEVICE["dot"] = language_dot
 

@@ -16,7 +16,7 @@ from .promotion import dtype_name
 from .torch_table import row
 from .trace import Tracer
 from .values import SymInt, TileValue
-from .views import VIEWS
+from .views import squeeze, unsqueeze
 
 
 def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str | None = None) -> TileValue:
@@ -37,11 +37,11 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     result = t.wrap(value)
     if keepdim:
         for axis in axes:
-            result = VIEWS["unsqueeze"](t, result, axis)
+            result = unsqueeze(t, result, axis)
     return result
 
 
-def _accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
+def accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
     """torch's rule for sum and prod: ints and bools accumulate in int64."""
     if dtype is not None:
         return t.cast(x, dtype_name(dtype))
@@ -52,12 +52,12 @@ def _accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
 
 @row("sum")
 def sum_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return reduce(t, "sum", _accumulate(t, x, dtype), dim, keepdim)
+    return reduce(t, "sum", accumulate(t, x, dtype), dim, keepdim)
 
 
 @row("prod")
 def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return reduce(t, "prod", _accumulate(t, x, dtype), dim, keepdim)
+    return reduce(t, "prod", accumulate(t, x, dtype), dim, keepdim)
 
 
 def count(t: Tracer, x: TileValue, dim: Any) -> Any:
@@ -184,7 +184,7 @@ def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
     peak = reduce(t, "max", x, dim, True)
     total = reduce(t, "sum", t.pointwise("exp", x - peak), dim, True)
     result = t.pointwise("log", total) + peak
-    return result if keepdim else VIEWS["squeeze"](t, result, dim)
+    return result if keepdim else squeeze(t, result, dim)
 
 
 @row("softmax")

@@ -96,8 +96,11 @@ def _product_size(ir: KernelIR, op: Op) -> int:
 def _pointwise_flops(ir: KernelIR, op: Op) -> int:
     if op.kind == "pointwise":
         return POINTWISE[op.attrs["fn"]].flops * _size(ir, op.output.dims)
-    if op.kind == "reduce":
+    if op.kind in ("reduce", "scan"):
         (value,) = op.inputs
         assert isinstance(value, Value)
         return _size(ir, value.dims)
+    if op.kind in ("combine", "combine_scan"):
+        steps = sum(POINTWISE[inner.attrs["fn"]].flops for inner in op.regions[0].ops if inner.kind == "pointwise")
+        return steps * _size(ir, op.values[0].dims)
     return 0

@@ -14,13 +14,20 @@
 | ``tile_index`` | - | ``tile`` | the tile's indices, 1-D |
 | ``tile_begin`` ``tile_end`` ``tile_id`` | - | ``tile`` | scalars of the tile |
 | ``arange`` | - | ``start`` Expr | ``start + [0, extent)`` |
+| ``random`` | seed, for ints low and high | ``stream``, ``sizes``, ``offsets`` | random numbers: language/random.py |
 | ``unsqueeze`` | value | ``axis`` | insert a dimension of extent 1 |
 | ``squeeze`` | value | ``axis`` | drop a dimension of extent 1 |
 | ``permute`` | value | ``order`` | reorder dimensions |
 | ``expand`` | value | - | broadcast to the output's dims |
 | ``reshape`` | value | - | same elements, other dims |
+| ``narrow`` | value | - | fewer lanes of an axis, of as many registers |
+| ``join`` | a, b | - | both in a new last dimension of 2 |
+| ``split`` | value | - | the two halves of a last dimension of 2 |
+| ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
 | ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
-| ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative |
+| ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative sum or product |
+| ``combine`` | values of one shape | ``axis``, ``flagged``; region | drop a dimension, by the region's function |
+| ``combine_scan`` | values of one shape | ``axis``, ``reverse``; region | cumulative, by the region's function |
 | ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
 | ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
 | ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
@@ -149,6 +156,8 @@ NEUTRAL: dict[str, float | None] = {
     "all": 1.0,
     "xor": 0.0,
 }
+
+LARGEST_SPAN = 2**31 - 1  # of random ints
 
 EFFECTS = frozenset({"store", "atomic"})
 

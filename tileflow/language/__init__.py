@@ -20,11 +20,15 @@ from .knobs import register_block_size, register_tunable, specialize
 from .loops import grid, tile
 from .memory import load, store
 from .products import dot
+from .packing import join, split
+from .random import rand, randint
 from .registers import arange, full, zeros
+from .scans import associative_scan, cumprod, cumsum, reduce
 
 __all__ = [
     "Tile",
     "arange",
+    "associative_scan",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -33,10 +37,15 @@ __all__ = [
     "atomic_or",
     "atomic_xchg",
     "atomic_xor",
+    "cumprod",
+    "cumsum",
     "dot",
     "full",
     "grid",
     "load",
+    "rand",
+    "randint",
+    "reduce",
     "register_block_size",
     "register_tunable",
     "specialize",

@@ -47,7 +47,8 @@ def _insert(ir: KernelIR) -> KernelIR:
 
     def rewrite(op: Op) -> list[Op]:
         ops: list[Op] = []
-        if op.kind == "reduce":
+        # a scan from the front meets the masked lanes last
+        if op.kind == "reduce" or (op.kind == "scan" and op.attrs["reverse"]):
             (value,) = op.inputs
             assert isinstance(value, Value)
             fill = neutral(op.attrs["fn"], value.type.dtype)
@@ -145,6 +146,16 @@ class MaskedValues:
                 return self.at(op.inputs[0], op.attrs["order"][axis])
             case "expand":
                 return self._operand(op.inputs[0], value, axis)
+            case "reshape":
+                source = op.inputs[0]
+                assert isinstance(source, Value)
+                found = _reshaped(source, value.dims[axis])
+                return None if found is None else self.at(source, found)
+            case "join" if axis < len(value.dims) - 1:
+                first, second = (self.at(v, axis) for v in op.inputs)
+                return first if first == second else None
+            case "split":
+                return self.at(op.inputs[0], axis)
             case "where_mask":
                 return self.at(op.inputs[1], axis) if axis in op.attrs["axes"] else None
             case "pointwise":
@@ -171,3 +182,9 @@ class MaskedValues:
         if op.attrs["fn"] == "where":
             operands[0] = operands[0].bool()
         return float(POINTWISE[op.attrs["fn"]].evaluate(*operands))
+
+
+def _reshaped(source: Value, dim: Dim) -> int | None:
+    """The axis of ``source`` whose masked lanes are those of ``dim`` after a reshape; None where there is no one."""
+    same = [n for n, d in enumerate(source.dims) if d == dim or (dim.tile is not None and d.tile == dim.tile)]
+    return same[0] if len(same) == 1 else None

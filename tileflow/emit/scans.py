@@ -1,0 +1,91 @@
+"""The Triton text of scans, and of reductions by a function: the function becomes a ``@triton.jit`` helper.
+
+Lanes past a tile's end come last, so that a scan from the front never sees them. One from the back and a reduction
+would: there each lane carries a flag that says whether it counts, and the helper passes on the operand that does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Block, Op
+from ..ir.types import Value
+from .dtypes import compute_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+_SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
+
+
+@emits("scan")
+def scan(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    held = compute_dtype(value.type.dtype)
+    reverse = ", reverse=True" if op.attrs["reverse"] else ""
+    e.define(op.output, f"{_SCANS[op.attrs['fn']]}({e.as_dtype(value, held)}, axis={op.attrs['axis']}{reverse})", held)
+
+
+@emits("combine_scan")
+def combine_scan(e: Emitter, op: Op) -> None:
+    suffix = ", reverse=True" if op.attrs["reverse"] else ""
+    _combine(e, op, "tl.associative_scan", op.attrs["reverse"], suffix)
+
+
+@emits("combine")
+def combine(e: Emitter, op: Op) -> None:
+    _combine(e, op, "tl.reduce", op.attrs["flagged"])
+
+
+def _combine(e: Emitter, op: Op, function: str, flagged: bool, suffix: str = "") -> None:
+    """One call for all of the op's values, then each result in the dtype that its value is held in."""
+    axis, rank = op.attrs["axis"], len(op.values[0].dims)
+    operands = [e.as_dtype(v, _carried(v.type.dtype)) for v in op.values]
+    helper = _helper(e, op.regions[0])
+    dims = op.values[0].dims
+    flagged = flagged and e.plan.is_masked(dims[axis])
+    if flagged:
+        lanes = e.lanes(e.mask_of(dims[axis]), axis, rank)
+        operands.append(f"tl.broadcast_to(({lanes}).to(tl.int32), {e.shape(dims)})")
+        helper = _flagged(e, helper, len(op.values))
+    names = [e.fresh("s") for _ in operands]
+    values = operands[0] if len(operands) == 1 else f"({', '.join(operands)})"
+    e.writer.line(f"{', '.join(names)} = {function}({values}, {axis}, {helper}{suffix})")
+    for out, name in zip(op.outputs, names[: len(op.outputs)], strict=True):
+        held = compute_dtype(out.type.dtype)
+        e.define(out, name if held == _carried(held) else f"{name} != 0", held)
+
+
+def _carried(dtype: str) -> str:
+    """The dtype in which lanes are exchanged: bools as ints."""
+    return "int32" if dtype == "bool" else compute_dtype(dtype)
+
+
+def _helper(e: Emitter, block: Block) -> str:
+    """The block as a function of scalars; its name."""
+    count = len(block.results)
+    names = [f"a{n}" for n in range(count)] + [f"b{n}" for n in range(count)]
+    for param, name in zip(block.params, names, strict=True):
+        e.bind(param, name, _carried(param.type.dtype))
+    with e.beside() as writer, writer.indented():
+        e.block(block)
+        results = [e.as_dtype(r, _carried(p.type.dtype)) for r, p in zip(block.results, block.params, strict=False)]
+        writer.line(f"return {', '.join(results)}")
+    return e.helper("_combine", f"({', '.join(names)}):\n{writer.text}")
+
+
+def _flagged(e: Emitter, helper: str, count: int) -> str:
+    """``helper`` where both operands count, else the one that does; each operand's last item says whether it does."""
+    a, b = ([f"{side}{n}" for n in range(count)] for side in "ab")
+    c = [f"c{n}" for n in range(count)]
+    chosen = [
+        f"tl.where((a_in & b_in) != 0, {z}, tl.where(a_in != 0, {x}, {y}))" for x, y, z in zip(a, b, c, strict=True)
+    ]
+    lines = [
+        f"({', '.join([*a, 'a_in', *b, 'b_in'])}):",
+        f"    {', '.join(c)} = {helper}({', '.join([*a, *b])})",
+        f"    return {', '.join([*chosen, 'a_in | b_in'])}",
+    ]
+    return e.helper("_masked", "\n".join(lines) + "\n")

@@ -1,0 +1,138 @@
+"""The traced meaning of scans and of reductions by a function: the function becomes a block of scalar pointwise ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ShapeError, TraceError
+from ..ir.graph import Block, Op
+from ..ir.types import TileType, Value
+from ..language.scans import arguments, results
+from .control import Control
+from .device_table import device_function
+from .reductions import accumulate
+from .torch_table import row
+from .trace import Tracer
+from .values import TileValue
+
+_SCALAR = frozenset({"pointwise", "cast", "bitcast", "full"})
+
+
+@device_function("cumsum")
+def cumsum(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
+    return _scan(t, "sum", accumulate(t, tile, None), dim, reverse)
+
+
+@device_function("cumprod")
+def cumprod(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
+    return _scan(t, "prod", accumulate(t, tile, None), dim, reverse)
+
+
+@row("cumsum")
+def torch_cumsum(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
+    return _scan(t, "sum", accumulate(t, x, dtype), dim, False)
+
+
+@row("cumprod")
+def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
+    return _scan(t, "prod", accumulate(t, x, dtype), dim, False)
+
+
+def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValue:
+    axis = _axis(t, dim, x.value)
+    return t.emit("scan", (x.value,), x.value.type, fn=fn, axis=axis, reverse=reverse)
+
+
+@device_function("associative_scan")
+def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, reverse: bool = False) -> Any:
+    values = _values(t, tile)
+    axis = _axis(t, dim, values[0])
+    is_tuple = isinstance(tile, (tuple, list))
+    block = combining(t, fn, is_tuple, values)
+    outputs = _record(t, "combine_scan", values, [v.type for v in values], block, axis=axis, reverse=reverse)
+    found = tuple(t.wrap(v) for v in outputs)
+    return found if is_tuple else found[0]
+
+
+@device_function("reduce")
+def reduce_by(
+    t: Tracer, fn: Callable[..., Any], tile: Any, dim: int | None = None, keep_dims: bool = False, other: Any = None
+) -> Any:
+    values = _values(t, tile)
+    axes = range(len(values[0].dims)) if dim is None else [_axis(t, dim, values[0])]
+    for axis in reversed(axes):
+        if other is not None:
+            values = _filled(t, values, axis, other)
+        block = combining(t, fn, isinstance(tile, (tuple, list)), values)
+        types = [TileType(v.type.dtype, v.dims[:axis] + v.dims[axis + 1 :]) for v in values]
+        values = _record(t, "combine", values, types, block, axis=axis, flagged=other is None)
+    found = tuple(t.wrap(v) for v in values)
+    for axis in axes if keep_dims else ():
+        found = tuple(x.unsqueeze(axis) for x in found)
+    return found if isinstance(tile, (tuple, list)) else found[0]
+
+
+def combining(t: Tracer, fn: Callable[..., Any], is_tuple: bool, values: tuple[Value, ...]) -> Block:
+    """``fn`` over scalars of the values' dtypes: its first arguments are the block's first params."""
+    t.open_scope()
+    params = tuple(t.builder.value(TileType(v.type.dtype), t.location()) for v in (*values, *values))
+    scalars, count = [t.wrap(p) for p in params], len(values)
+    result = Control(t).call(fn, *arguments(fn, is_tuple, scalars[:count], scalars[count:]))
+    items = results(fn, is_tuple, result, count, t.location())
+    yields = tuple(t.cast(item, v.type.dtype).value for item, v in zip(items, values, strict=True))
+    block = Block(params, t.close_scope(), yields)
+    _check(t, block)
+    return block
+
+
+def _check(t: Tracer, block: Block) -> None:
+    known = set(block.params)
+    for op in block.ops:
+        if op.kind not in _SCALAR or op.output.dims or not known.issuperset(op.values):
+            raise TraceError(
+                "a combining function computes with its arguments and constants, by pointwise operations only",
+                got=op.kind if op.kind not in _SCALAR else "a value from outside", where=op.loc or t.location(),
+                hint="sizes become constants with tfl.specialize; pass what varies as one more tile of the tuple",
+            )  # fmt: skip
+        known.update(op.outputs)
+    if not known.issuperset(v for v in block.results if isinstance(v, Value)):
+        raise TraceError("a combining function gives what it computes from its arguments", got="a value from outside",
+                         where=t.location())  # fmt: skip
+
+
+def _values(t: Tracer, tile: Any) -> tuple[Value, ...]:
+    """The tiles of an argument, broadcast to one shape."""
+    parts = [t.operand(x) for x in (tile if isinstance(tile, (tuple, list)) else (tile,))]
+    tiles = [t.wrap(p) for p in parts if isinstance(p, Value)]
+    dims = t.broadcast([x.value.dims for x in tiles])
+    if len(tiles) < len(parts) or not dims:
+        raise TraceError("a scan or a reduction takes tiles with dimensions", got=f"{tile!r}"[:200],
+                         where=t.location())  # fmt: skip
+    return tuple(t.expand(x, dims).value for x in tiles)
+
+
+def _axis(t: Tracer, dim: int, value: Value) -> int:
+    rank = len(value.dims)
+    if not -rank <= dim < rank:
+        raise ShapeError(f"dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location())
+    return dim % rank
+
+
+def _filled(t: Tracer, values: tuple[Value, ...], axis: int, other: Any) -> tuple[Value, ...]:
+    """The values with ``other`` in the lanes past a tile's end."""
+    fills = tuple(other) if isinstance(other, (tuple, list)) else (other,) * len(values)
+    if len(fills) != len(values) or not all(isinstance(f, (bool, int, float)) for f in fills):
+        raise TraceError("other is a number, or one for each tile of the tuple", got=other, where=t.location())
+    return tuple(
+        t.emit("where_mask", (value, fill), value.type, axes=(axis,)).value
+        for value, fill in zip(values, fills, strict=True)
+    )
+
+
+def _record(
+    t: Tracer, kind: str, values: tuple[Value, ...], types: list[TileType], block: Block, **attrs: Any
+) -> tuple[Value, ...]:
+    outputs = tuple(t.builder.value(type_, t.location()) for type_ in types)
+    t.builder.append(Op(kind, values, outputs, attrs, (block,), t.location()))
+    return outputs
