@@ -56,6 +56,8 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
         return "bool"
     if fn == "fma":
         return promote(kinds[1:])
+    if fn in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor") and len(kinds) == 2:
+        return promote(kinds)  # torch takes no number there
     stand_ins = [_stand_in(k) for k in kinds]
     if not any(isinstance(s, torch.Tensor) for s in stand_ins):
         stand_ins[0] = torch.as_tensor(stand_ins[0], device="meta")
@@ -63,8 +65,6 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
         # torch.sub(1, tensor) and others take a tensor first; the operator form does not mind
         dtype = promote(kinds)
         return result_dtype(fn, ((dtype, True),) * len(kinds))
-    elif fn in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor") and len(kinds) == 2:
-        return promote(kinds)
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
 
 
