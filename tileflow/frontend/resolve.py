@@ -30,14 +30,15 @@ class Resolved:
     new_axes: list[int] = field(default_factory=list)
 
 
-def resolve(tracer: Tracer, ref: TensorRef, index: Any) -> Resolved:
-    """Work out every item of an index. Raises TraceError, ShapeError."""
-    return _Resolver(tracer, ref, index).run()
+def resolve(tracer: Tracer, ref: TensorRef, index: Any, masked: bool = False) -> Resolved:
+    """Work out every item of an index. ``masked``: an explicit mask says which lanes lie inside the tensor.
+    Raises TraceError, ShapeError."""
+    return _Resolver(tracer, ref, index, masked).run()
 
 
 class _Resolver:
-    def __init__(self, tracer: Tracer, ref: TensorRef, index: Any) -> None:
-        self.t, self.ref = tracer, ref
+    def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, masked: bool) -> None:
+        self.t, self.ref, self.masked = tracer, ref, masked
         self.items = self._whole(flatten(index))
         self.resolved = Resolved()
         self._groups = self._together()
@@ -103,7 +104,7 @@ class _Resolver:
             end = tile.end + offset if isinstance(tile.end, Expr) else Expr.sym("%end")
             lanes = TileProxy(name, self.t, scope, offset).index
             return self._lanes(lanes, inside(self.t, begin, end - begin, size))
-        if isinstance(tile.end, Expr):
+        if isinstance(tile.end, Expr) and not self.masked:
             within = tile.end.le(size)
             if within.symbols() <= self.t.hints.keys() and not within.evaluate(self.t.hints):
                 raise self._shape(f"a tile must not run past the end of {self.ref.path}",
