@@ -142,6 +142,25 @@ class Expr:
 
     # ---- asking ---------------------------------------------------------------------------------
 
+    def quotient(self, other: ExprLike) -> Expr | None:
+        """``self / other`` where nothing is left over whatever the symbols are; None where that is not known."""
+        divisor = Expr.of(other)
+        if self == divisor:
+            return TRUE
+        coefficient, atoms = _monomial(divisor)
+        terms = []
+        for term in _terms(self):
+            own, rest = _monomial(term)
+            kept = list(rest)
+            for atom in atoms:
+                if atom not in kept:
+                    return None
+                kept.remove(atom)
+            if coefficient == 0 or own % coefficient:
+                return None
+            terms.append(_from_monomial(own // coefficient, tuple(kept)))
+        return _sum(terms)
+
     @property
     def constant(self) -> int | None:
         """The value, where it is known."""

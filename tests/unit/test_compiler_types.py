@@ -96,6 +96,13 @@ SHAPED = (
     "torch.matmul(a[None], a.T)", "F.linear(a, a)", "a.expand_as(a[None])", "a.new_zeros(3)", "a.new_full((2, 3), 1)",
     "torch.zeros_like(a)", "torch.empty_like(a)", "a.swapaxes(0, 1)", "torch.arange(4, dtype=torch.int32)[:, None] + a",
     "torch.zeros(4, 1) * a", "torch.full((8,), 2.5) * a", "torch.ones(4, 8, dtype=torch.int32) + a",
+    "torch.stack([a, a])", "torch.stack([a, a, a], 1)", "torch.stack((a, a, a, a), dim=-1)", "torch.cat([a, a])",
+    "torch.cat([a, a, a], 1)", "torch.cat((a, a.half()), dim=-1)", "a.chunk(2, 1)[0]", "torch.chunk(a, 4)[1]",
+    "a.split(2)[0]", "torch.split(a, [4, 4], 1)[1]", "a.unbind(0)[1]", "torch.unbind(a[:, None].expand(-1, 3, -1), 1)[2]",
+    "a.repeat_interleave(2, 1)", "torch.repeat_interleave(a, 4, dim=0)", "a.repeat_interleave(2)", "a[0]", "a[:, 1]",
+    "a[-1, None]", "a[..., 3]", "a[1, 2]", "torch.gather(a, 1, a.long())", "a.gather(0, a.int())",
+    "a.unflatten(1, (2, -1))", "a.movedim(0, 1)", "torch.movedim(a[None], (0, 1), (2, 0))", "a.ravel()",
+    "a.view_as(a.reshape(8, 4))", "torch.broadcast_tensors(a, a[0])[1]", "a[None].mT", "a.swapdims(0, 1)",
     "F.layer_norm(a, (8,))", "F.rms_norm(a, (8,))", "F.normalize(a, dim=1)",
 )  # fmt: skip
 
@@ -114,7 +121,10 @@ def test_shapes(expression: str, dtype: str) -> None:
         ("a.unsqueeze(4)", "float32"), ("a.expand(3, 8)", "float32"), ("a @ a", "float32"),
         ("a @ a.T.double()", "float32"), ("a + a.T", "float32"), ("F.rms_norm(a, (4,))", "float32"),
         ("torch.norm(a, 3, 1)", "float32"), ("a.to('cuda')", "float32"), ("a.view(torch.int16)", "float32"),
-        ("torch.fft.fft(a)", "float32"), ("a.nonsense()", "float32"), ("a[0]", "float32"), ("a[a > 0]", "float32"),
+        ("torch.fft.fft(a)", "float32"), ("a.nonsense()", "float32"), ("a[0:2]", "float32"), ("a[5]", "float32"),
+        ("a[None].t()", "float32"), ("a.chunk(3, 1)", "float32"), ("a.split(3, 1)", "float32"),
+        ("torch.stack([a, a.T])", "float32"), ("torch.cat([a, a[0]])", "float32"),
+        ("torch.gather(a, 1, a.int()[0])", "float32"), ("torch.gather(a, 1, a)", "float32"), ("a[a > 0]", "float32"),
     ],
 )  # fmt: skip
 def test_refused(expression: str, dtype: str) -> None:

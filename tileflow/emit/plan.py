@@ -56,9 +56,11 @@ class Plan:
         return 1 << max(size - 1, 0).bit_length()
 
     def extent_text(self, e: Expr) -> str:
-        """``BLOCK_TILE_M`` for a block symbol, else the number."""
+        """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for a product of them, else the number."""
         if e.op == "sym" and e.args[0] in self.numbers:
             return self.constexpr(e.args[0])
+        if e.op == "prod" and self.number(e) == self.extent(e):
+            return self.text(e)
         return str(self.extent(e))
 
     def constexpr(self, knob: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 Meaning = Callable[..., Any]
+M = TypeVar("M", bound=Meaning)
 
 DEVICE: dict[str, Meaning] = {}
 
 
-def device_function(name: str) -> Callable[[Meaning], Meaning]:
+def device_function(name: str) -> Callable[[M], M]:
     """Register what ``tfl.<name>`` means while tracing: it takes the tracer, then the function's own arguments."""
 
-    def register(meaning: Meaning) -> Meaning:
+    def register(meaning: M) -> M:
         DEVICE[name] = meaning
         return meaning
 

@@ -8,30 +8,30 @@ import torch
 
 from ..expr import Expr
 from ..ir.types import Dim, TileType
+from . import packing as _packing
 from . import pointwise as _pointwise
 from . import reductions as _reductions
+from . import tile_index as _tile_index
 from .matmul import ADD_PRODUCTS, PRODUCTS, add_product, dot
 from .pointwise import binary
 from .promotion import dtype_name
 from .torch_table import FACTORIES, METHODS, TABLE, Handler, handler_for, row
 from .trace import Tracer
-from .views import VIEWS
+from .views import transpose
 
 __all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for"]
 
-_FAMILIES = (_pointwise, _reductions)  # imported for the rows that they register
+_FAMILIES = (_packing, _pointwise, _reductions, _tile_index)  # imported for the rows that they register
 
 for _name in PRODUCTS:
     row(_name)(lambda t, a, b: dot(t, a, b))
 for _name in ADD_PRODUCTS:
     row(_name)(add_product)
-for _name, _handler in VIEWS.items():
-    row(_name)(_handler)
 
 
 @row("linear")
 def linear(t: Tracer, x: Any, weight: Any, bias: Any = None) -> Any:
-    product = dot(t, x, VIEWS["transpose"](t, weight, -2, -1))
+    product = dot(t, x, transpose(t, weight, -2, -1))
     return product if bias is None else product + bias
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from ..errors import UnsupportedOp
 from .trace import Tracer
 
 Handler = Callable[..., Any]
+H = TypeVar("H", bound=Handler)
 
 TABLE: dict[Any, tuple[Handler, str]] = {}
 METHODS: dict[str, Handler] = {}
@@ -23,10 +24,10 @@ FACTORIES: dict[Any, Handler] = {}
 _NAMESPACES = (torch, torch.Tensor, F, torch.special)
 
 
-def row(*names: str) -> Callable[[Handler], Handler]:
+def row(*names: str) -> Callable[[H], H]:
     """Register a handler for every torch function and method of these names."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: H) -> H:
         for name in names:
             METHODS[name] = handler
             for namespace in _NAMESPACES:

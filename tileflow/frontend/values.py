@@ -95,7 +95,7 @@ class TileValue:
         return lambda *args, **kwargs: self.tracer.run(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
-        from .views import index_tile
+        from .tile_index import index_tile
 
         return index_tile(self.tracer, self, index)
 

@@ -27,16 +27,21 @@ class Dim:
     """One dimension. ``extent`` decides the shape: a size, or a polynomial over block symbols.
 
     ``tile`` decides the mask: the loop whose lanes these are, or None (every lane up to ``extent`` is valid).
+    ``step``: where a reshape merged the tile's dimension with others, how many neighbours share one of its lanes: lane
+    ``j`` of this dimension is lane ``j // step % block`` of the tile.
     """
 
     extent: Expr
     tile: str | None = None
+    step: Expr = Expr("const", (1,))
 
     def bare(self) -> Dim:
         """The same extent with no mask identity."""
         return Dim(self.extent)
 
     def __str__(self) -> str:
+        if self.tile and (self.step.constant != 1 or self.extent.op == "prod"):
+            return f"{self.tile}:{self.extent}/{self.step}"
         return f"{self.tile}" if self.tile else str(self.extent)
 
 

@@ -27,7 +27,7 @@ class _Renamer:
         self.names = names
 
     def dim(self, dim: Dim) -> Dim:
-        return Dim(dim.extent.substitute(self.names), dim.tile)
+        return replace(dim, extent=dim.extent.substitute(self.names), step=dim.step.substitute(self.names))
 
     def operand(self, operand: Operand) -> Operand:
         return self.value(operand) if isinstance(operand, Value) else operand

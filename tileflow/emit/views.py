@@ -1,0 +1,68 @@
+"""The Triton text of views: other dimensions of the same elements, tiles joined and taken apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op
+from ..ir.types import Value
+from .dtypes import compute_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+
+@emits("unsqueeze")
+def unsqueeze(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    rank, axis = len(op.output.dims), op.attrs["axis"]
+    e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
+
+
+@emits("squeeze", "reshape")
+def reshape(e: Emitter, op: Op) -> None:
+    e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
+
+
+@emits("permute")
+def permute(e: Emitter, op: Op) -> None:
+    order = ", ".join(map(str, op.attrs["order"]))
+    e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
+
+
+@emits("expand")
+def expand(e: Emitter, op: Op) -> None:
+    e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
+
+
+@emits("narrow")
+def narrow(e: Emitter, op: Op) -> None:
+    e.bind(op.output, e.name(op.inputs[0]), e.held(op.inputs[0]))
+
+
+@emits("join")
+def join(e: Emitter, op: Op) -> None:
+    a, b = op.inputs
+    held = e.held(a) if e.held(a) == e.held(b) else compute_dtype(op.output.type.dtype)
+    e.define(op.output, f"tl.join({e.as_dtype(a, held)}, {e.as_dtype(b, held)})", held)
+
+
+@emits("split")
+def split(e: Emitter, op: Op) -> None:
+    value = op.inputs[0]
+    names = [e.fresh("v") for _ in op.outputs]
+    e.writer.line(f"{', '.join(names)} = tl.split({e.name(value)})")
+    for out, name in zip(op.outputs, names, strict=True):
+        e.bind(out, name, e.held(value))
+
+
+@emits("gather")
+def gather(e: Emitter, op: Op) -> None:
+    value, index = op.inputs
+    assert isinstance(value, Value)
+    held, places = e.held(value), e.as_dtype(index, "int32")
+    if held == "bool":  # a byte is the least that moves between threads
+        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {op.attrs['axis']}) != 0", held)
+    else:
+        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {op.attrs['axis']})", held)

@@ -1,0 +1,174 @@
+"""Packing: several tiles as one, and one as several, without going through memory.
+
+Registers join two tiles in a new last dimension and split one of extent 2. All else is joins, splits and reshapes: the
+even and the odd members of a longer sequence are joined each, then with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ShapeError, TraceError
+from ..expr import Expr
+from ..ir.graph import Op
+from ..ir.types import Dim, TileType
+from .device_table import device_function
+from .promotion import promote
+from .reshape import axis_of, to_dims, value_of
+from .tile_index import pick
+from .torch_table import row
+from .trace import Tracer, show
+from .values import TileValue
+from .views import movedim, narrow, unsqueeze
+
+_TWO = Dim(Expr.of(2))
+
+
+@device_function("join")
+def join(t: Tracer, a: Any, b: Any) -> TileValue:
+    """Two tiles in a new last dimension of 2."""
+    left, right = _alike(t, [a, b])
+    type_ = TileType(left.value.type.dtype, (*left.value.dims, _TWO))
+    return t.emit("join", (left.value, right.value), type_)
+
+
+@device_function("split")
+def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
+    """The two halves of a last dimension of 2."""
+    value = value_of(t, x)
+    if not value.dims or value.dims[-1].extent.constant != 2 or value.dims[-1].tile is not None:
+        raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=show(value.dims), where=t.location(),
+                         hint="reshape or permute it first; torch.chunk cuts other dimensions")  # fmt: skip
+    halves = tuple(t.builder.value(TileType(value.type.dtype, value.dims[:-1]), t.location()) for _ in range(2))
+    t.builder.append(Op("split", (value,), halves, {}, (), t.location()))
+    return t.wrap(halves[0]), t.wrap(halves[1])
+
+
+@row("stack")
+def stack(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
+    """A new dimension out of any number of tiles."""
+    tiles = _alike(t, _sequence(t, tensors))
+    axis = axis_of(t, dim, tiles[0].ndim + 1)
+    return movedim(t, _stacked(t, tiles), -1, axis)
+
+
+@row("cat", "concat", "concatenate")
+def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
+    """Tiles of one size side by side."""
+    tiles = _alike(t, _sequence(t, tensors))
+    axis = axis_of(t, dim, tiles[0].ndim)
+    if len(tiles) == 1:
+        return tiles[0]
+    padded = [*tiles, *[tiles[-1]] * (_pow2(len(tiles)) - len(tiles))]
+    apart = movedim(t, _stacked(t, padded), -1, axis)
+    dims, one = apart.value.dims, tiles[0].value.dims[axis]
+    merged = to_dims(t, apart.value, (*dims[:axis], Dim(one.extent * len(padded)), *dims[axis + 2 :]))
+    if len(padded) == len(tiles):
+        return merged
+    if one.tile is not None:
+        raise TraceError("tiles of a loop are concatenated in powers of two", got=len(tiles), where=t.location(),
+                         hint="store each into a slice of a tensor")  # fmt: skip
+    return narrow(t, merged, axis, Dim(one.extent * len(tiles)))
+
+
+@row("unbind")
+def unbind(t: Tracer, x: Any, dim: int = 0) -> tuple[TileValue, ...]:
+    """The tiles along a dimension of a constant size."""
+    value = value_of(t, x)
+    axis = axis_of(t, dim, len(value.dims))
+    size = value.dims[axis].extent.constant
+    if size is None or value.dims[axis].tile is not None:
+        raise ShapeError("unbind takes a dimension of a constant size", got=show(value.dims), where=t.location())
+    if size & (size - 1):
+        return tuple(pick(t, x, axis, n) for n in range(size))
+    return _apart(t, movedim(t, x, axis, -1))
+
+
+@row("chunk")
+def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]:
+    """A dimension cut into ``chunks`` equal parts: a power of two of them."""
+    value = value_of(t, x)
+    axis = axis_of(t, dim, len(value.dims))
+    d = value.dims[axis]
+    part = d.extent.quotient(chunks)
+    if part is None or d.tile is not None or chunks & (chunks - 1):
+        raise ShapeError("a tile is cut into equal parts, a power of two of them", where=t.location(),
+                         got=f"{d} in {chunks}", hint="load the parts from the tensor by slices")  # fmt: skip
+    cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
+    return unbind(t, cut, axis)
+
+
+@row("split")
+def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[TileValue, ...]:
+    """A dimension cut into parts of one size."""
+    value = value_of(t, x)
+    whole = value.dims[axis_of(t, dim, len(value.dims))]
+    sizes = split_size_or_sections
+    if isinstance(sizes, (list, tuple)):
+        equal = len({t.as_expr(s, "a part's size") for s in sizes}) == 1
+        parts = Expr.of(len(sizes)) if equal else None
+    else:
+        parts = whole.extent.quotient(t.as_expr(sizes, "a part's size"))
+    if parts is None or parts.constant is None:
+        raise ShapeError("a tile is split into equal parts", got=f"{whole} by {sizes!r}", where=t.location(),
+                         hint="load the parts from the tensor by slices")  # fmt: skip
+    return chunk(t, x, parts.constant, dim)
+
+
+def _sequence(t: Tracer, tensors: Any) -> Sequence[Any]:
+    if not isinstance(tensors, (list, tuple)) or not tensors:
+        raise TraceError("tiles are joined from a list or a tuple", got=repr(tensors)[:100], where=t.location())
+    return tensors
+
+
+def _alike(t: Tracer, tiles: Sequence[Any]) -> list[TileValue]:
+    """The tiles in their common dtype and dimensions; none is broadcast."""
+    values = [value_of(t, x) for x in tiles]
+    dims, dtype = values[0].dims, values[0].type.dtype
+    for value in values:
+        if len(value.dims) != len(dims) or any(
+            not t.same_size(a.extent, b.extent) for a, b in zip(dims, value.dims, strict=True)
+        ):
+            raise ShapeError("tiles that are joined have one shape", got=f"{show(dims)} and {show(value.dims)}",
+                             where=t.location(), hint="expand the smaller one")  # fmt: skip
+        dims = t.broadcast([dims, value.dims])
+        dtype = promote(((dtype, True), (value.type.dtype, True)))
+    return [t.expand(t.cast(t.wrap(v), dtype), dims) for v in values]
+
+
+def _stacked(t: Tracer, tiles: Sequence[TileValue]) -> TileValue:
+    """The tiles in a new last dimension."""
+    if len(tiles) == 1:
+        return unsqueeze(t, tiles[0], -1)
+    size = _pow2(len(tiles))
+    full = [*tiles, *[tiles[-1]] * (size - len(tiles))]
+    found = _joined(t, full)
+    last = Dim(Expr.of(len(tiles)))
+    return found if len(tiles) == size else narrow(t, found, found.ndim - 1, last)
+
+
+def _joined(t: Tracer, tiles: Sequence[TileValue]) -> TileValue:
+    """A power of two of tiles in a new last dimension."""
+    if len(tiles) == 2:
+        return join(t, tiles[0], tiles[1])
+    both = join(t, _joined(t, tiles[::2]), _joined(t, tiles[1::2]))
+    return to_dims(t, both.value, (*both.value.dims[:-2], Dim(Expr.of(len(tiles)))))
+
+
+def _apart(t: Tracer, x: TileValue) -> tuple[TileValue, ...]:
+    """The tiles along the last dimension, a power of two of them."""
+    dims = x.value.dims
+    size = dims[-1].extent.constant
+    assert size is not None
+    if size == 1:
+        return (to_dims(t, x.value, dims[:-1]),)
+    if size == 2:
+        return split(t, x)
+    pairs = to_dims(t, x.value, (*dims[:-1], Dim(Expr.of(size // 2)), _TWO))
+    evens, odds = (_apart(t, half) for half in split(t, pairs))
+    return tuple(part for pair in zip(evens, odds, strict=True) for part in pair)
+
+
+def _pow2(n: int) -> int:
+    return 1 << (n - 1).bit_length()

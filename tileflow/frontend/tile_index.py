@@ -1,0 +1,91 @@
+"""``tile[...]`` and ``torch.gather`` on tiles in registers: whole dimensions, new ones, one element of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ShapeError, TraceError
+from ..ir.types import Dim, TileType, Value
+from .reductions import reduce
+from .reshape import axis_of, value_of
+from .torch_table import row
+from .trace import Tracer, show
+from .values import SymInt, TileValue
+from .views import unsqueeze
+
+
+def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
+    """``tile[:, None, 0]``. Raises TraceError for slices and tiles of indices."""
+    items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
+    result, axis = x, 0
+    for item in items:
+        if item is None:
+            result, axis = unsqueeze(t, result, axis), axis + 1
+        elif isinstance(item, slice) and item == slice(None):
+            axis += 1
+        elif _is_scalar(item):
+            result = pick(t, result, axis, item)
+        else:
+            raise TraceError(
+                "a tile in registers is indexed by :, None and ints", got=f"{item!r}"[:100], where=t.location(),
+                hint="index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum",
+            )  # fmt: skip
+    return result
+
+
+def _with_ellipsis(items: list[Any], rank: int) -> list[Any]:
+    for position, item in enumerate(items):
+        if item is Ellipsis:
+            used = sum(1 for i in items if i is not None) - 1
+            return items[:position] + [slice(None)] * (rank - used) + items[position + 1 :]
+    return items
+
+
+def _is_scalar(item: Any) -> bool:
+    if isinstance(item, TileValue):
+        return not item.value.dims and not item.is_floating_point()
+    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
+
+
+def pick(t: Tracer, x: TileValue, axis: int, index: Any) -> TileValue:
+    """One element of a dimension: a sum whose other terms are 0 (so that -0.0 comes out as 0.0)."""
+    axis = axis_of(t, axis, len(x.value.dims))
+    dim = x.value.dims[axis]
+    lanes = t.emit("arange", (), TileType("int32", (dim.bare(),)), start=dim.extent * 0)
+    for _ in range(len(x.value.dims) - axis - 1):
+        lanes = unsqueeze(t, lanes, lanes.ndim)
+    chosen = t.pointwise("where", t.pointwise("eq", lanes, _position(t, dim, index)), x, 0)
+    dtype = x.value.type.dtype
+    return reduce(t, "any" if dtype == "bool" else "sum", t.cast(chosen, dtype), axis, keepdim=False)
+
+
+def _position(t: Tracer, dim: Dim, index: Any) -> Any:
+    """An index from the front; -1 of a tile is its last lane inside the loop's bounds."""
+    if not isinstance(index, int):
+        return index
+    size = dim.extent.constant
+    if size is not None and dim.tile is None and not -size <= index < size:
+        raise ShapeError("an index lies inside its dimension", got=f"{index} of {size}", where=t.location())
+    if index >= 0:
+        return index
+    return index + (t.size(dim.extent) if dim.tile is None else t.valid_lanes(dim.tile))
+
+
+@row("gather")
+def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
+    """``result[i][j] = x[index[i][j]][j]`` for ``dim`` 0; other dimensions are those of ``x``."""
+    value, places = value_of(t, x), value_of(t, index)
+    axis = axis_of(t, dim, len(value.dims))
+    pairs = zip(value.dims, places.dims, strict=False)
+    if len(value.dims) != len(places.dims) or any(
+        n != axis and not t.same_size(a.extent, b.extent) for n, (a, b) in enumerate(pairs)
+    ):
+        raise ShapeError("the indices of a gather have the tile's other dimensions", where=t.location(),
+                         got=f"{show(value.dims)} by {show(places.dims)}")  # fmt: skip
+    if places.type.dtype.startswith("float") or places.type.dtype == "bool":
+        raise TraceError("a tile of indices holds ints", got=places.type.dtype, where=t.location())
+    # lanes past a tile's end may hold any number
+    last = t.size(value.dims[axis].extent - 1)
+    inside = t.pointwise("minimum", t.pointwise("maximum", t.cast(t.wrap(places), "int32"), 0), last)
+    inputs: tuple[Value, ...] = (value, inside.value)
+    return t.emit("gather", inputs, TileType(value.type.dtype, places.dims), axis=axis)

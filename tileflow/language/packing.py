@@ -1,0 +1,23 @@
+"""Two tiles as one, and one as two, in registers."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import ShapeError
+from .marks import device
+
+
+@device
+def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Two tiles of one shape in a new last dimension of 2."""
+    return torch.stack([a, b], -1)
+
+
+@device
+def split(tile: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two halves of a last dimension of 2: the inverse of ``join``. Raises ShapeError for another size."""
+    if tile.ndim == 0 or tile.shape[-1] != 2:
+        raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=tuple(tile.shape))
+    first, second = tile.unbind(-1)
+    return first, second
