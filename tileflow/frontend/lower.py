@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from ..config import Choice
 from ..errors import HostDataError, KernelError, Location, TraceError
 from ..expr import Expr
-from ..ir.graph import Block, BlockSymbol, KernelIR, Tile
+from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
@@ -161,14 +162,29 @@ class _RegionTrace:
     def _grid(self) -> list[Any]:
         """The tiles of the outermost loop."""
         t, loop, proxies = self.tracer, self.loop, []
-        for axis, target in enumerate(self.source.targets):
+        for axis, target in enumerate(self._targets()):
             name = t.names.fresh(target)
             begin, end = self._bound("begin", axis, loop.begins[axis]), self._bound("end", axis, loop.ends[axis])
             block = self._block(name, axis)
             t.tiles[name] = Tile(name, block, begin, end, True)
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
             proxies.append(t.tile_scalar("tile_begin", proxy) if loop.scalar else proxy)
-        return proxies
+        return [tuple(proxies)] if self._is_whole else proxies
+
+    @property
+    def _is_whole(self) -> bool:
+        """``for tiles in tile([m, n])``: one variable holds the tuple."""
+        return self.loop.several and not isinstance(self.source.loop.target, ast.Tuple)
+
+    def _targets(self) -> tuple[str, ...]:
+        """The name of each axis."""
+        targets, axes = self.source.targets, len(self.loop.ends)
+        if self._is_whole:
+            return targets * axes
+        if len(targets) != axes:
+            raise TraceError("a tile loop has a variable for each axis", where=self.tracer.location(),
+                             got=f"{', '.join(targets)} for {axes} axes")  # fmt: skip
+        return targets
 
     def _block(self, name: str, axis: int) -> Expr:
         t, given = self.tracer, self.loop.blocks[axis]
@@ -193,7 +209,7 @@ class _RegionTrace:
 
     def _finish(self) -> KernelIR:
         t = self.tracer
-        used = {s for tile in t.tiles.values() for s in tile.block.symbols()}
+        used = {s for tile in t.tiles.values() for s in tile.block.symbols()} | _shape_symbols(t.builder.ops)
         host = {k.name: (k.low, k.high) for k in self.lowering.knobs.values() if not k.choices}
         blocks = {n: b for n, b in {**host, **t.blocks}.items() if n in used}
         return KernelIR(
@@ -203,12 +219,18 @@ class _RegionTrace:
             tensors=tuple(t.tensors.values()),
             scalars=tuple(t.scalars.values()),
             tiles=dict(t.tiles),
-            grid=tuple(t.tiles)[: len(self.source.targets)],
+            grid=tuple(t.tiles)[: len(self.loop.ends)],
             blocks=tuple(BlockSymbol(n, low, 1 << max(high - 1, 0).bit_length()) for n, (low, high) in blocks.items()),
             body=Block((), t.builder.ops, ()),
             guards=tuple(t.guards),
             hints=dict(t.hints),
         )
+
+
+def _shape_symbols(ops: Iterable[Op]) -> set[str]:
+    """The symbols in the shapes of what ``ops`` compute."""
+    every = (v for op in walk(Block((), tuple(ops), ())) for v in op.outputs)
+    return {s for v in every for d in v.dims for s in d.extent.symbols()}
 
 
 def _place(error: BaseException, files: set[str]) -> Location | None:
