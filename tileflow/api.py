@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,9 @@ from .config import Choice, Config
 from .errors import CallError, LaunchError, OutOfResources, SpecError
 from .frontend.source import code_hash, semantic_hash
 from .frontend.split import HostFunction, split
-from .runtime.describe import call_key, describe, device_class
+from .runtime.describe import call_key, describe, device_class, tensors
 from .runtime.dispatch import bind
+from .runtime.handles import enroll
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
 from .runtime.registry import Hit, generation, lookup, reject
@@ -29,6 +30,7 @@ from .target import Target, target
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
+    from .library import Operators
     from .lowered import Lowered
 
 _log = logging.getLogger("tileflow")
@@ -72,6 +74,7 @@ class Kernel:
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._generation = generation()
+        self._handle = enroll(self, self.name)
 
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
@@ -87,8 +90,21 @@ class Kernel:
     # ---- calling --------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the kernel: by a loaded table's row, else by the zero-search default. Never starts a search."""
+        """Run the kernel: by a loaded table's row, else by the zero-search default. Never starts a search.
+
+        Inside a function that torch.compile or torch.export traces, the call becomes an operator of the graph. Raises
+        CallError where autograd would record the call: see :func:`tileflow.differentiable`.
+        """
+        if torch.compiler.is_compiling():
+            from .dynamo import in_graph, pack
+
+            return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
+        return self.run(*args, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """:meth:`__call__` on real tensors, whether or not a compiler is at work."""
         if _interpreting:
+            self.refuse_grad(tensors((*args, *kwargs.values())))
             return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
         if self._generation != generation():
             self._bound.clear()
@@ -101,6 +117,7 @@ class Kernel:
 
     def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
+        self.refuse_grad(tensors((*args, *kwargs.values())))  # the key has it: such calls are never remembered
         if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
             return self.run_eagerly(*args, **kwargs)
         problem = self.describe(*args, **kwargs)
@@ -125,6 +142,25 @@ class Kernel:
                 result = bound(*args, **kwargs)
             self._bound[key] = bound
             return result
+
+    def traced(self, *args: Any, **kwargs: Any) -> Any:
+        """The call through its operator of torch.library, on tensors of any kind: real, fake, functional."""
+        return self._operators(*args, **kwargs)
+
+    @cached_property
+    def _operators(self) -> Operators:
+        from .library import Operators
+
+        return Operators(self)
+
+    def refuse_grad(self, values: Iterable[Any]) -> None:
+        """Raises CallError where autograd would record a call with these tensors."""
+        if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
+            raise CallError(
+                "a kernel without a backward takes tensors that do not require grad",
+                got=f"{self.name} with one that does",
+                hint="pair it with a backward by tileflow.differentiable, or call it under torch.no_grad()",
+            )
 
     def _resolve(
         self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
@@ -175,13 +211,11 @@ class Kernel:
     def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
         """The user's function as Python over torch tensors, with real tiles of the config's block sizes."""
         from .language import eager
+        from .language.knob_names import KernelText
 
-        device = _device_of(args, kwargs)
-        blocks: dict[tuple[str, int], tuple[int, ...]] = {}
-        if config:
-            lowered = self.lower(self._positional(args, kwargs), target(_ANY_TARGET))
-            blocks = lowered.block_sizes(lowered.space.complete(config))
-        with eager.session(device, blocks, dict(config or {})):
+        regions = {region.loop.lineno: region.index for region in self.host.regions}
+        text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
+        with eager.session(_device_of(args, kwargs), self.scope.__code__, text, config):
             return self.scope(*args, **kwargs)
 
     # ---- describing -----------------------------------------------------------------------------

@@ -87,22 +87,6 @@ class Lowered:
                 sources[source.hash] = source
         return tuple(sources.values())
 
-    def block_sizes(self, config: Config) -> dict[tuple[str, int], tuple[int, ...]]:
-        """The block size of each axis of every tile loop, by the (file, line) of its ``for``."""
-        found: dict[tuple[str, int], tuple[int, ...]] = {}
-        numbers = {name: c for name, c in config.items if isinstance(c, int)}
-        for ir in self.regions:
-            source = self.host.regions[ir.region]
-            found[source.file, source.loop.lineno] = tuple(ir.tiles[t].block.evaluate(numbers) for t in ir.grid)
-            for op in ir.walk():
-                if op.kind == "for" and op.loc is not None:
-                    place = op.loc.file, op.loc.line
-                    found[place] = (*found.get(place, ()), ir.tiles[op.attrs["tile"]].block.evaluate(numbers))
-        for knob in self._call.host_knobs:
-            if not knob.choices:
-                found[self.host.fn.__code__.co_filename, knob.line] = (numbers[knob.name],)
-        return found
-
     def explain(self) -> str:
         """The IR, the knobs with their choices, and what the call must move and compute."""
         t = self.traffic

@@ -9,7 +9,8 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.errors import CallError
+from tileflow.errors import CallError, ConfigError
+from tileflow.target import target
 
 SEEN: list[object] = []
 
@@ -152,3 +153,47 @@ def test_tensors_of_two_devices_are_refused() -> None:
 
     with pytest.raises(CallError, match="on one device"):
         two.run_eagerly(torch.empty(3), torch.empty(3, device="meta"))
+
+
+def test_what_no_compiler_knows_still_runs_under_a_config() -> None:
+    @tileflow.kernel
+    def spectrum(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0))
+        for tile in tfl.tile(x.size(0)):
+            SEEN.append(tile.block_size)
+            for tile_k, _ in tfl.tile([x.size(0), 1]):
+                SEEN.append(tile_k.block_size)
+            out[tile] = torch.fft.fft(x[tile, :]).abs().sum(1)
+        return out
+
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(
+        spectrum.run_eagerly(x, config={"block:tile": 2, "block:tile_k": 4, "num_warps": 4}),
+        torch.fft.fft(x).abs().sum(1),
+    )
+    assert SEEN == [2, 4, 2, 4]
+    with pytest.raises(ConfigError, match="only name knobs"):
+        spectrum.run_eagerly(x, config={"block:tiel": 2})
+
+
+def test_loops_of_one_name_are_counted_in_each_launch() -> None:
+    """As tracing names them: the second of a launch, and those of the second launch."""
+
+    @tileflow.kernel
+    def loops(x: torch.Tensor) -> torch.Tensor:
+        n = x.size(0)
+        for tile in tfl.tile(n):
+            for i in tfl.tile(n):
+                SEEN.append(("first", tile.block_size, i.block_size))
+            for i in tfl.tile(n):
+                SEEN.append(("second", tile.block_size, i.block_size))
+        for tile in tfl.tile(n):
+            for i in tfl.tile(n):
+                SEEN.append(("third", tile.block_size, i.block_size))
+        return x
+
+    x = torch.empty(3)
+    loops.run_eagerly(x, config={"block:tile": 4, "block:i": 8, "block:i#1": 16, "block:tile@1": 32, "block:i@1": 64})
+    assert SEEN == [("first", 4, 8), ("second", 4, 16), ("third", 32, 64)]
+    names = {k.name for k in loops.lower((x,), target("nvidia-h200")).space.knobs}
+    assert names >= {"block:tile", "block:tile@1"}

@@ -49,14 +49,23 @@ class LoweredCall:
     host_knobs: tuple[HostKnob, ...]
 
 
+Watch = Callable[[KernelIR, Mapping[str, Any]], None]
+
+
 def lower_call(
-    host: HostFunction, args: tuple[Any, ...], mode: str, choices: Mapping[str, Choice] | None = None
+    host: HostFunction,
+    args: tuple[Any, ...],
+    mode: str,
+    choices: Mapping[str, Choice] | None = None,
+    watch: Watch | None = None,
 ) -> LoweredCall:
     """Trace a call. ``args`` are meta tensors (or real ones) and scalars; ``choices`` answer the host code's knobs.
 
+    ``watch`` is shown each launch: its IR and the host function's locals.
+
     Raises KernelError with the place in the user's source.
     """
-    context = _Lowering(host, mode, choices or {})
+    context = _Lowering(host, mode, choices or {}, watch)
     bound = host.signature.bind(*args)
     bound.apply_defaults()
     for name, value in bound.arguments.items():
@@ -81,10 +90,11 @@ def lower_call(
 class _Lowering:
     """The host context that traces."""
 
-    def __init__(self, host: HostFunction, mode: str, choices: Mapping[str, Choice]) -> None:
+    def __init__(self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None) -> None:
         self.host = host
         self.mode = mode
         self.choices = choices
+        self.watch = watch
         self.regions: list[KernelIR] = []
         self.knobs: dict[str, HostKnob] = {}
 
@@ -93,6 +103,8 @@ class _Lowering:
         ir = _RegionTrace(self, source, frame, args, kwargs).trace()
         if ir.hash not in {r.hash for r in self.regions}:
             self.regions.append(ir)
+        if self.watch is not None:
+            self.watch(ir, frame)
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
@@ -119,6 +131,7 @@ class _RegionTrace:
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
         self.tracer = Tracer(lowering.mode, {}, Names(source.index), {fn.__code__.co_filename}, device)
+        self.tracer.kernel = fn.__code__
         self.control = Control(self.tracer)
         self.loop: TileLoop = DEVICE[source.function.__name__](self.tracer, *args, **kwargs)
 

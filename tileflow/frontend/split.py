@@ -63,13 +63,15 @@ class RegionSource:
 class HostFunction:
     """A kernel cut in two. ``run(context, *args, **kwargs)`` is the host code; ``context`` answers its launches.
 
-    ``context`` follows ``tileflow.runtime.dispatch.HostContext``.
+    ``context`` follows ``tileflow.runtime.dispatch.HostContext``. ``sites``: the names of the host code's questions to
+    the config, by (line, column).
     """
 
     fn: types.FunctionType
     run: Callable[..., Any]
     regions: tuple[RegionSource, ...]
     signature: inspect.Signature
+    sites: dict[tuple[int, int], str]
 
 
 def split(fn: Callable[..., Any]) -> HostFunction:
@@ -82,10 +84,11 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     cutter = _Cutter(source)
     loops = cutter.find_launches()
     regions = cutter.regions(loops)
-    body = _LaunchCalls(cutter, loops).rewrite(source.tree.body)
+    calls = _LaunchCalls(cutter, loops)
+    body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
     run = compile_function(source.fn, source.tree, CONTEXT)
-    return HostFunction(source.fn, run, regions, inspect.signature(fn))
+    return HostFunction(source.fn, run, regions, inspect.signature(fn), calls.names)
 
 
 def marked_call(node: ast.AST, mark: str, fn: types.FunctionType, local: Names) -> Any:
@@ -221,6 +224,7 @@ class _LaunchCalls(ast.NodeTransformer):
         self.index = {loop: i for i, loop in enumerate(loops)}
         self.site_of: dict[ast.expr, str] = {}
         self.used: dict[str, int] = {}
+        self.names: dict[tuple[int, int], str] = {}
 
     def rewrite(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [self.visit(statement) for statement in body]
@@ -264,8 +268,8 @@ class _LaunchCalls(ast.NodeTransformer):
             return self.generic_visit(node)
         name = self.site_of.get(node, getattr(function, "__name__", "host"))
         count = self.used[name] = self.used.get(name, 0) + 1
-        site = ast.Constant(name if count == 1 else f"{name}#{count - 1}")
-        call = ast.Call(_context("host_call"), [site, node.func, *node.args], node.keywords)
+        site = self.names[node.lineno, node.col_offset] = name if count == 1 else f"{name}#{count - 1}"
+        call = ast.Call(_context("host_call"), [ast.Constant(site), node.func, *node.args], node.keywords)
         return self.generic_visit(ast.copy_location(call, node))
 
 

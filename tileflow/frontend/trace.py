@@ -77,6 +77,8 @@ class Tracer:
         self._scope_count = 0
         self._forced: Location | None = None
         self.is_plain = False
+        self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
+        self.chosen: dict[str, int] = {}  # the host code's own knobs, by symbol: a trace is for one choice of them
 
     # ---- places ---------------------------------------------------------------------------------
 

@@ -10,24 +10,29 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+from types import CodeType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..config import Choice
 from ..errors import CallError
+from .knob_names import KernelText, KnobNames, Place
 
 DEFAULT_BLOCK = 32
+_PACKAGE = __package__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """``blocks``: block sizes by (file, line) of the loop or host call; ``values``: the config's own knobs by name."""
+    """One call of the function whose code is ``kernel``."""
 
     device: torch.device
-    blocks: Mapping[tuple[str, int], tuple[int, ...]]
-    values: Mapping[str, Any]
+    kernel: CodeType
+    knobs: KnobNames
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -36,7 +41,8 @@ _SESSION: ContextVar[Session | None] = ContextVar("tileflow_eager_session", defa
 
 @dataclass(frozen=True, slots=True)
 class EagerTile:
-    """A run of indices ``begin .. end - 1``; ``block_size`` is how long it would be in the middle of the loop."""
+    """A run of indices ``begin .. end - 1``; ``block_size`` is how long it would be in the middle of the loop, which
+    ends at ``limit``."""
 
     begin: int
     end: int
@@ -44,6 +50,7 @@ class EagerTile:
     id: int
     count: int
     device: torch.device
+    limit: int
 
     @property
     def index(self) -> torch.Tensor:
@@ -51,7 +58,7 @@ class EagerTile:
         return torch.arange(self.begin, self.end, dtype=torch.int32, device=self.device)
 
     def __add__(self, offset: int) -> EagerTile:
-        return EagerTile(self.begin + offset, self.end + offset, self.block_size, self.id, self.count, self.device)
+        return replace(self, begin=self.begin + offset, end=self.end + offset)
 
     __radd__ = __add__
 
@@ -125,17 +132,18 @@ def _outer(tensor: torch.Tensor, items: list[Any]) -> Any:
 
 @contextmanager
 def session(
-    device: torch.device,
-    blocks: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
-    values: Mapping[str, Any] | None = None,
+    device: torch.device, kernel: CodeType, text: KernelText, config: Mapping[str, Choice] | None = None
 ) -> Iterator[None]:
-    """The eager meaning for the language's functions called inside."""
-    token = _SESSION.set(Session(device, blocks or {}, values or {}))
+    """The eager meaning for the language's functions called inside. Raises ConfigError where ``config`` names a block
+    size or a tunable that the kernel's text does not."""
+    knobs = KnobNames(config or {}, text)
+    token = _SESSION.set(Session(device, kernel, knobs))
     try:
         with _TileIndexing():
             yield
     finally:
         _SESSION.reset(token)
+    knobs.check()
 
 
 def current(what: str) -> Session:
@@ -148,31 +156,35 @@ def current(what: str) -> Session:
 
 
 def block_size(what: str, limit: int) -> int:
-    """The block size chosen for the caller's line; the default where the config does not name it."""
-    (chosen,) = current(what).blocks.get(_caller(), (min(DEFAULT_BLOCK, limit),))
-    return chosen
+    """The block size chosen for the caller's place; the default where the config does not name it."""
+    chosen = current(what).knobs.host_block(caller())
+    return min(DEFAULT_BLOCK, limit) if chosen is None else int(chosen)
 
 
-def _caller() -> tuple[str, int]:
-    """The file and line of the innermost frame outside the language."""
+def caller() -> Place:
+    """Where the innermost frame outside the package stands."""
     frame = sys._getframe(1)
-    while frame.f_globals["__name__"].startswith(__package__):
+    while frame.f_globals["__name__"].partition(".")[0] == _PACKAGE:
         assert frame.f_back is not None
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    return Place(frame.f_code.co_filename, line or frame.f_lineno, column or 0)
 
 
 def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> Iterator[tuple[EagerTile, ...]]:
     """Every tuple of tiles of the box, the last axis fastest."""
     here = current("tile")
-    chosen = here.blocks.get(_caller(), ())
+    chosen = here.knobs.enter(caller(), len(ends))
     axes = []
-    for axis, (begin, end, given) in enumerate(zip(begins, ends, block_sizes, strict=True)):
-        block = given or (chosen[axis] if axis < len(chosen) else DEFAULT_BLOCK)
+    for begin, end, given, choice in zip(begins, ends, block_sizes, chosen, strict=True):
+        block = given or int(choice or DEFAULT_BLOCK)
         count = max(-(-(end - begin) // block), 0)
-        axes.append([EagerTile(begin + n * block, min(begin + (n + 1) * block, end), block, n, count, here.device)
+        axes.append([EagerTile(begin + n * block, min(begin + (n + 1) * block, end), block, n, count, here.device, end)
                      for n in range(count)])  # fmt: skip
-    yield from _product(axes)
+    try:
+        yield from _product(axes)
+    finally:
+        here.knobs.leave()
 
 
 def _product(axes: list[list[EagerTile]]) -> Iterator[tuple[EagerTile, ...]]:

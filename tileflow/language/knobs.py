@@ -20,7 +20,7 @@ def register_block_size(low: int, high: int | None = None) -> int:
 @host
 def register_tunable(name: str, choices: Sequence[int | str | bool]) -> Any:
     """A knob of the kernel's own, ``tunable:<name>``: one of ``choices``, the first by default. In host code only."""
-    return eager.current("register_tunable").values.get(f"tunable:{name}", choices[0])
+    return eager.current("register_tunable").knobs.tunable(name, choices[0])
 
 
 @device

@@ -1,0 +1,76 @@
+"""Which stream of random numbers a call draws from: decided by where it stands in the text, not by what a run does.
+
+The calls of a kernel are numbered in the order of its text, and those of a helper function likewise under a number of
+the helper's own. So two calls never share a stream, a forward and a backward kernel agree where they are written alike,
+and the order in which branches and loops reach the calls does not matter.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+
+from ..errors import CallError
+
+NAMES = frozenset({"rand", "randint"})
+
+Scope = ast.FunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Two words of a generator's counter. ``function``: 0 for the kernel itself; ``call``: the number of the call."""
+
+    function: int
+    call: int
+
+
+@lru_cache(maxsize=1024)
+def stream_at(file: str, line: int, column: int, kernel: CodeType) -> Stream:
+    """The stream of the call that starts at a place. Raises CallError where no call of ``NAMES`` by its name does."""
+    tree = ast.parse("".join(linecache.getlines(file)))
+    for scopes, call in _calls(tree, ()):
+        if (call.lineno, call.col_offset) == (line, column):
+            return _stream(tree, scopes, call, file, kernel)
+    raise CallError(
+        "a random function is called by its name", got=f"another call at {file}:{line}",
+        hint="write tfl.rand(...) or tfl.randint(...), so that its place in the text names its stream",
+    )  # fmt: skip
+
+
+def _stream(tree: ast.Module, scopes: tuple[Scope, ...], call: ast.Call, file: str, kernel: CodeType) -> Stream:
+    functions = [s for s in scopes if isinstance(s, ast.FunctionDef)]
+    own = next((s for s in functions if (file, _first_line(s)) == (kernel.co_filename, kernel.co_firstlineno)), None)
+    holder = own or (functions[-1] if functions else tree)
+    number = [c for _, c in _calls(holder, ())].index(call)
+    path = ".".join(s.name for s in scopes[: scopes.index(functions[-1]) + 1]) if functions else ""
+    return Stream(0 if own else zlib.crc32(path.encode()) or 1, number)
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    """As a code object has it: decorators belong to the function."""
+    return min([function.lineno, *(d.lineno for d in function.decorator_list)])
+
+
+def _calls(node: ast.AST, scopes: tuple[Scope, ...]) -> Iterator[tuple[tuple[Scope, ...], ast.Call]]:
+    """The calls of ``NAMES`` in the order of the text, with the functions and classes around each."""
+    found = sorted(_unordered(node, scopes), key=lambda item: (item[1].lineno, item[1].col_offset))
+    yield from found
+
+
+def _unordered(node: ast.AST, scopes: tuple[Scope, ...]) -> Iterator[tuple[tuple[Scope, ...], ast.Call]]:
+    if isinstance(node, ast.Call) and _last_name(node.func) in NAMES:
+        yield scopes, node
+    for child in ast.iter_child_nodes(node):
+        yield from _unordered(child, (*scopes, child) if isinstance(child, Scope) else scopes)
+
+
+def _last_name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
