@@ -7,7 +7,7 @@ keys have equal Problems but for the values of ints and floats, which are exampl
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import CellType, FunctionType
@@ -22,6 +22,7 @@ from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 CallableHash = Callable[[FunctionType], str]
 
 _Tensor = torch.Tensor
+_grad_enabled = torch.is_grad_enabled
 
 
 def describe(
@@ -115,11 +116,23 @@ def _is_code(value: Any) -> bool:
     return inspect.ismodule(value) or inspect.isclass(value) or inspect.isbuiltin(value)
 
 
+def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among a call's arguments, in tuples and in what functions close over too."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from tensors(value)
+        elif isinstance(value, FunctionType):
+            yield from tensors(inner for _, inner in _captured(value))
+
+
 # ---- the fast key -------------------------------------------------------------------------------------------------
 
 
 def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Hashable:
-    """A hashable key of a call: shapes, strides, dtypes, device, alignment, code-selecting scalars, callables.
+    """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether autograd would record it,
+    code-selecting scalars, callables.
 
     Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
     that rebinding a global that it reads is not seen. Unknown types enter by type; :func:`describe` refuses them.
@@ -127,7 +140,16 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
     # spelled out for tensors: a call for each would double the time
     key = tuple(
         [
-            (v.shape, v.stride(), v.dtype, v.device, not v.data_ptr() & 15) if isinstance(v, _Tensor) else _key(v)
+            (
+                v.shape,
+                v.stride(),
+                v.dtype,
+                v.device,
+                not v.data_ptr() & 15,
+                v.requires_grad and _grad_enabled(),
+            )
+            if isinstance(v, _Tensor)
+            else _key(v)
             for v in args
         ]
     )
@@ -136,7 +158,8 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
 
 def _key(value: Any) -> Hashable:
     if isinstance(value, _Tensor):
-        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15)
+        grad = value.requires_grad and _grad_enabled()
+        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15, grad)
     kind: Any = type(value)
     if kind is int or kind is float:
         return kind

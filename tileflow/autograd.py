@@ -1,0 +1,244 @@
+"""Kernels that autograd differentiates: a forward kernel and its backward as one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .api import Kernel
+from .errors import CallError
+from .library import Operators
+from .runtime.describe import tensors
+from .runtime.handles import enroll
+from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardContext:
+    """What a backward function gets first.
+
+    ``saved``: the values that ``save`` names, in its order. ``needs_input_grad``: one bool for each parameter of the
+    forward kernel; of a tuple of tensors, whether one of them needs it.
+    """
+
+    saved: tuple[Any, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
+Backward = Callable[..., Any]
+
+
+def differentiable(
+    forward: Kernel,
+    backward: Backward,
+    *,
+    save: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+) -> Differentiable:
+    """One differentiable function of a forward kernel and its backward.
+
+    ``backward(ctx, *grads)``: ``ctx`` is a :class:`BackwardContext`; ``grads`` holds the gradient of each visible
+    output, zeros where nothing depends on it. It returns one gradient for each parameter of ``forward``, in order:
+    None for what is no tensor or needs none, a tuple for a tuple of tensors; a single parameter's gradient may stand
+    alone. It is ordinary PyTorch, and calls what kernels it likes.
+
+    ``save``: names of parameters and outputs of ``forward`` that ``backward`` reads. ``outputs``: names of what
+    ``forward`` returns, in order, if any is saved or hidden. ``hidden``: the outputs that only ``backward`` sees.
+
+    Works under torch.compile. Differentiating twice raises, and autocast changes nothing: kernels take the dtypes that
+    they are given. Raises CallError for names that ``forward`` does not have.
+    """
+    return Differentiable(forward, Pairing(forward, backward, tuple(save), tuple(outputs), tuple(hidden)))
+
+
+class Differentiable:
+    """What :func:`differentiable` returns; ``forward`` is the kernel, for ``tune`` and the like."""
+
+    def __init__(self, forward: Kernel, pairing: Pairing) -> None:
+        self.forward = forward
+        self.__name__, self.__doc__ = forward.__name__, forward.__doc__
+        self._pairing = pairing
+        self._operators = Operators(forward, pairing)
+        self._handle = enroll(self, forward.name)
+
+    def __repr__(self) -> str:
+        return f"<differentiable {self.forward!r}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Differentiable:
+        return self  # a module that holds one is copied; this has no state
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The visible outputs, recorded by autograd where it records and a tensor requires grad."""
+        if torch.compiler.is_compiling():
+            from .dynamo import in_graph, pack
+
+            return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors((*args, *kwargs.values()))):
+            return self._recorded(args, kwargs)
+        return self._pairing.visible(self.forward.run(*args, **kwargs))
+
+    def traced(self, *args: Any, **kwargs: Any) -> Any:
+        """The call through its operator of torch.library, on tensors of any kind: real, fake, functional."""
+        return self._pairing.visible(self._operators(*args, **kwargs))
+
+    def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        template, leaves = flatten_call(self.forward.host.signature, args, kwargs)
+        call = _Call(self.forward, self._pairing, template)
+        found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
+        return self._pairing.visible(rebuild(call.results, found))
+
+
+@dataclass(slots=True)
+class _Call:
+    """One recorded call; ``results``: the template of what the forward kernel returned."""
+
+    forward: Kernel
+    pairing: Pairing
+    template: Hashable
+    results: Hashable = None
+
+
+class _Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *leaves: Any) -> tuple[torch.Tensor, ...]:
+        outputs: list[torch.Tensor] = []
+        call.results = flatten(call.forward.run(*rebuild(call.template, leaves)), "result", outputs)
+        ctx.pairing = call.pairing
+        call.pairing.setup(ctx, call.template, leaves, outputs)
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        return None, *ctx.pairing.backward(ctx, grads)
+
+
+class _Once(torch.autograd.Function):
+    """Hands the first ``count`` tensors on; whoever differentiates them learns that nobody can."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *values: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        ctx.name = name
+        return tuple(None if v is None else v.view_as(v) for v in values[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        raise CallError("a kernel paired with a backward is differentiated once", got="its backward, differentiated",
+                        where=ctx.name, hint="write the second derivative in plain torch")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the forward leaves on autograd's context besides tensors."""
+
+    template: Hashable
+    saved: Hashable
+    numbers: tuple[Any, ...]
+    outputs: tuple[tuple[Sequence[int], torch.dtype, torch.device], ...]
+
+
+class Pairing:
+    """How a forward kernel is differentiated: the rule of its operators, and of its eager calls."""
+
+    def __init__(
+        self,
+        forward: Kernel,
+        backward: Backward,
+        save: tuple[str, ...],
+        outputs: tuple[str, ...],
+        hidden: tuple[str, ...],
+    ) -> None:
+        self._name = forward.name
+        self._backward = backward
+        self._parameters = tuple(forward.host.signature.parameters)
+        self._save, self._outputs, self._hidden = save, outputs, hidden
+        known = {*self._parameters, *outputs}
+        for what, names, among in (("save", save, known), ("hidden", hidden, set(outputs))):
+            if wrong := [name for name in names if name not in among]:
+                raise CallError(
+                    f"{what} names {'parameters and outputs' if what == 'save' else 'outputs'} of the forward kernel",
+                    got=", ".join(wrong), where=self._name,
+                    hint="outputs=(...) names what the forward kernel returns, in order",
+                )  # fmt: skip
+
+    def visible(self, result: Any) -> Any:
+        """What the caller sees of the forward kernel's result."""
+        if not self._hidden:
+            return result
+        kept = tuple(v for name, v in zip(self._outputs, self._named(result), strict=True) if name not in self._hidden)
+        return kept[0] if len(kept) == 1 else kept
+
+    def _named(self, result: Any) -> Sequence[Any]:
+        """The outputs, as many as have names."""
+        found = result if isinstance(result, (tuple, list)) else [result]
+        if self._outputs and len(found) != len(self._outputs):
+            raise CallError("outputs names everything that the forward kernel returns", where=self._name,
+                            got=f"{len(self._outputs)} names and {len(found)} outputs")  # fmt: skip
+        return found
+
+    def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
+        """Save what the backward reads."""
+        values = dict(zip(self._parameters, rebuild(template, leaves), strict=True))
+        values |= dict(zip(self._outputs, self._named(outputs), strict=False))
+        saved: list[Any] = []
+        shape = flatten(tuple(values[name] for name in self._save), "saved", saved)
+        ctx.save_for_backward(*(v for v in saved if isinstance(v, torch.Tensor)))
+        ctx.set_materialize_grads(False)  # hidden outputs have none
+        names = self._outputs or ("",) * len(outputs)
+        hidden = [o for n, o in zip(names, outputs, strict=True) if n in self._hidden or not o.is_floating_point()]
+        ctx.mark_non_differentiable(*hidden)
+        numbers = tuple(None if isinstance(v, torch.Tensor) else v for v in saved)
+        like = tuple((o.shape, o.dtype, o.device) for o in outputs)
+        ctx.recorded = _Recorded(template, shape, numbers, like)
+
+    def backward(self, ctx: Any, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+        """The gradient of each leaf."""
+        recorded: _Recorded = ctx.recorded
+        kept = iter(ctx.saved_tensors)
+        saved = [next(kept) if leaf.type == "Tensor" else number
+                 for leaf, number in zip(leaves_of(recorded.saved), recorded.numbers, strict=True)]  # fmt: skip
+        leaves = leaves_of(recorded.template)
+        needs = ctx.needs_input_grad[len(ctx.needs_input_grad) - len(leaves) :]
+        parameters = items(recorded.template)
+        wanted = tuple(any(needs[leaf.index] for leaf in leaves_of(p)) for p in parameters)
+        context = BackwardContext(rebuild(recorded.saved, saved), wanted)
+        names = self._outputs or ("",) * len(grads)
+        seen = [_zeros(like) if grad is None else grad
+                for name, grad, like in zip(names, grads, recorded.outputs, strict=True)
+                if name not in self._hidden]  # fmt: skip
+        with torch.no_grad():
+            returned = self._backward(context, *seen)
+        found: list[torch.Tensor | None] = [None] * len(leaves)
+        for parameter, grad in zip(parameters, self._one_each(returned, len(parameters)), strict=True):
+            _scatter(parameter, grad, found)
+        if torch.is_grad_enabled():  # create_graph=True: the gradients depend on what was saved, too
+            return _Once.apply(self._name, len(found), *found, *ctx.saved_tensors, *grads)  # type: ignore[no-any-return, no-untyped-call]
+        return tuple(found)
+
+    def _one_each(self, returned: Any, count: int) -> Sequence[Any]:
+        given = returned if isinstance(returned, (tuple, list)) else (returned,)
+        if len(given) != count:
+            raise CallError(
+                f"a backward returns one gradient for each parameter of the forward kernel: {self._parameters}",
+                got=f"{len(given)}", where=self._name, hint="None stands for what has no gradient",
+            )  # fmt: skip
+        return given
+
+
+def _zeros(like: tuple[Sequence[int], torch.dtype, torch.device]) -> torch.Tensor:
+    shape, dtype, device = like
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _scatter(parameter: Hashable, grad: Any, found: list[torch.Tensor | None]) -> None:
+    """Put the gradient of one parameter at its leaves."""
+    if grad is None:
+        return
+    if isinstance(parameter, Leaf):
+        found[parameter.index] = grad
+        return
+    for inner, part in zip(items(parameter), grad, strict=True):
+        _scatter(inner, part, found)

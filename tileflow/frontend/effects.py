@@ -1,0 +1,127 @@
+"""What a call does besides returning: which arguments its kernels store into. Asked of the traced regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from ..errors import CallError
+from ..ir.graph import KernelIR
+from ..ir.ops import EFFECTS
+from ..runtime.leaves import Leaf, flatten, leaves_of, rebuild
+from ..runtime.paths import Path, cell_of, default_of
+from .capture import launch_values
+from .lower import lower_call
+from .split import HostFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """``stored``: the indices of the leaves that are stored into; ``results``: the template of what is returned."""
+
+    stored: frozenset[int]
+    results: Hashable
+
+
+class Shapes:
+    """A host context that launches nothing: the host function's results have their shapes and no values.
+
+    ``largest`` answers the config's knobs by their last choice, else by their first.
+    """
+
+    def __init__(self, largest: bool = False) -> None:
+        self._largest = largest
+
+    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Nothing."""
+
+    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A choice that some config has."""
+        if function.__name__ == "register_block_size":
+            return min(64 if self._largest else 32, args[-1])
+        return args[1][-1 if self._largest else 0]
+
+
+def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Effects:
+    """The effects of a call, out of meta tensors and plain numbers.
+
+    Raises KernelError where the call cannot be lowered, and CallError where it has no meaning as an operator of
+    torch.library: an output that shares memory with an argument or another output, that is no tensor, or whose shape
+    depends on the config.
+    """
+    args = rebuild(template, leaves)
+    memory = [leaf.untyped_storage() if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
+    written: list[torch.UntypedStorage] = []
+
+    def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
+        paths = {op.attrs["tensor"] for op in ir.walk() if op.kind in EFFECTS}
+        written.extend(_read(path, frame, host.fn).untyped_storage() for path in paths)
+
+    lower_call(host, args, "static", watch=watch)
+    found: list[Any] = []
+    results = flatten(host.run(Shapes(), *args), "result", found)
+    _check_results(host, results, found, memory)
+    _check_shapes(host, args, found)
+    versions = [leaf._version if isinstance(leaf, torch.Tensor) else 0 for leaf in leaves]
+    stored = {i for i, own in enumerate(memory) if any(own is other for other in written) or versions[i] > 0}
+    return Effects(frozenset(stored), results)
+
+
+def _check_results(host: HostFunction, results: Hashable, found: Sequence[Any], memory: Sequence[Any]) -> None:
+    for leaf, value in zip(leaves_of(results), found, strict=True):
+        _check_result(host, leaf, value)
+        own = value.untyped_storage()
+        others = [*memory, *(v.untyped_storage() for v in found if v is not value and isinstance(v, torch.Tensor))]
+        if any(own is other for other in others) or sum(v is value for v in found) > 1:
+            raise CallError(
+                "a compiled kernel's outputs have memory of their own", got=f"{leaf.path} of {host.fn.__name__}",
+                hint="return a new tensor; an argument that the kernel stores into need not be returned",
+            )  # fmt: skip
+
+
+def _check_result(host: HostFunction, leaf: Leaf, value: Any) -> None:
+    if not isinstance(value, torch.Tensor):
+        raise CallError(
+            "a compiled kernel returns tensors, in tuples or alone",
+            got=f"{leaf.path} of {host.fn.__name__}: {value!r}",
+            hint="compute numbers outside the kernel, from its arguments",
+        )
+
+
+def _check_shapes(host: HostFunction, args: Sequence[Any], found: Sequence[torch.Tensor]) -> None:
+    """Asks for the shapes under other choices of the knobs."""
+    others: list[Any] = []
+    try:
+        flatten(host.run(Shapes(largest=True), *args), "result", others)
+    except AssertionError:  # the host code's way to refuse a config
+        return
+    shapes, wanted = [tuple(v.shape) for v in others], [tuple(v.shape) for v in found]
+    if shapes != wanted:
+        raise CallError(
+            "a compiled kernel's outputs have shapes that do not depend on the config",
+            got=f"{wanted} and {shapes} from {host.fn.__name__}",
+            hint="reduce partial results in the kernel before it returns",
+        )
+
+
+def _read(path: str, frame: Mapping[str, Any], fn: FunctionType) -> Any:
+    """What is at ``path`` of a launch."""
+    steps = Path.parse(path)
+    value = launch_values(frame, fn, steps.root)
+    for kind, name in steps.steps:
+        match kind:
+            case "cell":
+                value = cell_of(value, name).cell_contents
+            case "default":
+                value = default_of(value, name)
+            case "global":
+                value = value.__globals__[name]
+            case "item":
+                value = value[int(name)]
+            case "attr":
+                value = getattr(value, name)
+    return value
