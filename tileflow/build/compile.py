@@ -9,13 +9,13 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..emit.source import TritonSource
 from ..errors import BuildError, OutOfResources, TileflowError
-from ..runtime.abi import Binary, LaunchAbi
+from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
 from . import compat
 from .resources import read_resources
@@ -71,7 +71,7 @@ def build(source: TritonSource, target: Target) -> Binary:
     _check_limits(compiled, source, target)
     abi = LaunchAbi(
         symbol=compiled.symbol,
-        args=source.args,
+        args=_with_tensor_maps(source, compiled),
         grid=source.grid,
         threads=compiled.warps * target.warp_size,
         shared=compiled.shared,
@@ -132,6 +132,21 @@ def _write(text: str) -> Path:
             file.write(text)
         os.replace(file.name, path)
     return path
+
+
+def _with_tensor_maps(source: TritonSource, compiled: compat.Compiled) -> tuple[LaunchArg, ...]:
+    """The arguments, with what Triton chose for each descriptor."""
+    chosen = iter(compiled.tensor_maps)
+    args = []
+    for arg in source.args:
+        if arg.tensor_map is not None:
+            fields = next(chosen, None)
+            if fields is None:
+                raise BuildError("Triton must lower a descriptor to a tensor map", got=arg.type, where=source.name,
+                                 hint="the target must be Hopper or later")  # fmt: skip
+            arg = replace(arg, tensor_map=replace(arg.tensor_map, **fields))
+        args.append(arg)
+    return tuple(args)
 
 
 def _check_limits(compiled: compat.Compiled, source: TritonSource, target: Target) -> None:

@@ -47,6 +47,7 @@ class _Interpreted:
         self._constants = constants
         self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
         ints = [arg.value for arg in source.args if arg.value is not None]
+        self._blocks = {a.name: compat.block_shape(a.type) for a in source.args if a.tensor_map is not None}
         symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
         self._symbols = {name: symbol_reader(name, scope) for name in symbols if name not in constants}
 
@@ -62,6 +63,8 @@ class _Interpreted:
                 name: value.evaluate(environment) if isinstance(value, Expr) else value(captured)
                 for name, value in self._arguments.items()
             }
+            for name, block in self._blocks.items():
+                arguments[name] = compat.host_descriptor(arguments[name], block)
             self._function[grid](**arguments, **dict(self._source.constexprs))
         return True
 

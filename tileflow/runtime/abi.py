@@ -26,7 +26,38 @@ from typing import Any, Literal
 from ..errors import TableError
 from ..expr import Expr
 
-ArgKind = Literal["tensor", "int", "float"]
+ArgKind = Literal["tensor", "int", "float", "descriptor"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """How the copy engine of Hopper and later moves a block between device and shared memory.
+
+    ``shape``, ``strides``: of the tensor, in elements, Exprs over launch symbols; the last stride is 1. ``box``,
+    ``element_bytes``, ``element_type`` (CUtensorMapDataType), ``swizzle`` (CUtensorMapSwizzle): what Triton chose for
+    the block when it compiled the kernel; an empty ``box`` before that.
+    """
+
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...] = ()
+    element_bytes: int = 0
+    element_type: int = 0
+    swizzle: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "shape": [e.to_json() for e in self.shape], "strides": [e.to_json() for e in self.strides],
+            "box": list(self.box), "element_bytes": self.element_bytes, "element_type": self.element_type,
+            "swizzle": self.swizzle,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> TensorMap:
+        shape, strides = (tuple(Expr.from_json(e) for e in data[key]) for key in ("shape", "strides"))
+        return TensorMap(
+            shape, strides, tuple(data["box"]), data["element_bytes"], data["element_type"], data["swizzle"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +66,8 @@ class LaunchArg:
 
     ``type`` is Triton's signature word (``*bf16``, ``i32``, ``i64``, ``fp32``). A tensor or float is read at ``path``;
     an int is ``value``, an Expr over launch symbols. ``divisible_by_16`` was assumed by the compiler (guarded).
+    A descriptor (``tensordesc<bf16[128, 64]>``) is the tensor at ``path`` seen through ``tensor_map``; it fills
+    several of the binary's parameters: the map, the shape as i32, the strides as i64.
     """
 
     name: str
@@ -43,6 +76,7 @@ class LaunchArg:
     path: str = ""
     value: Expr | None = None
     divisible_by_16: bool = False
+    tensor_map: TensorMap | None = None
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "type": self.type}
@@ -52,14 +86,17 @@ class LaunchArg:
             data["value"] = self.value.to_json()
         if self.divisible_by_16:
             data["divisible_by_16"] = True
+        if self.tensor_map is not None:
+            data["tensor_map"] = self.tensor_map.to_json()
         return data
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> LaunchArg:
-        value = data.get("value")
+        value, tensor_map = data.get("value"), data.get("tensor_map")
         return LaunchArg(
             data["name"], data["kind"], data["type"], data.get("path", ""),
             None if value is None else Expr.from_json(value), data.get("divisible_by_16", False),
+            None if tensor_map is None else TensorMap.from_json(tensor_map),
         )  # fmt: skip
 
 
@@ -82,7 +119,11 @@ class LaunchAbi:
     cluster: tuple[int, int, int] = (1, 1, 1)
     cooperative: bool = False
     pdl: bool = False
-    version: int = 1
+
+    @property
+    def version(self) -> int:
+        """The oldest reader of this ABI: 2 knows descriptors."""
+        return 2 if any(a.kind == "descriptor" for a in self.args) else 1
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -94,8 +135,8 @@ class LaunchAbi:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> LaunchAbi:
-        if data.get("version") != 1:
-            raise TableError("launch_abi.version must be 1", got=data.get("version"), hint="upgrade tileflow")
+        if data.get("version") not in (1, 2):
+            raise TableError("launch_abi.version must be 1 or 2", got=data.get("version"), hint="upgrade tileflow")
         x, y, z = (Expr.from_json(g) for g in data["grid"])
         cx, cy, cz = data["cluster"]
         return LaunchAbi(

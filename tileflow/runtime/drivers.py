@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import LaunchError, OutOfResources
-from .abi import Binary
+from .abi import Binary, LaunchArg
+from .tensor_maps import Encoded, tensor_map_encoder
 
 _OPT_IN_SHARED = 48 * 1024  # CUDA: more dynamic shared memory than this must be asked for
 _PORTABLE_CLUSTER = 8
@@ -23,7 +24,8 @@ _PORTABLE_CLUSTER = 8
 class Loaded:
     """A function in device memory. ``success``: what ``enqueue`` returns when all is well; ``stream`` wraps a raw
     handle; ``recover`` mends what can be mended after a status and says whether to try again; ``refused`` makes the
-    error of a status."""
+    error of a status; ``tensor_map`` gives, for a descriptor argument, the function from (pointer, *shape, *strides) to
+    the encoded map."""
 
     function: Any
     enqueue: Callable[..., Any]
@@ -31,6 +33,7 @@ class Loaded:
     stream: Callable[[int], Any]
     recover: Callable[[Any], bool]
     refused: Callable[[Any], LaunchError]
+    tensor_map: Callable[[LaunchArg], Callable[..., Encoded]]
 
 
 def current_stream_reader(index: int, wrap: Callable[[int], Any]) -> Callable[[], Any]:
@@ -106,6 +109,7 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
         stream=driver.CUstream,
         recover=recover,
         refused=lambda status: _cuda_error(driver, status[0], where),
+        tensor_map=lambda arg: tensor_map_encoder(driver, arg, where),
     )
 
 
@@ -216,7 +220,12 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
         stream=ctypes.c_void_p,
         recover=lambda status: False,
         refused=lambda status: _hip_error(hip, status, where),
+        tensor_map=lambda arg: _no_tensor_map(arg, where),
     )
+
+
+def _no_tensor_map(arg: LaunchArg, where: str) -> Callable[..., Encoded]:
+    raise LaunchError("AMD devices have no tensor maps", got=arg.type, where=where)
 
 
 def _hip_error(hip: Any, status: int, where: str) -> LaunchError:

@@ -135,9 +135,12 @@ def _generate(
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
         "pool": [],
-        "new_buffer": _buffer_maker(writer.format),
-        "pack": struct.Struct("@" + writer.format).pack_into,
+        "new_buffer": _buffer_maker(writer.slots),
+        "pack": struct.Struct("@" + "".join(s for s in writer.slots if s)).pack_into,
     }
+    for slot, arg in writer.maps.items():
+        namespace[f"map{slot}"] = loaded.tensor_map(arg)
+
     exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
@@ -151,7 +154,8 @@ class _Writer:
         self.binary = binary
         self.scope = scope
         self.namespace: dict[str, Any] = {}
-        self.format = "".join(_format(a) for a in binary.abi.args) + "Q" * len(binary.abi.scratch)
+        self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + ("Q",) * len(binary.abi.scratch)
+        self.maps: dict[int, LaunchArg] = {}  # by the slot of the map
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._outside: set[str] = set()
@@ -161,10 +165,10 @@ class _Writer:
     def source(self) -> str:
         abi = self.binary.abi
         guard = self._guard(self.binary.guards)
-        values = [self._argument(a) for a in abi.args]
+        values, maps = self._values(abi)
         grid = [self._expr(g) for g in abi.grid]
-        tensors = {self._value(Path.parse(a.path)): a for a in abi.args if a.kind == "tensor"}
-        dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and a.type[1:] in _DTYPES]
+        tensors = {self._value(Path.parse(a.path)): a for a in abi.args if a.kind in ("tensor", "descriptor")}
+        dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and _element(a) in _DTYPES]
         accepts = " and ".join([guard, *dtypes])
         elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in tensors) or "False"
         open_ended = [n for n, g in zip(("gx", "gy", "gz"), abi.grid, strict=True) if (g.constant or 0) < 1]
@@ -193,6 +197,8 @@ class _Writer:
             *(f"    {line}" for line in self._scratch_lines(abi, list(tensors))),
             "    buffer = pool.pop() if pool else new_buffer()",
             *(self._pack_lines([*values, *(f"s{i}_ptr" for i in range(len(abi.scratch)))])),
+            *(f"    m{slot} = {text}" for slot, text in maps.items()),
+            *(f"    buffer[2][{slot}] = m{slot}[0]" for slot in maps),
             f"    status = {enqueue}",
             "    if status != success and recover(status):",
             f"        status = {enqueue}",
@@ -227,6 +233,21 @@ class _Writer:
                 lines.append(f"s{i}_ptr = 0")
         return lines
 
+    def _values(self, abi: LaunchAbi) -> tuple[list[str], dict[int, str]]:
+        """The texts of the packed parameters, and of the tensor maps by their slots."""
+        values: list[str] = []
+        maps: dict[int, str] = {}
+        for arg in abi.args:
+            if arg.tensor_map is None:
+                values.append(self._argument(arg))
+                continue
+            shape, strides = ([self._expr(e) for e in side] for side in (arg.tensor_map.shape, arg.tensor_map.strides))
+            slot = len(values) + len(maps)
+            self.maps[slot] = arg
+            maps[slot] = f"map{slot}({self._pointer(Path.parse(arg.path))}, {', '.join([*shape, *strides])})"
+            values += [*shape, *strides]
+        return values, maps
+
     def _argument(self, arg: LaunchArg) -> str:
         if arg.kind == "int":
             if arg.value is None:
@@ -239,8 +260,8 @@ class _Writer:
         """What comes from a cell or a global is in no call's key, so its dtype may have changed since the build."""
         import torch
 
-        name = f"dtype_{arg.type[1:]}"
-        self.namespace[name] = getattr(torch, _DTYPES[arg.type[1:]])
+        name = f"dtype_{_element(arg)}"
+        self.namespace[name] = getattr(torch, _DTYPES[_element(arg)])
         return f"{value}.dtype is {name}"
 
     def _guard(self, guards: Expr) -> str:
@@ -324,25 +345,35 @@ def _fixed_axis(condition: Expr) -> tuple[Symbol, int] | None:
     return (found, number.constant) if found.field in ("shape", "stride") else None
 
 
-def _format(arg: LaunchArg) -> str:
+def _element(arg: LaunchArg) -> str:
+    """The signature word of a tensor's or descriptor's elements."""
+    return arg.type.removeprefix("tensordesc<").removeprefix("*").split("[")[0]
+
+
+def _slots(arg: LaunchArg) -> tuple[str, ...]:
+    """struct's code of each parameter that an argument fills; an empty one for a tensor map, which lies elsewhere."""
     if arg.kind == "tensor":
-        return "Q"
+        return ("Q",)
+    if arg.tensor_map is not None:
+        rank = len(arg.tensor_map.shape)
+        return ("", *"i" * rank, *"q" * rank)
     try:
-        return _FORMATS[arg.type]
+        return (_FORMATS[arg.type],)
     except KeyError:
         raise TableError(
             f"argument {arg.name} must have one of the types {', '.join(_FORMATS)}", got=repr(arg.type)
         ) from None
 
 
-def _buffer_maker(fmt: str) -> Callable[[], tuple[int, Any, Any]]:
+def _buffer_maker(slots: tuple[str, ...]) -> Callable[[], tuple[int, Any, Any]]:
     """Makes (address of the pointer array, the values' buffer, the array). A launch takes one out of its pool for as
-    long as the driver reads it, so that threads never share one."""
-    offsets = [struct.calcsize("@" + fmt[: i + 1]) - struct.calcsize("@" + fmt[i]) for i in range(len(fmt))]
-    size = struct.calcsize("@" + fmt)
+    long as the driver reads it, so that threads never share one. A tensor map's pointer is set by each launch."""
+    before = ["@" + "".join(slots[:i]) for i in range(len(slots) + 1)]
+    ends = [struct.calcsize(fmt) for fmt in before]
+    offsets = [end - struct.calcsize(slot) if slot else 0 for slot, end in zip(slots, ends[1:], strict=True)]
 
     def new_buffer() -> tuple[int, Any, Any]:
-        values = ctypes.create_string_buffer(max(size, 1))
+        values = ctypes.create_string_buffer(max(ends[-1], 1))
         base = ctypes.addressof(values)
         pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
         return ctypes.addressof(pointers), values, pointers

@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from ..config import Choice, ConfigSpace, Constraint, Knob
+from ..config import ConfigSpace, Constraint, Knob
 from ..expr import TRUE, Expr, any_of
 from ..frontend.lower import HostKnob
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
 from ..target import Target
+from .access import access_constraints, access_knobs
 from .constraints import constraints
 from .extents import Extents
 
 MAX_BLOCK = 1 << 14
 MIN_REDUCTION_BLOCK = 128
-EVICTION: tuple[Choice, ...] = ("", "evict_first", "evict_last")
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
@@ -31,9 +31,9 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         rolled = rollable(ir)
         own = _region_knobs(ir, rolled, target, knobs)
         knobs.update({k.name: k for k in own})
-        found += constraints(
-            ir, Extents(ir, rolled), knobs, target, suffixed(ir, "num_warps"), suffixed(ir, "num_stages")
-        )
+        extents = Extents(ir, rolled)
+        found += constraints(ir, extents, knobs, target, suffixed(ir, "num_warps"), suffixed(ir, "num_stages"))
+        found += access_constraints(ir, extents, target)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
@@ -52,7 +52,7 @@ def _region_knobs(ir: KernelIR, rolled: dict[str, Expr], target: Target, taken: 
     knobs = [k for k in _blocks(ir) if k.name not in taken]
     knobs += [_reduction(ir, site, extent) for site, extent in rolled.items()]
     knobs += _grid(ir)
-    knobs += _access(ir)
+    knobs += access_knobs(ir, target)
     knobs += _launch(ir, rolled, target)
     return knobs
 
@@ -107,15 +107,6 @@ def _grid(ir: KernelIR) -> list[Knob]:
         knobs.append(Knob(suffixed(ir, "order"), "grid", orders, "order", orders[0]))
         knobs.append(Knob(suffixed(ir, "group"), "grid", (1, 2, 4, 8, 16, 32), "group", 1))
     return knobs
-
-
-def _access(ir: KernelIR) -> list[Knob]:
-    """The eviction policy of each load that reads a tile and that the author left open."""
-    return [
-        Knob(f"{op.attrs['site']}.eviction", op.attrs["site"], EVICTION, "access", "")
-        for op in ir.walk()
-        if op.kind == "load" and op.output.dims and op.attrs["eviction"] is None
-    ]
 
 
 def _launch(ir: KernelIR, rolled: dict[str, Expr], target: Target) -> list[Knob]:

@@ -1,0 +1,15 @@
+"""Access by tensor descriptor: the same results as by pointers, at tails and where loops end before tensors do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+CASES = ("product", "causal_product", "batched", "row_sums", "middle")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_descriptors_agree_with_torch(interpreter: Callable[..., Any], name: str) -> None:
+    assert interpreter("descriptor_kernels:check", name) == []

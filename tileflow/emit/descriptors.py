@@ -1,0 +1,116 @@
+"""Loads and stores of boxes by tensor descriptor: one address computation a box, done by the copy engine.
+
+The engine fills with zero what lies outside the tensor and does not write there. Lanes that do not count for another
+reason (a loop that ends before the tensor does, a fill other than zero) are replaced after the load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..expr import Expr
+from ..ir.access import ALIGNMENT, boxed, covers
+from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.types import itemsize
+from ..runtime.abi import LaunchArg, TensorMap
+from .dtypes import literal, signature
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tensor seen in boxes of ``block`` elements, one number a tensor dimension."""
+
+    tensor: TensorParam
+    block: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.tensor.name}_desc_{'x'.join(map(str, self.block))}"
+
+    @property
+    def arg(self) -> LaunchArg:
+        """The run-time argument; which map it is, the build says."""
+        type_ = f"tensordesc<{signature(self.tensor.dtype)}[{', '.join(map(str, self.block))}]>"
+        tensor_map = TensorMap(self.tensor.shape, self.tensor.strides)
+        return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
+
+
+def wanted(e: Emitter, op: Op) -> bool:
+    """Whether the config asks for a descriptor here. The variant of a dynamic kernel whose strides may have any value
+    goes by pointers."""
+    if e.plan.choice(f"{op.attrs['site']}.access", "pointer") != "descriptor":
+        return False
+    strides = e.plan.ir.tensor(op.attrs["tensor"]).strides[:-1]
+    return e.divisible or all(s.constant is not None for s in strides)
+
+
+def load(e: Emitter, op: Op) -> None:
+    out = op.output
+    box = _box(e, op)
+    text = f"{box.name}.load([{_offsets(e, op)}])"
+    if len(box.block) != len(out.dims):
+        text = f"tl.reshape({text}, {e.shape(out.dims)})"
+    mask = _mask(e, op)
+    if mask:
+        held = out.type.dtype
+        text = f"tl.where({mask}, {text}, tl.full([], {literal(op.attrs['other'], held)}, {box.name}.dtype))"
+    e.define(out, text, out.type.dtype)
+
+
+def store(e: Emitter, op: Op) -> None:
+    box = _box(e, op)
+    value = e.as_dtype(op.inputs[0], box.tensor.dtype)
+    if len(box.block) != len(boxed(op)):
+        value = f"tl.reshape({value}, [{', '.join(map(str, box.block))}])"
+    e.writer.line(f"{box.name}.store([{_offsets(e, op)}], {value})")
+
+
+def _box(e: Emitter, op: Op) -> Box:
+    """The descriptor of this access, noted as an argument, with what it assumes as guards."""
+    tensor = e.plan.ir.tensor(op.attrs["tensor"])
+    dims = boxed(op)
+    block = []
+    for item in op.attrs["index"]:
+        is_scalar = isinstance(item, ExprIndex | ValueIndex)
+        block.append(1 if is_scalar else e.plan.extent(dims[item.axis].extent))
+    for size in tensor.shape:
+        e.plan.guard(Expr.of(1).le(size))
+    for stride in tensor.strides[:-1]:
+        e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
+    box = Box(tensor, tuple(block))
+    e.boxes[box.name] = box
+    return box
+
+
+def _offsets(e: Emitter, op: Op) -> str:
+    return ", ".join(_offset(e, op, item) for item in op.attrs["index"])
+
+
+def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
+    match item:
+        case TileIndex(tile):
+            begin = f"{e.tile(tile)}_begin"  # boxes are counted in 32 bits, whatever the offset in bytes
+            return f"{begin}.to(tl.int32)" if e.plan.ir.tiles[tile].wide else begin
+        case SliceIndex(start):
+            return e.plan.text(start)
+        case ExprIndex(value):
+            return e.plan.text(value)
+        case ValueIndex(position):
+            return e.as_dtype(op.inputs[position], "int32")
+
+
+def _mask(e: Emitter, op: Op) -> str:
+    """The lanes that count, of the dimensions whose others the engine does not fill as the load asks."""
+    sizes = e.plan.ir.tensor(op.attrs["tensor"]).shape
+    dims = op.output.dims
+    parts = []
+    for item, size in zip(op.attrs["index"], sizes, strict=True):
+        if isinstance(item, TileIndex | SliceIndex) and e.plan.is_masked(dims[item.axis]):
+            if op.attrs["other"] == 0 and covers(e.plan.ir, item, size):
+                continue
+            parts.append(e.lanes(e.mask_of(dims[item.axis]), item.axis, len(dims)))
+    return " & ".join(parts)

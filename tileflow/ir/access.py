@@ -1,0 +1,79 @@
+"""Which loads and stores the copy engine can do: those that name a box of a tensor by descriptor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..expr import Expr
+from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from .types import Dim, Value, itemsize
+
+ALIGNMENT = 16  # bytes: of the address, of every stride but the last, and the least run of a box
+MOST_DIMS = 5
+
+
+def boxed(op: Op) -> tuple[Dim, ...]:
+    """The dims of what a load gives or a store takes."""
+    value = op.output if op.kind == "load" else op.inputs[0]
+    assert isinstance(value, Value)
+    return value.dims
+
+
+def describable(ir: KernelIR, op: Op) -> bool:
+    """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
+    contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked."""
+    if op.kind not in ("load", "store") or op.attrs["has_mask"]:
+        return False
+    tensor, items = ir.tensor(op.attrs["tensor"]), op.attrs["index"]
+    if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
+        return False
+    axes = [_axis(item) for item in items]
+    if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
+        return False
+    if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(tensor) or not _starts_aligned(ir, items[-1], tensor):
+        return False
+    return op.kind == "load" or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+
+
+def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
+    """Whether the lanes of an index that do not count are the ones past the tensor's end, which no box touches."""
+    match item:
+        case TileIndex(name):
+            return ir.tiles[name].end == size and ir.tiles[name].lengths is None
+        case SliceIndex(start, dim):
+            return start == Expr.of(0) and dim.tile is None and dim.extent == size
+    return True
+
+
+def _axis(item: IndexItem) -> int | None:
+    """The dimension that an index gives; -1 for a scalar, None for what no box has."""
+    match item:
+        case TileIndex(axis=axis) | SliceIndex(axis=axis):
+            return axis
+        case ExprIndex():
+            return -1
+        case ValueIndex(axes=(), inside=None):
+            return -1
+    return None
+
+
+def _starts_aligned(ir: KernelIR, last: IndexItem, tensor: TensorParam) -> bool:
+    """Whether every box starts at a multiple of 16 bytes of a row: Triton takes that for granted."""
+    start: object = None
+    if isinstance(last, TileIndex):
+        start = ir.tiles[last.tile].begin
+    elif isinstance(last, SliceIndex):
+        start = last.start
+    known = start.constant if isinstance(start, Expr) else None
+    return known is not None and known * itemsize(tensor.dtype) % ALIGNMENT == 0
+
+
+def _strided(tensor: TensorParam) -> bool:
+    size = itemsize(tensor.dtype)
+    outer: Sequence[Expr] = tensor.strides[:-1]
+    known = [s.constant for s in outer if s.constant is not None]
+    return (
+        tensor.strides[-1].constant == 1
+        and all(s > 0 and s * size % ALIGNMENT == 0 for s in known)
+        and all(n.constant is None or n.constant > 0 for n in tensor.shape)
+    )
