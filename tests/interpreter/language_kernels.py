@@ -47,7 +47,6 @@ def ints(high: int, *shape: int, seed: int = 0) -> torch.Tensor:
 X = rand(13, 37)
 V = rand(37, seed=1)
 ROWS, COLUMNS = ints(13, 21, seed=2), ints(37, 11, seed=3)
-ONE_OF_BOTH = "several index tensors of one loop go together in a kernel, and are an outer product eagerly"
 SHORT_TILES = "a tile at the end of a size is as short as it is eagerly, and does not fit a block-sized accumulator"
 
 # ---- indices ------------------------------------------------------------------------------------
@@ -161,7 +160,7 @@ def outer_product(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) ->
     return out
 
 
-@case(X, ROWS, ints(37, 21, seed=5), wanted=lambda x, rows, columns: x[rows, columns], eager=ONE_OF_BOTH, tile=4)
+@case(X, ROWS, ints(37, 21, seed=5), wanted=lambda x, rows, columns: x[rows, columns], tile=4)
 @tileflow.kernel
 def same_loop_together(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     out = torch.empty(rows.size(0), dtype=x.dtype, device=x.device)

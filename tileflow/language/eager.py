@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -21,18 +21,22 @@ from torch.overrides import TorchFunctionMode
 from ..config import Choice
 from ..errors import CallError
 from .knob_names import KernelText, KnobNames, Place
+from .lanes import Lanes, filled, follow, tag
+from .places import DeviceInt, Places, TileLike
 
 DEFAULT_BLOCK = 32
+INT32_MAX = 2**31 - 1
 _PACKAGE = __package__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One call of the function whose code is ``kernel``."""
+    """One call of the function whose code is ``kernel``. ``loops``: the tile loops that are running."""
 
     device: torch.device
     kernel: CodeType
     knobs: KnobNames
+    loops: list[object] = field(default_factory=list)
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -40,7 +44,7 @@ _SESSION: ContextVar[Session | None] = ContextVar("tileflow_eager_session", defa
 
 
 @dataclass(frozen=True, slots=True)
-class EagerTile:
+class EagerTile(TileLike):
     """A run of indices ``begin .. end - 1``; ``block_size`` is how long it would be in the middle of the loop, which
     ends at ``limit``."""
 
@@ -51,11 +55,13 @@ class EagerTile:
     count: int
     device: torch.device
     limit: int
+    lanes: Lanes = field(default_factory=Lanes, compare=False)
 
     @property
     def index(self) -> torch.Tensor:
-        """The indices, int32, shape (end - begin,)."""
-        return torch.arange(self.begin, self.end, dtype=torch.int32, device=self.device)
+        """The indices, shape (end - begin,); int32, or int64 where the loop goes beyond."""
+        dtype = torch.int32 if max(self.limit, self.end) <= INT32_MAX else torch.int64
+        return tag(torch.arange(self.begin, self.end, dtype=dtype, device=self.device), (self.lanes,))
 
     def __add__(self, offset: int) -> EagerTile:
         return replace(self, begin=self.begin + offset, end=self.end + offset)
@@ -66,68 +72,45 @@ class EagerTile:
         return self + -offset
 
     def __len__(self) -> int:
-        return self.end - self.begin
+        return int(self.end) - int(self.begin)
 
     __index__ = __len__  # in shapes: x.expand(tile, 4)
 
 
-class _TileIndexing(TorchFunctionMode):
-    """Lets tiles index tensors, and half operands accumulate into float32."""
+class _EagerMode(TorchFunctionMode):
+    """Indexing by the language's rules in device code, and half operands that accumulate into float32."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
-            tensor, index, *rest = args
-            return func(tensor, plain_index(tensor, index), *rest)
-        if func in (torch.addmm, torch.baddbmm) and not kwargs and args[0].dtype != args[1].dtype:
-            acc, a, b = args
-            return acc + (a.to(acc.dtype) @ b.to(acc.dtype))
-        return func(*args, **kwargs)
+        if not current("tile").loops or _is_ours(sys._getframe(1)):
+            return _call(func, args, kwargs)
+        if func is torch.Tensor.__getitem__:
+            return Places(*args).read()
+        if func is torch.Tensor.__setitem__:
+            return Places(*args[:2]).write(args[2])
+        return follow(func, args, kwargs, _call(func, filled(func, args, kwargs), kwargs))
 
 
-def plain_index(tensor: torch.Tensor, index: Any) -> Any:
-    """``index`` with tiles as slices; several 1-D index tensors as an outer product (the language's rule)."""
-    items = list(index) if isinstance(index, (tuple, list)) else [index]
-    items = [i for item in items for i in (item if _is_tiles(item) else (item,))]
-    items = [slice(i.begin, i.end) if isinstance(i, EagerTile) else i for i in items]
-    vectors = [n for n, i in enumerate(items) if isinstance(i, torch.Tensor) and i.ndim == 1 and i.dtype != torch.bool]
-    if len(vectors) > 1 or (vectors and any(isinstance(i, slice) for i in items[: vectors[0]])):
-        return _outer(tensor, items)
-    return tuple(items) if len(items) != 1 else items[0]
+def _is_ours(frame: FrameType) -> bool:
+    """Whether the code is the language's own, which means by an index what torch does."""
+    return bool(frame.f_globals["__name__"].partition(".")[0] == _PACKAGE)
 
 
-def _is_tiles(item: Any) -> bool:
-    return isinstance(item, (tuple, list)) and all(isinstance(i, EagerTile) for i in item)
+def _call(func: Any, args: Any, kwargs: Any) -> Any:
+    if func in (torch.addmm, torch.baddbmm) and not kwargs and args[0].dtype != args[1].dtype:
+        acc, a, b = args
+        return acc + (a.to(acc.dtype) @ b.to(acc.dtype))
+    return func(*args, **kwargs)
 
 
 def places(tensor: torch.Tensor, index: Any, mask: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
     """Where ``tensor[index]`` reads or writes: an index tensor a dimension, of the lanes in which ``mask`` is true; and
     the mask in the shape of the result. Lanes that it leaves out may lie outside the tensor."""
-    plain = plain_index(tensor, index)
-    items = list(plain) if isinstance(plain, tuple) else [plain]
-    items += [slice(None)] * (tensor.ndim - len(items))
-    wide = _outer(tensor, items) if any(isinstance(i, slice) for i in items) else items
-    every = [torch.as_tensor(i, device=tensor.device) for i in wide]
-    found = torch.broadcast_tensors(*every, mask)  # type: ignore[no-untyped-call]
-    return tuple(i[found[-1]].long() for i in found[:-1]), found[-1]
-
-
-def _outer(tensor: torch.Tensor, items: list[Any]) -> Any:
-    """Slices and 1-D index tensors as mutually broadcasting index tensors."""
-    wide: list[Any] = []
-    dimension = 0
-    for item in items:
-        if isinstance(item, slice):
-            item = torch.arange(*item.indices(tensor.shape[dimension]), device=tensor.device)
-        dimension += item is not None
-        wide.append(item)
-    rank = sum(1 for i in wide if isinstance(i, torch.Tensor) and i.ndim == 1)
-    axis = 0
-    for n, item in enumerate(wide):
-        if isinstance(item, torch.Tensor) and item.ndim == 1:
-            wide[n] = item.long().reshape([-1 if a == axis else 1 for a in range(rank)])
-            axis += 1
-    return tuple(wide)
+    found = Places(tensor, index)
+    indices, inside = found.everywhere(mask)
+    assert inside is not None
+    chosen = inside.expand(found.shape)
+    return tuple(i.expand(found.shape)[chosen] for i in indices), chosen
 
 
 @contextmanager
@@ -139,7 +122,7 @@ def session(
     knobs = KnobNames(config or {}, text)
     token = _SESSION.set(Session(device, kernel, knobs))
     try:
-        with _TileIndexing():
+        with _EagerMode():
             yield
     finally:
         _SESSION.reset(token)
@@ -158,13 +141,13 @@ def current(what: str) -> Session:
 def block_size(what: str, limit: int) -> int:
     """The block size chosen for the caller's place; the default where the config does not name it."""
     chosen = current(what).knobs.host_block(caller())
-    return min(DEFAULT_BLOCK, limit) if chosen is None else int(chosen)
+    return DeviceInt(min(DEFAULT_BLOCK, limit) if chosen is None else chosen)
 
 
 def caller() -> Place:
     """Where the innermost frame outside the package stands."""
     frame = sys._getframe(1)
-    while frame.f_globals["__name__"].partition(".")[0] == _PACKAGE:
+    while _is_ours(frame):
         assert frame.f_back is not None
         frame = frame.f_back
     line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
@@ -179,12 +162,19 @@ def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> 
     for begin, end, given, choice in zip(begins, ends, block_sizes, chosen, strict=True):
         block = given or int(choice or DEFAULT_BLOCK)
         count = max(-(-(end - begin) // block), 0)
-        axes.append([EagerTile(begin + n * block, min(begin + (n + 1) * block, end), block, n, count, here.device, end)
-                     for n in range(count)])  # fmt: skip
+        axes.append([_tile(begin + n * block, end, block, n, count, here.device) for n in range(count)])
+    here.loops.append(axes)
     try:
         yield from _product(axes)
     finally:
+        here.loops.pop()
         here.knobs.leave()
+
+
+def _tile(begin: int, limit: int, block: int, number: int, count: int, device: torch.device) -> EagerTile:
+    end = DeviceInt(min(begin + block, limit))
+    lanes = Lanes(begin)
+    return EagerTile(DeviceInt(begin), end, DeviceInt(block), DeviceInt(number), DeviceInt(count), device, limit, lanes)
 
 
 def _product(axes: list[list[EagerTile]]) -> Iterator[tuple[EagerTile, ...]]:

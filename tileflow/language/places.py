@@ -1,0 +1,224 @@
+"""Where ``x[...]`` reads and writes in the eager meaning, lane by lane, by the language's own rules.
+
+A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile: what lies
+outside the tensor reads 0 and is not written. Slices between plain ints are clipped, as in Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..errors import ShapeError, TraceError
+from .lanes import Identity, Lanes, counted, lanes_of, tag
+
+
+class DeviceInt(int):
+    """An int that a kernel computes, or a block size: slices that it bounds are as long as they say."""
+
+
+def _operator(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def apply(self: DeviceInt, *others: Any) -> Any:
+        value = plain(self, *others)
+        return DeviceInt(value) if type(value) is int else value
+
+    return apply
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "neg"):
+    setattr(DeviceInt, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+class TileLike:
+    """What an index takes as a tile: its lanes ``begin`` to ``end``, which ``block_size`` would be at most."""
+
+    __slots__ = ()
+    begin: int
+    end: int
+    block_size: int
+    lanes: Lanes
+
+
+@dataclass(slots=True)
+class _Along:
+    """The indices along one dimension of the tensor, and the axes of the result that they lie in."""
+
+    index: torch.Tensor
+    axes: tuple[int, ...]
+    inside: torch.Tensor | None = None
+
+
+class Places:
+    """The elements that an index names. ``shape``: of the result, with the axes that None inserts; ``lanes``: what its
+    dimensions are."""
+
+    def __init__(self, tensor: torch.Tensor, index: Any) -> None:
+        self.tensor = tensor
+        self.shape: list[int] = []
+        self._lanes: list[Lanes | None] = []
+        self._elastic: dict[int, int] = {}  # axes whose length may be another than a block, and the block's
+        self._groups: dict[Any, tuple[int, ...]] = {}
+        items = _whole(tensor, flatten(index))
+        self._vectors = [i for i in items if isinstance(i, torch.Tensor) and i.ndim]
+        self._along: list[_Along] = []
+        self._plain: list[Any] = []  # the index as torch's own basic one, as far as it is
+        for item in items:
+            if item is None:
+                self._axis(1, None)
+                self._plain.append(None)
+            else:
+                self._along.append(self._item(item, tensor.shape[len(self._along)]))
+
+    @property
+    def lanes(self) -> Identity:
+        return tuple(self._lanes)
+
+    def read(self, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """A copy of the elements; 0 outside the tensor, and where ``mask`` is false."""
+        if mask is None and self._is_plain():
+            return tag(self.tensor[tuple(self._plain)].clone(), self.lanes)
+        indices, inside = self.everywhere(mask)
+        values = self.tensor[indices]
+        return tag((values if inside is None else torch.where(inside, values, 0)).expand(self.shape), self.lanes)
+
+    def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
+        """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""
+        value = torch.as_tensor(value, device=self.tensor.device).to(self.tensor.dtype)
+        value = self._fit(value)
+        if mask is None and self._is_plain():
+            self.tensor[tuple(self._plain)] = value.expand(self.shape)
+            return
+        indices, inside = self.everywhere(mask)
+        if inside is None:
+            self.tensor[indices] = value.expand(self.shape)
+            return
+        *found, inside = torch.broadcast_tensors(*indices, inside.expand(self.shape))  # type: ignore[no-untyped-call]
+        self.tensor[tuple(i[inside] for i in found)] = value.expand(self.shape)[inside]
+
+    def everywhere(self, mask: torch.Tensor | None = None) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
+        """An index tensor for each dimension of the tensor, and which lanes count (None: all), by ``mask`` too. They
+        broadcast to ``shape``; what does not count names an element all the same."""
+        inside = counted(self.lanes, self.shape, self.tensor.device)
+        if mask is not None:
+            inside = mask if inside is None else inside & mask
+        for along in self._along:
+            if along.inside is not None:
+                mask = self._spread(along.inside, along.axes)
+                inside = mask if inside is None else inside & mask
+        indices = [self._spread(a.index, a.axes) for a in self._along]
+        if inside is not None:
+            indices = [i.clamp(0, max(n - 1, 0)) for i, n in zip(indices, self.tensor.shape, strict=True)]
+        return tuple(indices), inside
+
+    def _is_plain(self) -> bool:
+        named = sum(i is not None for i in self._plain)
+        return named == self.tensor.ndim and counted(self.lanes, self.shape, self.tensor.device) is None
+
+    def _fit(self, value: torch.Tensor) -> torch.Tensor:
+        """``value`` against the index: where only one of both is a whole block, the lanes that both have."""
+        for axis, block in self._elastic.items():
+            position = axis - (len(self.shape) - value.ndim)
+            if position < 0 or value.shape[position] in (1, self.shape[axis]):
+                continue
+            if value.shape[position] > self.shape[axis] and value.shape[position] == block:
+                value = value.narrow(position, 0, self.shape[axis])
+            elif self.shape[axis] == block and value.shape[position] < block:
+                self._shorten(axis, value.shape[position])
+        return value
+
+    def _shorten(self, axis: int, length: int) -> None:
+        self.shape[axis] = length
+        self._plain = []
+        for along in self._along:
+            if along.axes == (axis,):
+                along.index = along.index[:length]
+                along.inside = None if along.inside is None else along.inside[:length]
+
+    # ---- items ----------------------------------------------------------------------------------
+
+    def _axis(self, length: int, lanes: Lanes | None) -> int:
+        self.shape.append(length)
+        self._lanes.append(lanes)
+        return len(self.shape) - 1
+
+    def _item(self, item: Any, size: int) -> _Along:
+        if isinstance(item, TileLike):
+            return self._run(item.begin, item.end, size, item.lanes, item.block_size)
+        if isinstance(item, slice):
+            return self._slice(item, size)
+        if isinstance(item, torch.Tensor):
+            return self._ints(item)
+        if not isinstance(item, int) or isinstance(item, bool):
+            raise TraceError("an index is a tile, a slice, an int, a size or a tile of ints", got=f"{item!r}"[:200])
+        if not -size <= item < size:
+            raise ShapeError("an index must lie inside the tensor", got=f"{item} in a dimension of {size}")
+        self._plain.append(int(item))
+        return _Along(torch.tensor(item % size, device=self.tensor.device), ())
+
+    def _slice(self, item: slice, size: int) -> _Along:
+        if item.step not in (None, 1):
+            raise TraceError("a slice in device code has step 1", got=item.step)
+        if any(isinstance(end, (DeviceInt, torch.Tensor)) for end in (item.start, item.stop)):
+            begin = 0 if item.start is None else int(item.start)
+            end = size if item.stop is None else int(item.stop)
+            return self._run(begin, end, size, None, end - begin)
+        begin, end, _ = item.indices(size)
+        whole = len(self._along)
+        own = lanes_of(self.tensor)[whole] if (begin, end) == (0, size) else None
+        self._plain.append(slice(begin, max(end, begin)))
+        index = torch.arange(begin, max(end, begin), device=self.tensor.device)
+        return _Along(index, (self._axis(len(index), own),))
+
+    def _run(self, begin: int, end: int, size: int, lanes: Lanes | None, block: int) -> _Along:
+        index = torch.arange(begin, end, device=self.tensor.device)
+        axis = self._axis(len(index), lanes)
+        self._elastic[axis] = block
+        is_inside = begin >= 0 and end <= size
+        if is_inside:
+            self._plain.append(slice(int(begin), int(end)))
+        return _Along(index, (axis,), None if is_inside else (index >= 0) & (index < size))
+
+    def _ints(self, item: torch.Tensor) -> _Along:
+        if item.dtype == torch.bool or item.dtype.is_floating_point:
+            raise TraceError("a tile of indices holds ints", got=item.dtype,
+                             hint="boolean masks select with torch.where or extra_mask=")  # fmt: skip
+        if not item.ndim:
+            return _Along(item.long(), ())
+        together = any(v.ndim > 1 for v in self._vectors)
+        key = None if together else (lanes_of(item), item.shape)
+        if key not in self._groups:
+            members = self._vectors if together else [item]
+            shape = torch.broadcast_shapes(*(v.shape for v in members))  # type: ignore[no-untyped-call]
+            lanes = [_first(lanes_of(v)[axis - len(shape)] for v in members if v.ndim >= len(shape) - axis)
+                     for axis in range(len(shape))]  # fmt: skip
+            self._groups[key] = tuple(self._axis(n, own) for n, own in zip(shape, lanes, strict=True))
+        return _Along(item.long(), self._groups[key][-item.ndim :])
+
+    def _spread(self, index: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
+        """``index``, which lies in ``axes``, as a tensor that broadcasts over the result."""
+        shape = [1] * len(self.shape)
+        for axis, length in zip(axes, index.shape, strict=True):
+            shape[axis] = length
+        return index.reshape(shape)
+
+
+def _first(found: Any) -> Lanes | None:
+    return next((lanes for lanes in found if lanes is not None), None)
+
+
+def flatten(index: Any) -> list[Any]:
+    """An index as a flat list; a tuple of tiles inside counts as its tiles."""
+    items = index if isinstance(index, (tuple, list)) else (index,)
+    return [i for item in items for i in (item if isinstance(item, (tuple, list)) else (item,))]
+
+
+def _whole(tensor: torch.Tensor, items: list[Any]) -> list[Any]:
+    used = sum(1 for i in items if i is not None and i is not Ellipsis)
+    if used > tensor.ndim:
+        raise ShapeError(f"an index of this tensor has at most {tensor.ndim} items", got=used)
+    at = next((n for n, i in enumerate(items) if i is Ellipsis), len(items))
+    return items[:at] + [slice(None)] * (tensor.ndim - used) + items[at + 1 :]
