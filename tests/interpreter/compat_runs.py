@@ -1,0 +1,69 @@
+"""The kernels of ``helion_kernels``, which import ``helion``: each called and compared with torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from tileflow.compat.helion import install
+
+install()
+KERNELS = Path(__file__).parent / "helion_kernels"
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 3e-2}
+COARSE = {"fp8_attention": 0.2}  # weights rounded to fp8 in the kernel
+
+Case = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., Any]]
+
+
+def cases() -> dict[str, Case]:
+    """Every case by its name, its arguments made from a fixed seed."""
+    found: dict[str, Case] = {}
+    for path in sorted(KERNELS.glob("*.py")):
+        name = f"helion_kernels_{path.stem}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            found |= {case: (call, args, wanted) for case, call, args, wanted in sys.modules[name].cases()}
+    return found
+
+
+def check(name: str) -> str:
+    """What is wrong with a case; empty where nothing is."""
+    call, args, wanted = cases()[name]
+    try:
+        got, expected = (tree_flatten(f(*_copies(args)))[0] for f in (call, wanted))
+    except Exception as error:  # the test shows it, and the other cases run
+        return f"{type(error).__name__}: {error}"
+    if len(got) != len(expected):
+        return f"{len(got)} results, not {len(expected)}"
+    found = (_difference(a, b, COARSE.get(name)) for a, b in zip(got, expected, strict=True) if b is not None)
+    return "\n".join(filter(None, found))
+
+
+def check_all(names: Sequence[str]) -> list[str]:
+    return [check(name) for name in names]
+
+
+def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in args)
+
+
+def _difference(got: torch.Tensor, wanted: torch.Tensor, coarse: float | None) -> str:
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return f"{got.dtype}{list(got.shape)}, not {wanted.dtype}{list(wanted.shape)}"
+    near = coarse or TOLERANCE.get(wanted.dtype, 0.0)
+    wrong = ~torch.isclose(got.double(), wanted.double(), rtol=near, atol=near, equal_nan=True)
+    if not wrong.any():
+        return ""
+    at = tuple(map(int, wrong.nonzero()[0]))
+    return f"at {at}: {got[at].item()}, not {wanted[at].item()}; {int(wrong.sum())} of {wrong.numel()} differ"

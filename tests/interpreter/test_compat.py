@@ -1,0 +1,52 @@
+"""Kernels written against another dialect's names, which only ``helion`` in ``sys.modules`` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from compat_runs import cases, check
+
+Interpreter = Callable[..., Any]
+
+# Kernels that need a construct that the language does not have yet: strict, so that they turn on with it.
+MISSING = {
+    "jagged_sum": "jagged_tile",
+    "taps": "static_range, constexpr",
+    "two_phases": "barrier",
+}
+# Where the eager meaning is another: the last tile of a size is as short as it really is.
+SHORT_TILES = {"long_sum", "kl_div", "kl_div_log_target", "kl_div_none", "int4_gemm", "grouped_gemm_persistent"}
+
+NAMES = tuple(cases())
+
+
+def parameters(expected_failures: dict[str, str]) -> list[Any]:
+    return [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=expected_failures[name]))
+        if name in expected_failures
+        else name
+        for name in NAMES
+    ]
+
+
+@pytest.fixture(scope="module")
+def interpreted(interpreter: Interpreter) -> dict[str, str]:
+    """What is wrong with each case, all in one call of the process that interprets."""
+    return dict(zip(NAMES, interpreter("compat_runs:check_all", NAMES), strict=True))
+
+
+def test_there_are_enough_kernels_that_run() -> None:
+    print(f"{len(NAMES) - len(MISSING)} of {len(NAMES)} kernels of the dialect run")
+    assert len(NAMES) - len(MISSING) >= 60
+
+
+@pytest.mark.parametrize("name", parameters(MISSING))
+def test_through_the_interpreter(interpreted: dict[str, str], name: str) -> None:
+    assert interpreted[name] == ""
+
+
+@pytest.mark.parametrize("name", parameters({**dict.fromkeys(SHORT_TILES, "short tiles"), **MISSING}))
+def test_as_plain_python(name: str) -> None:
+    assert check(name) == ""
