@@ -141,7 +141,7 @@ def current(what: str) -> Session:
 def block_size(what: str, limit: int) -> int:
     """The block size chosen for the caller's place; the default where the config does not name it."""
     chosen = current(what).knobs.host_block(caller())
-    return DeviceInt(min(DEFAULT_BLOCK, limit) if chosen is None else chosen)
+    return DeviceInt(min(DEFAULT_BLOCK, max(limit, 1)) if chosen is None else chosen)
 
 
 def caller() -> Place:
