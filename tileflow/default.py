@@ -12,15 +12,18 @@ from .config import Choice, Config, ConfigSpace
 from .expr import Expr
 from .ir.analysis import contiguous_tiles, tile_length
 from .ir.graph import KernelIR
+from .ir.pressure import live_tiles
 from .ir.types import Value, itemsize
 from .passes.roll import rollable
 from .space.build import suffixed
+from .space.extents import block_of
 from .target import Target
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 LOOP_BLOCK = 1 << 12
 PROGRAM_ELEMENTS = 1 << 12
 ELEMENTS_PER_THREAD = 16
+LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
 MIN_WARPS = 4
 
 
@@ -50,12 +53,13 @@ def _product(ir: KernelIR, target: Target) -> dict[str, Choice]:
     op = next(op for op in ir.walk() if op.kind == "dot")
     a, b = op.inputs[:2]
     assert isinstance(a, Value) and isinstance(b, Value)
-    symbols = [d.extent.args[0] if d.extent.op == "sym" else "" for d in (a.dims[-2], b.dims[-1], a.dims[-1])]
+    blocks = [block_of(d.extent) for d in (a.dims[-2], b.dims[-1], a.dims[-1])]
     lengths = [_length(ir, v.dims[i].tile, v.dims[i].extent) for v, i in ((a, -2), (b, -1), (a, -1))]
     m, n, warps = _output_block(lengths[0], lengths[1], target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     depth = 3 if m * n >= 128 * 256 else 4
-    wanted: dict[str, Choice] = dict(zip(symbols, (m, n, min(k, _pow2(lengths[2]))), strict=True))
+    sizes = m, n, min(k, _pow2(lengths[2]))
+    wanted: dict[str, Choice] = {name: size // factor for (name, factor), size in zip(blocks, sizes, strict=True)}
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = depth if target.vendor == "nvidia" else 2
     wanted[suffixed(ir, "group")] = 8
@@ -88,7 +92,8 @@ def _streaming(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted[site] = 0 if one_piece else LOOP_BLOCK
         row = max(row, _pow2(size) if one_piece else LOOP_BLOCK)
     fast = contiguous_tiles(ir)
-    budget = max(PROGRAM_ELEMENTS // row, 1)
+    per_thread = min(ELEMENTS_PER_THREAD, _pow2(LIVE_REGISTERS // max(live_tiles(ir), 1) + 1) // 2 or 1)
+    budget = max(PROGRAM_ELEMENTS * per_thread // ELEMENTS_PER_THREAD // row, 1)
     used = row
     for name in sorted(ir.tiles, key=lambda t: (t not in fast, ir.tiles[t].is_grid)):
         tile = ir.tiles[name]
@@ -98,7 +103,7 @@ def _streaming(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted[tile.block.args[0]] = size
         budget = max(budget // size, 1)
         used *= size
-    warps = max(min(used // (target.warp_size * ELEMENTS_PER_THREAD), 1024 // target.warp_size), 1)
+    warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
     wanted[suffixed(ir, "num_warps")] = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[suffixed(ir, "num_stages")] = 3
     return wanted

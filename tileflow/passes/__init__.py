@@ -9,9 +9,10 @@ from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .masks import place_masks
 from .roll import roll
+from .strength import reduce_strength
 from .unify import unify_sizes
 
-PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (unify_sizes, fuse_dot, remove_dead_code)
+PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (unify_sizes, fuse_dot, reduce_strength, remove_dead_code)
 
 
 def prepare(ir: KernelIR) -> KernelIR:

@@ -1,0 +1,35 @@
+"""Register pressure: how many tiles of the largest rank are alive at once."""
+
+from __future__ import annotations
+
+from .graph import Block, KernelIR, Op, Value, walk
+
+
+def live_tiles(ir: KernelIR) -> int:
+    """The most values of the region's largest rank that are alive between two ops, whatever the config.
+
+    Scheduling and what the assembler computes anew change the number; it is a guide for a first choice of block sizes.
+    """
+    values = [v for op in walk(ir.body) for v in op.outputs]
+    rank = max((len(v.dims) for v in values), default=0)
+    return _most(ir.body, rank, set()) if rank else 0
+
+
+def _most(block: Block, rank: int, outer: set[Value]) -> int:
+    last = {v: n for n, op in enumerate(block.ops) for v in _reads(op)}
+    last |= {v: len(block.ops) for v in block.results if isinstance(v, Value)}
+    alive = outer | {p for p in block.params if len(p.dims) == rank}
+    most = len(alive)
+    for n, op in enumerate(block.ops):
+        for region in op.regions:
+            most = max(most, _most(region, rank, alive))
+        alive |= {v for v in op.outputs if len(v.dims) == rank and v in last}
+        most = max(most, len(alive))
+        alive = {v for v in alive if v in outer or last.get(v, -1) > n}
+    return most
+
+
+def _reads(op: Op) -> list[Value]:
+    inner = [v for region in op.regions for o in walk(region) for v in o.values]
+    results = [v for region in op.regions for v in region.results if isinstance(v, Value)]
+    return [*op.values, *inner, *results]
