@@ -78,12 +78,11 @@ def bitcast(e: Emitter, op: Op) -> None:
 def full(e: Emitter, op: Op) -> None:
     out, dtype = op.output, compute_dtype(op.output.type.dtype)
     value = op.inputs[0]
-    if not isinstance(value, Value):
-        e.define(out, f"tl.full({e.shape(out.dims)}, {literal(value, dtype)}, {triton_dtype(dtype)})", dtype)
-    elif not out.dims:
+    if isinstance(value, Value) and not out.dims:
         e.define(out, e.as_dtype(value, dtype), dtype)
-    else:
-        e.define(out, f"tl.broadcast_to({e.as_dtype(value, dtype)}, {e.shape(out.dims)})", dtype)
+    else:  # not tl.broadcast_to: the variable of a loop is a Python int to the interpreter
+        text = e.as_dtype(value, dtype)
+        e.define(out, f"tl.full({e.shape(out.dims)}, {text}, {triton_dtype(dtype)})", dtype)
 
 
 @emits("size")
@@ -102,12 +101,12 @@ def scalar(e: Emitter, op: Op) -> None:
 
 @emits("tile_index")
 def tile_index(e: Emitter, op: Op) -> None:
-    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", "int32")
+    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", op.output.type.dtype)
 
 
 @emits("tile_begin")
 def tile_begin(e: Emitter, op: Op) -> None:
-    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_begin", "int32")
+    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_begin", op.output.type.dtype)
 
 
 @emits("tile_end")
@@ -116,16 +115,18 @@ def tile_end(e: Emitter, op: Op) -> None:
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     block = e.plan.extent_text(tile.block)
     if e.plan.is_masked(tile.dim):
-        e.define(op.output, f"tl.minimum({name}_begin + {block}, {e.bound(tile.end)})", "int32")
+        e.define(op.output, f"tl.minimum({name}_begin + {block}, {e.bound(tile, tile.end)})", op.output.type.dtype)
     else:
-        e.define(op.output, f"{name}_begin + {block}", "int32")
+        e.define(op.output, f"{name}_begin + {block}", op.output.type.dtype)
 
 
 @emits("tile_id")
 def tile_id(e: Emitter, op: Op) -> None:
     name = e.tile(op.attrs["tile"])
     tile = e.plan.ir.tiles[op.attrs["tile"]]
-    e.define(op.output, f"({name}_begin - {e.bound(tile.begin)}) // {e.plan.extent_text(tile.block)}", "int32")
+    begin = e.bound(tile, tile.begin)
+    done = f"{name}_begin" if begin == "0" else f"({name}_begin - {begin})"
+    e.define(op.output, f"{done} // {e.plan.extent_text(tile.block)}", op.output.type.dtype)
 
 
 @emits("arange")
@@ -134,21 +135,6 @@ def arange(e: Emitter, op: Op) -> None:
     start = op.attrs["start"]
     lanes = e.arange(dim.extent)
     e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
-
-
-@emits("dot")
-def dot(e: Emitter, op: Op) -> None:
-    a, b, *acc = op.inputs
-    assert isinstance(a, Value) and isinstance(b, Value)
-    held = op.attrs["acc"]
-    operands = f"{e.as_dtype(a, a.type.dtype)}, {e.as_dtype(b, b.type.dtype)}"
-    if acc:
-        operands += f", acc={e.as_dtype(acc[0], held)}"
-    if a.type.dtype == "float32":
-        operands += f", input_precision='{op.attrs['precision']}'"
-    if held != "float32":
-        operands += f", out_dtype={triton_dtype(held)}"
-    e.define(op.output, f"tl.dot({operands})", held)
 
 
 @emits("where_mask")
@@ -160,8 +146,7 @@ def where_mask(e: Emitter, op: Op) -> None:
     if not axes:
         e.bind(op.output, e.name(value), held)
         return
-    rank = len(value.dims)
-    mask = " & ".join(e.lanes(e.mask_of(value.dims[a]), a, rank) for a in axes)
+    mask = " & ".join(e.lane_mask(value.dims, a) for a in axes)
     e.define(op.output, f"tl.where({mask}, {e.name(value)}, {e.as_dtype(other, held)})", held)
 
 

@@ -30,10 +30,11 @@ _EXTREMES = {
 _ARG_EXTREMES = {
     fn: (f"_{fn}", (
         "(a, i, b, j):\n"
-        f"    first = tl.where(i < j, (a {sign}= b) | (a != a), (b {opposite} a) | (a != a) & (b == b))\n"
+        "    before = i < j\n"
+        f"    first = (a {beats} b) | (a == b) & before | (a != a) & (before | (b == b))\n"
         "    return tl.where(first, a, b), tl.where(first, i, j)\n"
     ))
-    for fn, sign, opposite in (("argmax", ">", "<"), ("argmin", "<", ">"))
+    for fn, beats in (("argmax", ">"), ("argmin", "<"))
 }  # fmt: skip
 
 

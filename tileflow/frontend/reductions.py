@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from ..errors import ShapeError, TraceError
+from ..expr import Expr
 from ..ir.types import TileType, Value
 from .promotion import dtype_name
 from .torch_table import row
-from .trace import Tracer
+from .trace import INT32_MAX, Tracer
 from .values import SymInt, TileValue
 from .views import squeeze, unsqueeze
 
@@ -102,10 +103,23 @@ def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
 
 def _arg(t: Tracer, fn: str, x: TileValue, dim: int | None, keepdim: bool) -> TileValue:
     if dim is None and x.ndim != 1:
-        raise TraceError(
-            f"{fn} over several dimensions is not supported", got=x, where=t.location(), hint="name one dim"
-        )
+        return _position(t, fn.removeprefix("arg"), x, keepdim)
     return reduce(t, fn, x, 0 if dim is None else dim, keepdim, dtype="int64")
+
+
+def _position(t: Tracer, fn: str, x: TileValue, keepdim: bool) -> TileValue:
+    """The first place of the extremum among all elements, counted row by row."""
+    found = t.pointwise("eq", x, reduce(t, fn, x, None, True))
+    if x.is_floating_point():
+        found = t.pointwise("logical_or", found, t.pointwise("isnan", x))
+    place: Any = 0
+    for axis, dim in enumerate(x.value.dims):
+        lanes = t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        for _ in range(axis + 1, x.ndim):
+            lanes = unsqueeze(t, lanes, -1)
+        place = place * count(t, x, axis) + lanes
+    first = reduce(t, "min", t.pointwise("where", found, place, INT32_MAX), None, keepdim)
+    return t.cast(first, "int64")
 
 
 def _extremum(name: str, fn: str, pointwise: str) -> None:
