@@ -74,6 +74,8 @@ class Kernel:
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._generation = generation()
+        names = enumerate(self.host.signature.parameters)
+        self._constants = tuple((i, name) for i, name in names if name in self.host.constants)
         self._handle = enroll(self, self.name)
 
     def __repr__(self) -> str:
@@ -110,6 +112,8 @@ class Kernel:
             self._bound.clear()
             self._generation = generation()
         key = call_key(args, kwargs)
+        if self._constants:
+            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants]
         bound = self._bound.get(key)
         if bound is None:
             return self._first_call(key, args, kwargs)
@@ -215,14 +219,16 @@ class Kernel:
 
         regions = {region.loop.lineno: region.index for region in self.host.regions}
         text = KernelText(self.scope.__code__.co_filename, regions, self.host.sites)
-        with eager.session(_device_of(args, kwargs), self.scope.__code__, text, config):
+        device = _device_of(args, kwargs)
+        # a generated kernel knows nothing of autocast
+        with eager.session(device, self.scope.__code__, text, config), torch.autocast(device.type, enabled=False):
             return self.scope(*args, **kwargs)
 
     # ---- describing -----------------------------------------------------------------------------
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
         """The call's arguments as metadata: what a table is keyed by."""
-        return describe(self.name, self.host.signature, args, kwargs, code_hash)
+        return describe(self.name, self.host.signature, args, kwargs, code_hash, self.host.constants)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
@@ -341,7 +347,7 @@ def interpreting() -> bool:
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     """The device of the call's tensors. Raises CallError where there is none, or several."""
-    devices = {v.device for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)}
+    devices = {v.device for v in tensors((*args, *kwargs.values()))}
     if len(devices) != 1:
         raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
     (device,) = devices

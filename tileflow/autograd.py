@@ -86,7 +86,7 @@ class Differentiable:
         return self._pairing.visible(self._operators(*args, **kwargs))
 
     def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        template, leaves = flatten_call(self.forward.host.signature, args, kwargs)
+        template, leaves = flatten_call(self.forward.host, args, kwargs)
         call = _Call(self.forward, self._pairing, template)
         found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
         return self._pairing.visible(rebuild(call.results, found))

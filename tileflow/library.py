@@ -8,23 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from .errors import CallError
 from .frontend.effects import Effects, Shapes, effects
+from .frontend.split import HostFunction
 from .runtime.leaves import Leaf, flatten, flatten_call, leaves_of, rebuild
-
-if TYPE_CHECKING:
-    from .api import Kernel
 
 NAMESPACE = "tileflow"
 
 _taken: set[str] = set()
+
+
+class Subject(Protocol):
+    """What is made an operator: a :class:`tileflow.Kernel`."""
+
+    name: str
+    __name__: str
+    host: HostFunction
+
+    @property
+    def semantic_hash(self) -> str: ...
+
+    def run(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def refuse_grad(self, values: Iterable[Any]) -> None: ...
 
 
 class Rule(Protocol):
@@ -61,7 +74,7 @@ class Example:
 class Operators:
     """The operators of one kernel. ``rule``: its derivative; without one, no tensor may require grad."""
 
-    def __init__(self, kernel: Kernel, rule: Rule | None = None) -> None:
+    def __init__(self, kernel: Subject, rule: Rule | None = None) -> None:
         self._kernel = kernel
         self._rule = rule
         self._effects: dict[Hashable, Effects] = {}
@@ -73,7 +86,7 @@ class Operators:
         Raises CallError where it has no meaning as an operator (see :func:`tileflow.frontend.effects.effects`), and
         KernelError where it cannot be lowered.
         """
-        template, leaves = flatten_call(self._kernel.host.signature, args, kwargs)
+        template, leaves = flatten_call(self._kernel.host, args, kwargs)
         if self._rule is None:
             self._kernel.refuse_grad(leaves)
         found = self._effects_of(template, leaves)
@@ -111,11 +124,11 @@ def _example(number: Any) -> Any:
     return number.node.hint
 
 
-def _lowered_effects(kernel: Kernel, template: Hashable, examples: Sequence[Example]) -> Effects:
+def _lowered_effects(kernel: Subject, template: Hashable, examples: Sequence[Example]) -> Effects:
     return effects(kernel.host, template, [example.make() for example in examples])
 
 
-def _define(kernel: Kernel, template: Hashable, found: Effects, rule: Rule | None) -> Callable[..., Any]:
+def _define(kernel: Subject, template: Hashable, found: Effects, rule: Rule | None) -> Callable[..., Any]:
     """Register the operator of one structure of arguments."""
 
     def flat(result: Any) -> Any:
@@ -162,7 +175,7 @@ def _schema(template: Hashable, found: Effects) -> tuple[str, list[str]]:
     return f"({parameters}) -> {returned}", stored
 
 
-def _name(kernel: Kernel, schema: str) -> str:
+def _name(kernel: Subject, schema: str) -> str:
     """A name that says the kernel and is the same in every process that compiles the same calls in the same order."""
     digest = hashlib.sha256(f"{kernel.name} {kernel.semantic_hash} {schema}".encode()).hexdigest()[:12]
     name = base = re.sub(r"\W", "_", f"{kernel.__name__}_{digest}")

@@ -14,7 +14,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
-from .host_values import SymbolicInt
+from .host_values import ConstantFloat, ConstantInt, SymbolicInt
 from .promotion import dtype_name
 from .trace import Tracer
 from .values import TensorRef
@@ -34,6 +34,8 @@ class Capturer:
             return self._tensor(value, path)
         if isinstance(value, bool) or value is None or isinstance(value, (str, torch.dtype, Enum)):
             return value
+        if isinstance(value, (ConstantInt, ConstantFloat)):
+            return self._constant(value, path)
         if isinstance(value, SymbolicInt):
             return self._symbolic(value, path)
         if isinstance(value, int):
@@ -47,6 +49,13 @@ class Capturer:
             return self._function(value, path)
         return value
 
+    def _constant(self, value: ConstantInt | ConstantFloat, path: str) -> int | float:
+        """The number itself. Guards are of ints; a float is told apart by the key of the call alone."""
+        if isinstance(value, ConstantFloat):
+            return float(value)
+        self.t.assume(path, int(value))
+        return int(value)
+
     def _tensor(self, value: torch.Tensor, path: str) -> TensorRef:
         t = self.t
         if value.requires_grad and torch.is_grad_enabled():
@@ -54,7 +63,7 @@ class Capturer:
                 "a kernel's tensors do not require grad",
                 got=path,
                 where=t.location(),
-                hint="call the kernel from a torch.autograd.Function, or under torch.no_grad()",
+                hint="pair the kernel with a backward by tileflow.differentiable, or call it under torch.no_grad()",
             )
         aligned = value.device.type == "meta" or value.data_ptr() % 16 == 0
         if aligned:

@@ -28,6 +28,26 @@ class SymbolicInt(int):
         return SymbolicInt, (int(self), self.expr)
 
 
+class ConstantInt(int):
+    """What is passed for a parameter annotated ``constexpr``: a constant of the kernel in either shape mode.
+
+    Arithmetic with it gives plain numbers.
+    """
+
+
+class ConstantFloat(float):
+    """As :class:`ConstantInt`."""
+
+
+def constant(value: Any) -> Any:
+    """An argument annotated ``constexpr``, as host code gets it while it is lowered."""
+    if type(value) is int:
+        return ConstantInt(value)
+    if type(value) is float:
+        return ConstantFloat(value)
+    return type(value)(map(constant, value)) if type(value) in (tuple, list) else value
+
+
 def expr_of(value: int) -> Expr | None:
     """The expression of a symbolic int; None for a plain one."""
     return value.expr if isinstance(value, SymbolicInt) else None

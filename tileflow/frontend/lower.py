@@ -19,7 +19,7 @@ from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
 from .device_functions import DEVICE
-from .host_values import SymbolicInt, expr_of
+from .host_values import SymbolicInt, constant, expr_of
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
@@ -69,7 +69,9 @@ def lower_call(
     bound = host.signature.bind(*args)
     bound.apply_defaults()
     for name, value in bound.arguments.items():
-        if type(value) is int:
+        if name in host.constants:
+            bound.arguments[name] = constant(value)
+        elif type(value) is int:
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
     try:
         host.run(context, *bound.args, **bound.kwargs)

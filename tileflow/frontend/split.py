@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import copy
 import inspect
 import types
@@ -31,6 +32,7 @@ from tileflow.frontend.source import FunctionSource, compile_function, function_
 CONTEXT = "__tileflow__"
 LOOP_MARK = "__tileflow_loop__"
 HOST_MARK = "__tileflow_host__"
+CONSTANT_MARK = "__tileflow_constant__"
 PARALLEL = "the iterations of an outermost tile loop run in parallel: store results into a tensor"
 
 
@@ -64,7 +66,7 @@ class HostFunction:
     """A kernel cut in two. ``run(context, *args, **kwargs)`` is the host code; ``context`` answers its launches.
 
     ``context`` follows ``tileflow.runtime.dispatch.HostContext``. ``sites``: the names of the host code's questions to
-    the config, by (line, column).
+    the config, by (line, column). ``constants``: the parameters annotated ``constexpr``.
     """
 
     fn: types.FunctionType
@@ -72,6 +74,7 @@ class HostFunction:
     regions: tuple[RegionSource, ...]
     signature: inspect.Signature
     sites: dict[tuple[int, int], str]
+    constants: frozenset[str] = frozenset()
 
 
 def split(fn: Callable[..., Any]) -> HostFunction:
@@ -88,7 +91,21 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
     run = compile_function(source.fn, source.tree, CONTEXT)
-    return HostFunction(source.fn, run, regions, inspect.signature(fn), calls.names)
+    signature = inspect.signature(fn)
+    return HostFunction(source.fn, run, regions, signature, calls.names, _constants(source.fn, signature))
+
+
+def _constants(fn: types.FunctionType, signature: inspect.Signature) -> frozenset[str]:
+    """The parameters annotated ``constexpr``, by whatever name and also where annotations are text."""
+    found = set()
+    for name, parameter in signature.parameters.items():
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            with contextlib.suppress(SyntaxError):  # text for people
+                annotation = resolve(ast.parse(annotation, mode="eval").body, fn, frozenset())
+        if getattr(annotation, CONSTANT_MARK, False) is True:
+            found.add(name)
+    return frozenset(found)
 
 
 def marked_call(node: ast.AST, mark: str, fn: types.FunctionType, local: Names) -> Any:

@@ -18,6 +18,7 @@ from .atomics import (
 from .eager import EagerTile as Tile
 from .knobs import register_block_size, register_tunable, specialize
 from .loops import grid, tile
+from .marks import constexpr
 from .memory import load, store
 from .products import dot
 from .packing import join, split
@@ -37,6 +38,7 @@ __all__ = [
     "atomic_or",
     "atomic_xchg",
     "atomic_xor",
+    "constexpr",
     "cumprod",
     "cumsum",
     "dot",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -30,3 +30,14 @@ def inline(fn: F) -> F:
     """A function of the language that is written in the language: traced through, as a user's helper is."""
     fn.__tileflow_inline__ = True  # type: ignore[attr-defined]
     return fn
+
+
+if TYPE_CHECKING:
+    constexpr = Any
+else:
+
+    class constexpr:
+        """Annotates a kernel's parameter: an int or a float passed for it is a constant of the generated kernel, one
+        kernel for each value, instead of a run-time parameter. Tuples of them likewise."""
+
+        __tileflow_constant__ = True

@@ -7,7 +7,7 @@ keys have equal Problems but for the values of ints and floats, which are exampl
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import CellType, FunctionType
@@ -31,11 +31,12 @@ def describe(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     callable_hash: CallableHash,
+    constants: Collection[str] = (),
 ) -> Problem:
     """The Problem of one call. Meta tensors start aligned; a tuple's items are arguments ``<name>.item:<i>``.
 
-    ``callable_hash``: the semantic hash of a function argument. Raises CallError for arguments that the signature
-    does not take or that are neither tensors, scalars nor functions.
+    ``callable_hash``: the semantic hash of a function argument. ``constants``: parameters whose numbers select code.
+    Raises CallError for arguments that the signature does not take or that are neither tensors, scalars nor functions.
     """
     try:
         bound = signature.bind(*args, **kwargs)
@@ -44,7 +45,9 @@ def describe(
     bound.apply_defaults()
     specs: list[tuple[str, ArgSpec]] = []
     for name, value in bound.arguments.items():
-        _collect(name, value, callable_hash, specs)
+        own: list[tuple[str, ArgSpec]] = []
+        _collect(name, value, callable_hash, own)
+        specs += [(n, _constant_spec(s)) for n, s in own] if name in constants else own
     return Problem(kernel_name, tuple(specs))
 
 
@@ -79,6 +82,12 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
         "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or tuples",
         got=f"{name} of type {type(value).__qualname__}",
     )
+
+
+def _constant_spec(spec: ArgSpec) -> ArgSpec:
+    if isinstance(spec, ScalarSpec) and not spec.selects_code:
+        return ScalarSpec(f"constexpr {spec.type}", spec.value)
+    return spec
 
 
 def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHash) -> CallableSpec:

@@ -7,10 +7,10 @@ hashable and holds the rest: the structure, the bools, strings, dtypes and code.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -79,17 +79,40 @@ def flatten(value: Any, path: str, leaves: list[Any]) -> Hashable:
     return _Constant(value, type(value))
 
 
-def flatten_call(
-    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[Hashable, list[Any]]:
-    """The template of a call's positional arguments, defaults applied, and its leaves. Raises CallError."""
+class Signature(Protocol):
+    """What is known of a function that is called; a ``tileflow.frontend.split.HostFunction`` is one.
+
+    ``constants``: the parameters whose numbers are constants.
+    """
+
+    @property
+    def signature(self) -> inspect.Signature: ...
+    @property
+    def constants(self) -> Collection[str]: ...
+
+
+def flatten_call(host: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, list[Any]]:
+    """The template of a call's arguments, one item a parameter, defaults applied; and its leaves. Raises CallError."""
     try:
-        bound = signature.bind(*args, **kwargs)
+        bound = host.signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CallError(f"the kernel must be called as {signature}", got=str(error)) from None
+        raise CallError(f"the kernel must be called as {host.signature}", got=str(error)) from None
     bound.apply_defaults()
     leaves: list[Any] = []
-    return _Items(tuple, tuple(flatten(v, name, leaves) for name, v in bound.arguments.items())), leaves
+    templates = [
+        _constant(value) if name in host.constants else flatten(value, name, leaves)
+        for name, value in bound.arguments.items()
+    ]
+    return _Items(tuple, tuple(templates)), leaves
+
+
+def _constant(value: Any) -> Hashable:
+    """A template without leaves. A symbolic number becomes the one that it is now, guarded."""
+    if isinstance(value, (tuple, list)):
+        return _Items(type(value), tuple(map(_constant, value)))
+    value = int(value) if isinstance(value, torch.SymInt) else value
+    value = float(value) if isinstance(value, torch.SymFloat) else value
+    return _Constant(value, type(value))
 
 
 def _leaf(type_: str, value: Any, path: str, leaves: list[Any]) -> Leaf:

@@ -45,7 +45,7 @@ class TensorSpec:
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
     """A Python scalar. Ints and floats are run-time parameters: their value is an example, not part of the key.
-    ``bool``, ``str``, ``None`` and dtypes select code and are."""
+    ``bool``, ``str``, ``None``, dtypes, and a ``constexpr int`` or ``constexpr float`` select code and are."""
 
     type: str
     value: Scalar
@@ -153,7 +153,7 @@ def _spec_from_json(data: dict[str, Any]) -> ArgSpec:
         case {"tensor": dtype, "shape": shape, "strides": strides, "aligned": aligned}:
             return TensorSpec(dtype, tuple(shape), tuple(strides), aligned)
         case {"scalar": type_, "value": value}:
-            return ScalarSpec(type_, float(value) if type_ == "float" else value)
+            return ScalarSpec(type_, float(value) if type_.endswith("float") else value)
         case {"callable": name, "hash": hash_, "cells": cells}:
             return CallableSpec(name, hash_, tuple((n, _spec_from_json(s)) for n, s in cells))
     raise TableError("a problem's argument must be a tensor, a scalar or a callable", got=json.dumps(data)[:200])
