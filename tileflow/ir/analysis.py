@@ -42,13 +42,21 @@ def contiguous_tiles(ir: KernelIR) -> set[str]:
 
 
 def tile_length(ir: KernelIR, name: str) -> int:
-    """How many indices a loop runs over in the traced example; 1 where only the device knows."""
+    """How many indices a loop runs over in the traced example. Where only the device knows, at most: the size of the
+    smallest dimension that the tile indexes, and 1 where it indexes none."""
     tile = ir.tiles[name]
     if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
         length = tile.end - tile.begin
         if length.symbols() <= ir.hints.keys():
             return max(ir.hint(length), 0)
-    return 1
+    indexed = [
+        ir.hint(size)
+        for op in ir.walk()
+        if op.kind in ("load", "store", "atomic")
+        for item, size in zip(op.attrs["index"], ir.tensor(op.attrs["tensor"]).shape, strict=True)
+        if isinstance(item, TileIndex) and item.tile == name
+    ]
+    return min(indexed, default=1)
 
 
 def _bytes(ir: KernelIR) -> int:

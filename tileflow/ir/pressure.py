@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .graph import Block, KernelIR, Op, Value, walk
+from .graph import Block, KernelIR, Op, walk
+from .types import Value
 
 
 def live_tiles(ir: KernelIR) -> int:

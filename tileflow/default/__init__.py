@@ -1,0 +1,34 @@
+"""The zero-search config: a heuristic over the IR's access pattern and the Target.
+
+Products get the block sizes that keep the matrix units fed (:mod:`products`); everything else moves bytes, so that a
+program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every
+multiprocessor busy (:mod:`streaming`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..config import Choice, Config, ConfigSpace
+from ..ir.graph import KernelIR
+from ..target import Target
+from .products import product_config
+from .streaming import streaming_config
+
+
+def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Target) -> Config:
+    """A config that needs no search and no measurement; valid in ``space``."""
+    wanted: dict[str, Choice] = {}
+    for ir in regions:
+        has_product = any(op.kind == "dot" for op in ir.walk())
+        wanted |= product_config(ir, target) if has_product else streaming_config(ir, target)
+    chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
+    return space.normalise(space.repair(Config.of(chosen)))
+
+
+def _nearest(value: Choice, choices: tuple[Choice, ...]) -> Choice:
+    """The choice that is closest to ``value`` in log distance."""
+    if value in choices or isinstance(value, str):
+        return value if value in choices else choices[0]
+    ints = [c for c in choices if isinstance(c, int) and c > 0]
+    return min(ints, key=lambda c: abs(c.bit_length() - int(value).bit_length()))

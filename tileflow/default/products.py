@@ -1,0 +1,90 @@
+"""First block sizes of regions with matrix products."""
+
+from __future__ import annotations
+
+from ..config import Choice
+from ..ir.graph import KernelIR, Op
+from ..ir.types import Dim, Value, itemsize
+from ..space.access import access_knobs
+from ..space.build import suffixed
+from ..target import Target
+from .streaming import chunk_sizes, extent_length, pow2
+
+WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
+
+
+def product_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """The knobs of a region with products that should not have their plain defaults."""
+    dots = [op for op in ir.walk() if op.kind == "dot"]
+    wanted = chunk_sizes(ir, target)
+    chained = _chained(dots)
+    wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target)
+    return wanted
+
+
+def _operands(op: Op) -> tuple[Value, Value]:
+    a, b = op.inputs[:2]
+    assert isinstance(a, Value) and isinstance(b, Value)
+    return a, b
+
+
+def _symbol(dim: Dim) -> str:
+    """The block symbol of a dimension, perhaps times a constant; empty where no knob changes it alone."""
+    symbols = dim.extent.symbols()
+    return next(iter(symbols)) if len(symbols) == 1 else ""
+
+
+def _times(dim: Dim) -> int:
+    """The constant that goes with the block symbol of a dimension: 2 where two halves were joined."""
+    return max(dim.extent.evaluate({_symbol(dim): 1}), 1) if _symbol(dim) else 1
+
+
+def _chained(dots: list[Op]) -> Op | None:
+    """The first product whose columns are what another one sums over, as scores are in attention."""
+    inner = {_symbol(_operands(op)[0].dims[-1]) for op in dots} - {""}
+    return next((op for op in dots if _symbol(_operands(op)[1].dims[-1]) in inner), None)
+
+
+def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
+    """Attention's shape (FlashAttention-2; Dao, 2023, arXiv:2307.08691): few rows a program, so that several programs
+    share a multiprocessor and one's exponentials run beside another's products."""
+    a, b = _operands(scores)
+    width = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent)
+    columns = 64 if width >= WIDE_HEAD else 128
+    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): 64, _symbol(b.dims[-1]): columns}
+    wanted[suffixed(ir, "num_warps")] = 4
+    wanted[suffixed(ir, "num_stages")] = (3 if width >= WIDE_HEAD else 2) if target.vendor == "nvidia" else 2
+    return wanted | {k.name: "descriptor" for k in access_knobs(ir, target) if k.name.endswith(".access")}
+
+
+def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
+    """One product: an output block as large as leaves every multiprocessor a program."""
+    a, b = _operands(op)
+    dims = a.dims[-2], b.dims[-1], a.dims[-1]
+    lengths = [extent_length(ir, d.tile, d.extent) for d in dims]
+    summed = max(lengths[2], extent_length(ir, b.dims[-2].tile, b.dims[-2].extent))
+    batch = 1
+    for d in a.dims[:-2]:
+        batch *= extent_length(ir, d.tile, d.extent)
+    for name in ir.grid:
+        if ir.tiles[name].block.constant == 1:
+            batch *= extent_length(ir, name, ir.tiles[name].block)
+    m, n, warps = _output_block(lengths[0], lengths[1], batch, target)
+    k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
+    wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
+    sizes = m, n, min(k, max(pow2(summed), 16))
+    wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
+    wanted[suffixed(ir, "num_warps")] = warps
+    wanted[suffixed(ir, "num_stages")] = (3 if m * n >= 128 * 256 else 4) if target.vendor == "nvidia" else 2
+    wanted[suffixed(ir, "group")] = 8
+    return wanted
+
+
+def _output_block(m: int, n: int, batch: int, target: Target) -> tuple[int, int, int]:
+    """The largest output block that gives at least nine tenths of the multiprocessors a tile, and its warps."""
+    shapes = ((128, 256, 8), (128, 128, 8 if target.vendor == "nvidia" else 4), (64, 256, 4), (64, 128, 4), (64, 64, 4))
+    for rows, columns, warps in shapes:
+        fits = rows <= pow2(m) and columns <= pow2(n)
+        if fits and batch * -(-m // rows) * -(-n // columns) >= 0.9 * target.sm_count:
+            return rows, columns, warps
+    return min(64, pow2(m)), min(64, pow2(n)), 4

@@ -1,0 +1,106 @@
+"""First block sizes of regions that move bytes: whole contiguous runs, many loads in flight, no idle multiprocessor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+
+from ..config import Choice
+from ..expr import Expr
+from ..ir.analysis import tile_length
+from ..ir.graph import KernelIR, TileIndex
+from ..ir.pressure import live_tiles
+from ..ir.types import Value, itemsize
+from ..passes.roll import rollable
+from ..space.build import suffixed
+from ..target import Target
+
+ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
+LOOP_BLOCK = 1 << 12
+PROGRAM_ELEMENTS = 1 << 12
+ELEMENTS_PER_THREAD = 16
+LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
+CHUNKS_PER_SM = 2
+MIN_WARPS = 4
+
+
+def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """The knobs of a region without products that should not have their plain defaults."""
+    wanted = chunk_sizes(ir, target)
+    row = 1
+    for site, extent in rollable(ir).items():
+        size = ir.hint(extent)
+        one_piece = pow2(size) <= ONE_PIECE
+        wanted[site] = 0 if one_piece else LOOP_BLOCK
+        row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
+    row = max(row, _whole(ir))
+    per_thread = min(ELEMENTS_PER_THREAD, pow2(LIVE_REGISTERS // max(live_tiles(ir), 1) + 1) // 2 or 1)
+    budget = max(PROGRAM_ELEMENTS * per_thread // ELEMENTS_PER_THREAD // row, 1)
+    used = row
+    for symbol, length in _blocks(ir):
+        if symbol in wanted:
+            continue
+        wanted[symbol] = size = min(budget, pow2(length))
+        budget = max(budget // size, 1)
+        used *= size
+    warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
+    wanted[suffixed(ir, "num_warps")] = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
+    wanted[suffixed(ir, "num_stages")] = 3
+    return wanted
+
+
+def chunk_sizes(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """Block sizes of the grid that no register tile has: how much work a program does. A few programs for each
+    multiprocessor, since what they leave behind (partial sums, as a rule) must be summed again."""
+    in_registers = {s for op in ir.walk() for v in (*op.inputs, *op.outputs) if isinstance(v, Value)
+                    for d in v.dims for s in d.extent.symbols()}  # fmt: skip
+    found: dict[str, Choice] = {}
+    others = prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1)
+    for name in ir.grid:
+        block = ir.tiles[name].block
+        if block.op == "sym" and block.args[0] not in in_registers:
+            programs = max(CHUNKS_PER_SM * target.sm_count // max(others, 1), 1)
+            found[block.args[0]] = pow2(-(-tile_length(ir, name) // programs))
+    return found
+
+
+def _whole(ir: KernelIR) -> int:
+    """Elements of the largest register tile over dimensions that no knob changes."""
+    rolled = set(rollable(ir).values())
+    sizes = [1]
+    for op in ir.walk():
+        for value in op.outputs:
+            fixed = [d.extent for d in value.dims if d.extent not in rolled and d.extent.symbols() <= ir.hints.keys()]
+            sizes.append(prod(pow2(ir.hint(e)) for e in fixed))
+    return max(sizes)
+
+
+def _blocks(ir: KernelIR) -> list[tuple[str, int]]:
+    """The block symbols and how far their loops run: first those along which most bytes lie next to each other."""
+    runs: Counter[str] = Counter()
+    lengths: dict[str, int] = {}
+    for name, tile in ir.tiles.items():
+        if tile.block.op == "sym":
+            symbol = tile.block.args[0]
+            lengths[symbol] = max(lengths.get(symbol, 1), tile_length(ir, name))
+    for op in ir.walk():
+        if op.kind not in ("load", "store", "atomic"):
+            continue
+        tensor = ir.tensor(op.attrs["tensor"])
+        size = prod(ir.hint(n) for n in tensor.shape) * itemsize(tensor.dtype)
+        for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
+            if isinstance(item, TileIndex) and stride.constant == 1 and ir.tiles[item.tile].block.op == "sym":
+                runs[ir.tiles[item.tile].block.args[0]] += size
+    return sorted(lengths.items(), key=lambda found: -runs[found[0]])
+
+
+def pow2(n: int) -> int:
+    """The power of two that covers ``n``."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def extent_length(ir: KernelIR, tile: str | None, extent: Expr) -> int:
+    """How far a dimension runs in the traced example."""
+    if tile is not None:
+        return tile_length(ir, tile)
+    return ir.hint(extent) if extent.symbols() <= ir.hints.keys() else 1
