@@ -43,7 +43,7 @@ def launch_grid(e: Emitter) -> tuple[Expr, Expr, Expr]:
     programs = total(e)
     per_sm = e.plan.int_choice(e.knob("persistent"), 0)
     if per_sm:
-        programs = programs.min(per_sm * e.sm_count)
+        programs = programs.min(per_sm * e.target.sm_count)
     return programs, Expr.of(1), Expr.of(1)
 
 

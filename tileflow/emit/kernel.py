@@ -13,6 +13,7 @@ from ..runtime.abi import LaunchArg
 from ..target import Target
 from . import atomics as _atomics
 from . import grid, loops
+from . import products as _products
 from . import random_numbers as _random_numbers
 from . import reductions as _reductions
 from . import scans as _scans
@@ -26,7 +27,14 @@ from .source import TritonSource
 from .table import EMIT
 from .writer import Writer
 
-_FAMILIES = (_views, _atomics, _random_numbers, _reductions, _scans)  # imported for the rules that they register
+_FAMILIES = (
+    _products,
+    _views,
+    _atomics,
+    _random_numbers,
+    _reductions,
+    _scans,
+)  # imported for their rules
 
 _HEADER = """\
 import triton
@@ -47,7 +55,7 @@ class Emitter:
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
         self.plan = Plan(ir, config)
-        self.sm_count = target.sm_count
+        self.target = target
         self.divisible = divisible
         self.writer = Writer()
         self._helpers: dict[str, str] = {}
@@ -162,17 +170,28 @@ class Emitter:
         lanes = f"{self.arange(dim.extent)}{step}"
         if dim.extent != dim.step * tile.block:
             lanes = f"{lanes} % {self.plan.extent_text(tile.block)}"
-        return f"({self.tile(tile.name)}_begin + {lanes} < {self.bound(tile.end)})"
+        return f"({self.tile(tile.name)}_begin + {lanes} < {self.bound(tile, tile.end)})"
 
-    def bound(self, bound: Expr | Value) -> str:
-        return self.name(bound) if isinstance(bound, Value) else self.plan.text(bound)
+    def lane_mask(self, dims: tuple[Dim, ...], axis: int) -> str:
+        """The mask of the lanes of one dimension of a tile, with as many dimensions as the tile."""
+        dim, rank = dims[axis], len(dims)
+        lengths = None if dim.tile is None else self.plan.ir.tiles[dim.tile].lengths
+        if dim.tile is None or lengths is None or lengths.dims[0] not in dims:
+            return self.lanes(self.mask_of(dim), axis, rank)
+        index = self.lanes(f"{self.tile(dim.tile)}_idx", axis, rank)
+        return f"({index} < {self.lanes(self.name(lengths), dims.index(lengths.dims[0]), rank)})"
+
+    def bound(self, tile: Tile, bound: Expr | Value) -> str:
+        """A bound of a tile loop, in the dtype of its indices."""
+        return self.as_dtype(bound, tile.index_dtype) if isinstance(bound, Value) else self.plan.text(bound)
 
     def grid_tile(self, name: str, position: str) -> None:
         """The variables of one tile of the grid."""
         tile = self.plan.ir.tiles[name]
-        begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile.begin)} + "
+        begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
         block = self.plan.extent_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
+        start = f"{start}.to(tl.int64)" if tile.wide else start
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)
@@ -182,7 +201,7 @@ class Emitter:
         name = self.tile(tile.name)
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
         if self.plan.is_masked(tile.dim):
-            self.writer.line(f"{name}_mask = {name}_idx < {self.bound(tile.end)}")
+            self.writer.line(f"{name}_mask = {name}_idx < {self.bound(tile, tile.end)}")
 
     # ---- writing --------------------------------------------------------------------------------
 

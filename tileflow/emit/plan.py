@@ -19,7 +19,9 @@ from .divisors import Divisors
 INT32_MAX = 2**31 - 1
 # Python's own text would be wrong here: Triton divides towards zero
 _TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0}, {1})",
-           "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})"}  # fmt: skip
+           "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})",
+           "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
+           "and": "({0} & {1})", "or": "({0} | {1})", "not": "({0} == 0)"}  # fmt: skip
 
 
 class Plan:
@@ -103,6 +105,8 @@ class Plan:
             size = self.number(dim.extent)
             return size is None or size & (size - 1) != 0
         tile = self.ir.tiles[dim.tile]
+        if tile.lengths is not None:
+            return True
         block = self.number(tile.block)
         if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
             divisor = gcd(self._divisors.of(tile.begin), self._divisors.of(tile.end))

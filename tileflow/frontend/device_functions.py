@@ -11,24 +11,23 @@ import torch
 
 from ..errors import TraceError
 from ..expr import Expr
+from ..ir.types import Value, is_float
 from ..language.bounds import axes
 from . import atomics as _atomics
 from . import random_numbers as _random_numbers
 from . import scans as _scans
-from .control import TileLoop
+from .control import TileLoop, scalar_loop
 from .device_table import DEVICE, device_function
 from .indexing import load, store
-from .matmul import language_dot
 from .promotion import dtype_name
+from .reductions import reduce as reduce_tile
 from .torch_ops import arange
 from .trace import Tracer
-from .values import SymInt
+from .values import SymInt, TileValue
 
 __all__ = ["DEVICE", "PYTHON"]
 
 _FAMILIES = (_atomics, _random_numbers, _scans)  # imported for the meanings that they register
-
-DEVICE["dot"] = language_dot
 
 
 @device_function("tile")
@@ -39,6 +38,16 @@ def tile(t: Tracer, begin_or_end: Any, end: Any = None, *, block_size: Any = Non
 @device_function("grid")
 def grid(t: Tracer, begin_or_end: Any, end: Any = None) -> TileLoop:
     return _loop(begin_or_end, end, None, scalar=True)
+
+
+@device_function("jagged_tile")
+def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
+    value = t.operand(lengths)
+    if not isinstance(value, Value) or len(value.dims) != 1 or value.dims[0].tile is None or is_float(value.type.dtype):
+        raise TraceError("jagged_tile takes a 1-D tile of ints over the tile of a loop around it", got=repr(lengths),
+                         where=t.location(), hint="load one length for each lane: lengths[tile]")  # fmt: skip
+    longest = reduce_tile(t, "max", t.wrap(value), None, False)
+    return TileLoop((0,), (longest,), (block_size,), several=False, scalar=False, lengths=value)
 
 
 def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoop:
@@ -103,10 +112,38 @@ def _pointwise(fn: str) -> Callable[..., Any]:
 
 
 def _range(t: Tracer, *args: Any) -> Any:
-    if any(not isinstance(a, (int, SymInt)) for a in args) or len(args) > 2:
-        raise TraceError("range in device code takes sizes, with step 1", got=args, where=t.location(),
-                         hint="use tfl.grid(begin, end) for bounds computed in the kernel")  # fmt: skip
-    return grid(t, *args)
+    """A range that the trace does not know: a loop of the kernel."""
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    if not isinstance(step, int) or step == 0:
+        raise TraceError("the step of a range in device code is an int other than 0", got=repr(step),
+                         where=t.location())  # fmt: skip
+    return scalar_loop(t, start, stop, step)
+
+
+@device_function("static_range")
+def static_range(t: Tracer, *args: Any) -> Any:
+    """Turns that are written out: the sizes are constants of the kernel from here on."""
+    return list(range(*(t.specialize(a.expr) if isinstance(a, SymInt) else a for a in args)))
+
+
+@device_function("barrier")
+def barrier(t: Tracer) -> None:
+    raise TraceError("a barrier stands between two outermost tile loops", got="one inside a tile loop",
+                     where=t.location(),
+                     hint="end the loop, call tfl.barrier(), and begin another: each is a launch")  # fmt: skip
+
+
+def _bool(t: Tracer, x: Any) -> Any:
+    return t.cast(x, "bool") if isinstance(x, TileValue) else bool(x)
+
+
+def _any_or_all(fn: str) -> Callable[..., Any]:
+    return lambda t, items: reduce(lambda a, b: t.pointwise(fn, a, b), [_bool(t, i) for i in items])
+
+
+def _no_breakpoint(t: Tracer, *args: Any, **kwargs: Any) -> None:
+    raise TraceError("a breakpoint stops Python, which a compiled kernel is not", got="breakpoint()",
+                     where=t.location(), hint="run the kernel as Python: with tileflow.interpret(): ...")  # fmt: skip
 
 
 PYTHON: dict[Any, Callable[..., Any]] = {
@@ -115,6 +152,9 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     abs: _pointwise("abs"),
     int: _int,
     float: _float,
+    bool: _bool,
+    any: _any_or_all("logical_or"),
+    all: _any_or_all("logical_and"),
     range: _range,
     math.exp: _pointwise("exp"),
     math.log: _pointwise("log"),
@@ -125,3 +165,5 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     math.floor: _pointwise("floor"),
     math.ceil: _pointwise("ceil"),
 }
+
+ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint}  # also where no argument is traced

@@ -1,4 +1,8 @@
-"""Products: every spelling of a matrix product becomes one ``dot`` op."""
+"""Products: every spelling of a matrix product becomes one ``dot`` op, or a multiplication and a sum.
+
+The matrix units take half types, fp8, int8, float32 and float64 in two or more dimensions. Products of a vector, and of
+ints that the units lack, are written out.
+"""
 
 from __future__ import annotations
 
@@ -9,77 +13,191 @@ import torch
 from ..errors import ShapeError, TraceError
 from ..ir.graph import Operand
 from ..ir.types import Dim, TileType, Value, is_float
-from .promotion import dtype_name
+from .device_table import device_function
+from .promotion import dtype_name, promote
+from .reductions import reduce
+from .reshape import value_of
+from .torch_table import row
 from .trace import Tracer, show
 from .values import TileValue
-
-PRODUCTS = ("matmul", "mm", "bmm", "__matmul__")
-ADD_PRODUCTS = ("addmm", "baddbmm")
+from .views import squeeze, transpose, unsqueeze
 
 
 def accumulator(a: str, b: str) -> str:
     """The dtype that products of these operands accumulate in."""
     if a == b == "float64":
         return "float64"
-    return "float32" if is_float(a) else "int32"
+    return "float32" if is_float(a) else "int64" if a == "int64" else "int32"
+
+
+def float32_precision() -> str:
+    """How the matrix units take float32 operands: rounded to ``tf32`` where torch's own setting allows it."""
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 def dot(t: Tracer, a: Any, b: Any, acc: Any = None, out_dtype: str | None = None) -> TileValue:
     """(..., m, k) @ (..., k, n) + acc. The result's dtype is acc's, ``out_dtype``, or the operands'."""
-    left, right = t.operand(a), t.operand(b)
-    if not isinstance(left, Value) or not isinstance(right, Value):
-        raise TraceError("a matrix product takes two tiles", got=f"{a!r} and {b!r}"[:200], where=t.location())
-    _check_dtypes(t, left, right)
+    left, right = _operands(t, a, b)
+    dtype = out_dtype or left.type.dtype
+    wide = accumulator(left.type.dtype, right.type.dtype)
+    if acc is None:
+        return _product(t, left, right, None, dtype, wide)
+    total = t.wrap(_as_value(t, acc, dtype))
+    own = total.value.type.dtype
+    with t.plain_torch():
+        fits = promote(((own, True), (wide, True))) == wide
+    if fits:
+        return _product(t, left, right, total, own, wide)
+    return t.cast(t.pointwise("add", total, _product(t, left, right, None, wide, wide)), own)
+
+
+def _product(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype: str, wide: str) -> TileValue:
+    """The product in ``dtype``, accumulated in ``wide``."""
+    if min(len(left.dims), len(right.dims)) < 2 or not _on_units(left.type.dtype):
+        return _by_sum(t, left, right, acc, dtype, wide)
     dims = _product_dims(t, left, right)
     inputs: list[Operand] = [left, right]
-    dtype = out_dtype or left.type.dtype
     if acc is not None:
-        widened = t.expand(t.wrap(_as_value(t, acc)), dims)
-        inputs.append(widened.value)
-        dtype = widened.value.type.dtype
-    precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-    return t.emit("dot", tuple(inputs), TileType(dtype, dims), precision=precision,
-                  acc=accumulator(left.type.dtype, right.type.dtype), site=t.names.numbered("dot"))  # fmt: skip
+        inputs.append(t.expand(acc, dims).value)
+    return t.emit("dot", tuple(inputs), TileType(dtype, dims), precision=float32_precision(), acc=wide,
+                  site=t.names.numbered("dot"))  # fmt: skip
 
 
-def _as_value(t: Tracer, x: Any) -> Value:
-    value = t.operand(x)
-    return value if isinstance(value, Value) else t.full((), value, "float32").value
+def _on_units(dtype: str) -> bool:
+    return is_float(dtype) or dtype == "int8"
 
 
-def _check_dtypes(t: Tracer, a: Value, b: Value) -> None:
-    x, y = a.type.dtype, b.type.dtype
-    fp8 = x.startswith("float8") and y.startswith("float8")
-    if x != y and not fp8:
+def _by_sum(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype: str, wide: str) -> TileValue:
+    """A product as every pair of elements multiplied, and a sum. Vectors: a row on the left, a column on the right."""
+    a, b = t.cast(t.wrap(left), wide), t.cast(t.wrap(right), wide)
+    rows, columns = a.ndim > 1, b.ndim > 1
+    a = a if rows else unsqueeze(t, a, 0)
+    b = b if columns else unsqueeze(t, b, 1)
+    _inner(t, a.value, b.value)
+    pairs = t.pointwise("mul", unsqueeze(t, a, -1), unsqueeze(t, b, -3))
+    result = reduce(t, "sum", pairs, -2, keepdim=False)
+    result = result if columns else squeeze(t, result, -1)
+    result = result if rows else squeeze(t, result, -1 if not columns else -2)
+    return t.cast(result if acc is None else t.pointwise("add", acc, result), dtype)
+
+
+def _operands(t: Tracer, a: Any, b: Any) -> tuple[Value, Value]:
+    left, right = t.operand(a), t.operand(b)
+    if not isinstance(left, Value) or not isinstance(right, Value) or not left.dims or not right.dims:
+        raise TraceError("a product takes two tiles", got=f"{a!r} and {b!r}"[:200], where=t.location())
+    x, y = left.type.dtype, right.type.dtype
+    if x != y and not (x.startswith("float8") and y.startswith("float8")):
         raise TraceError("the operands of a matrix product have one dtype", got=f"{x} and {y}", where=t.location(),
-                         hint="convert one with .to(...)")  # fmt: skip
+                         hint=f"convert one: .to(torch.{_meeting(t, x, y)})")  # fmt: skip
+    return left, right
+
+
+def _meeting(t: Tracer, a: str, b: str) -> str:
+    if a.startswith("float8") or b.startswith("float8"):
+        return b if a.startswith("float8") else a
+    with t.plain_torch():
+        return promote(((a, True), (b, True)))
+
+
+def _as_value(t: Tracer, x: Any, dtype: str) -> Value:
+    value = t.operand(x)
+    return value if isinstance(value, Value) else t.full((), value, dtype).value
+
+
+def _inner(t: Tracer, a: Value, b: Value) -> None:
+    if not t.same_size(a.dims[-1].extent, b.dims[-2].extent):
+        raise ShapeError("the inner dimensions of a matrix product agree", got=f"{show(a.dims)} @ {show(b.dims)}",
+                         where=t.location())  # fmt: skip
 
 
 def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:
-    if len(a.dims) < 2 or len(b.dims) < 2:
-        raise ShapeError(
-            "a matrix product takes tiles of two or more dimensions",
-            got=f"{show(a.dims)} @ {show(b.dims)}",
-            where=t.location(),
-            hint="insert one with [:, None] or [None, :]",
-        )
-    inner, other = a.dims[-1], b.dims[-2]
-    if not t.same_size(inner.extent, other.extent):
-        raise ShapeError("the inner dimensions of a matrix product agree", got=f"{show(a.dims)} @ {show(b.dims)}",
-                         where=t.location())  # fmt: skip
+    _inner(t, a, b)
     batch = t.broadcast([a.dims[:-2], b.dims[:-2]])
     return (*batch, a.dims[-2], b.dims[-1])
 
 
-def add_product(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
-    """``beta * acc + alpha * (a @ b)``."""
-    if beta == 1 and alpha == 1:
-        return dot(t, a, b, acc)
-    product = dot(t, a, b)
-    return t.pointwise("add", acc if beta == 1 else acc * beta, product if alpha == 1 else product * alpha)
+# ---- torch's functions --------------------------------------------------------------------------
 
 
+@row("matmul", "__matmul__")
+def matmul(t: Tracer, a: Any, b: Any) -> TileValue:
+    return _torch_product(t, "matmul", a, b)
+
+
+def _ranked(name: str, rank_a: int, rank_b: int) -> None:
+    @row(name)
+    def product(t: Tracer, a: Any, b: Any) -> TileValue:
+        _check_ranks(t, name, (a, rank_a), (b, rank_b))
+        return _torch_product(t, name, a, b)
+
+
+for _name, _a, _b in (("mm", 2, 2), ("bmm", 3, 3), ("mv", 2, 1), ("dot", 1, 1)):
+    _ranked(_name, _a, _b)
+
+
+def _check_ranks(t: Tracer, name: str, *operands: tuple[Any, int]) -> None:
+    for x, rank in operands:
+        if len(value_of(t, x).dims) != rank:
+            raise ShapeError(f"torch.{name} takes a tile of {rank} dimensions", got=show(x.value.dims),
+                             where=t.location(), hint="torch.matmul takes any")  # fmt: skip
+
+
+def _torch_product(t: Tracer, name: str, a: Any, b: Any) -> TileValue:
+    left, _ = _operands(t, a, b)
+    if left.type.dtype.startswith("float8"):
+        raise TraceError(f"torch.{name} takes no fp8 tiles", got=left.type.dtype, where=t.location(),
+                         hint="tfl.dot does, and accumulates in float32")  # fmt: skip
+    return dot(t, a, b)
+
+
+@row("outer", "ger")
+def outer(t: Tracer, a: Any, b: Any) -> TileValue:
+    _check_ranks(t, "outer", (a, 1), (b, 1))
+    return t.pointwise("mul", unsqueeze(t, a, 1), unsqueeze(t, b, 0))
+
+
+@row("linear")
+def linear(t: Tracer, x: Any, weight: Any, bias: Any = None) -> TileValue:
+    product = _torch_product(t, "linear", x, transpose(t, weight, -2, -1))
+    return product if bias is None else t.pointwise("add", product, bias)
+
+
+@row("addmm")
+def addmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    _check_ranks(t, "addmm", (a, 2), (b, 2))
+    return _add_product(t, acc, a, b, beta, alpha)
+
+
+@row("baddbmm")
+def baddbmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    _check_ranks(t, "baddbmm", (a, 3), (b, 3))
+    return _add_product(t, acc, a, b, beta, alpha)
+
+
+@row("addmv")
+def addmv(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    _check_ranks(t, "addmv", (a, 2), (b, 1))
+    return _add_product(t, acc, a, b, beta, alpha)
+
+
+def _add_product(t: Tracer, acc: Any, a: Any, b: Any, beta: Any, alpha: Any) -> TileValue:
+    """``beta * acc + alpha * (a @ b)``; where ``beta`` is 0 nothing of ``acc`` counts, not even a NaN."""
+    dtype = value_of(t, acc).type.dtype
+    scaled = None if _is(beta, 0) else acc if _is(beta, 1) else t.cast(t.pointwise("mul", acc, beta), dtype)
+    if _is(alpha, 1):
+        return dot(t, a, b, scaled, dtype)
+    product = t.pointwise("mul", dot(t, a, b, None, dtype), alpha)
+    return t.cast(product if scaled is None else t.pointwise("add", scaled, product), dtype)
+
+
+def _is(factor: Any, number: int) -> bool:
+    """Whether a factor is this number already while tracing."""
+    return isinstance(factor, (int, float)) and factor == number
+
+
+@device_function("dot")
 def language_dot(t: Tracer, a: Any, b: Any, acc: Any = None, out_dtype: Any = None) -> TileValue:
     """``tfl.dot``: without ``acc`` or ``out_dtype`` the result has the accumulator's dtype."""
-    wide = accumulator(dtype_name(a.dtype), dtype_name(b.dtype))
+    left, right = _operands(t, a, b)
+    wide = accumulator(left.type.dtype, right.type.dtype)
     return dot(t, a, b, acc, wide if out_dtype is None else dtype_name(out_dtype))

@@ -15,7 +15,7 @@ from ..ir.graph import Op
 from ..ir.types import Dim, TileType
 from .device_table import device_function
 from .promotion import promote
-from .reshape import axis_of, to_dims, value_of
+from .reshape import axis_of, known, to_dims, value_of
 from .tile_index import pick
 from .torch_table import row
 from .trace import Tracer, show
@@ -37,7 +37,7 @@ def join(t: Tracer, a: Any, b: Any) -> TileValue:
 def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
     """The two halves of a last dimension of 2."""
     value = value_of(t, x)
-    if not value.dims or value.dims[-1].extent.constant != 2 or value.dims[-1].tile is not None:
+    if not value.dims or known(t, value.dims[-1].extent).constant != 2 or value.dims[-1].tile is not None:
         raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=show(value.dims), where=t.location(),
                          hint="reshape or permute it first; torch.chunk cuts other dimensions")  # fmt: skip
     halves = tuple(t.builder.value(TileType(value.type.dtype, value.dims[:-1]), t.location()) for _ in range(2))
@@ -77,7 +77,7 @@ def unbind(t: Tracer, x: Any, dim: int = 0) -> tuple[TileValue, ...]:
     """The tiles along a dimension of a constant size."""
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims))
-    size = value.dims[axis].extent.constant
+    size = known(t, value.dims[axis].extent).constant
     if size is None or value.dims[axis].tile is not None:
         raise ShapeError("unbind takes a dimension of a constant size", got=show(value.dims), where=t.location())
     if size & (size - 1):
@@ -91,7 +91,7 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims))
     d = value.dims[axis]
-    part = d.extent.quotient(chunks)
+    part = known(t, d.extent).quotient(chunks)
     if part is None or d.tile is not None or chunks & (chunks - 1):
         raise ShapeError("a tile is cut into equal parts, a power of two of them", where=t.location(),
                          got=f"{d} in {chunks}", hint="load the parts from the tensor by slices")  # fmt: skip
@@ -109,7 +109,7 @@ def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) ->
         equal = len({t.as_expr(s, "a part's size") for s in sizes}) == 1
         parts = Expr.of(len(sizes)) if equal else None
     else:
-        parts = whole.extent.quotient(t.as_expr(sizes, "a part's size"))
+        parts = known(t, whole.extent).quotient(known(t, t.as_expr(sizes, "a part's size")))
     if parts is None or parts.constant is None:
         raise ShapeError("a tile is split into equal parts", got=f"{whole} by {sizes!r}", where=t.location(),
                          hint="load the parts from the tensor by slices")  # fmt: skip
@@ -133,7 +133,8 @@ def _alike(t: Tracer, tiles: Sequence[Any]) -> list[TileValue]:
             raise ShapeError("tiles that are joined have one shape", got=f"{show(dims)} and {show(value.dims)}",
                              where=t.location(), hint="expand the smaller one")  # fmt: skip
         dims = t.broadcast([dims, value.dims])
-        dtype = promote(((dtype, True), (value.type.dtype, True)))
+        with t.plain_torch():
+            dtype = promote(((dtype, True), (value.type.dtype, True)))
     return [t.expand(t.cast(t.wrap(v), dtype), dims) for v in values]
 
 
@@ -159,7 +160,7 @@ def _joined(t: Tracer, tiles: Sequence[TileValue]) -> TileValue:
 def _apart(t: Tracer, x: TileValue) -> tuple[TileValue, ...]:
     """The tiles along the last dimension, a power of two of them."""
     dims = x.value.dims
-    size = dims[-1].extent.constant
+    size = known(t, dims[-1].extent).constant
     assert size is not None
     if size == 1:
         return (to_dims(t, x.value, dims[:-1]),)

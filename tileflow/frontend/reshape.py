@@ -57,10 +57,11 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     found = _identified(t, value.dims, dims)
     if found == value.dims:
         return t.wrap(value)
-    for d in (*value.dims, *found):
-        if d not in value.dims or d not in found:
+    for d in value.dims:
+        if d not in found:
             _whole_power(t, d)
-    return t.emit("reshape", (value,), TileType(value.type.dtype, found))
+    settled = tuple(d if d in value.dims else _whole_power(t, d) for d in found)
+    return t.emit("reshape", (value,), TileType(value.type.dtype, settled))
 
 
 @row("flatten", "ravel")
@@ -102,8 +103,8 @@ def _is_rest(size: Any) -> bool:
 
 def _rest(t: Tracer, total: Expr, named: Expr) -> Expr:
     found = total.quotient(named)
-    if found is None and (total.symbols() | named.symbols()) <= t.hints.keys():
-        found = Expr.of(t.specialize(total)).quotient(t.specialize(named))
+    if found is None:
+        found = known(t, total).quotient(known(t, named))
     if found is None:
         raise ShapeError("the -1 of a reshape must come out even", got=f"{total} / {named}", where=t.location())
     return found
@@ -153,11 +154,17 @@ def _step(dims: Sequence[Dim], axis: int, step: Expr, block: Expr) -> Expr | Non
     return step.quotient(inner) if covered is not None else None
 
 
-def _whole_power(t: Tracer, d: Dim) -> None:
+def _whole_power(t: Tracer, d: Dim) -> Dim:
     """Registers hold a power of two of lanes: another size would be padded, and a reshape would move its elements."""
-    known = {s: t.specialize(Expr.sym(s)) for s in d.extent.symbols() & t.hints.keys()}
-    blocks = {s: 1 for s in d.extent.symbols() if s not in known and not s.startswith("tunable:")}
-    size = d.extent.substitute({**known, **blocks}).constant
+    extent = known(t, d.extent)
+    blocks = {s: 1 for s in extent.symbols() if not s.startswith("tunable:")}
+    size = extent.substitute(blocks).constant
     if size is None or size & (size - 1):
         raise TraceError("a reshape in registers changes dimensions of a power of two only", got=d.extent,
                          where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
+    return Dim(extent, d.tile, known(t, d.step))
+
+
+def known(t: Tracer, e: Expr) -> Expr:
+    """``e`` with the sizes in it as numbers, guarded; block sizes stay."""
+    return e.substitute({s: t.specialize(Expr.sym(s)) for s in sorted(e.symbols() & t.hints.keys())})

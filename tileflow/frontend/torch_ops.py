@@ -1,4 +1,4 @@
-"""Every row of the table: products, views and factories here, pointwise rows and reductions in their own modules."""
+"""Every row of the table: factories here, the other families in their own modules."""
 
 from __future__ import annotations
 
@@ -8,31 +8,19 @@ import torch
 
 from ..expr import Expr
 from ..ir.types import Dim, TileType
+from . import matmul as _matmul
 from . import packing as _packing
 from . import pointwise as _pointwise
 from . import reductions as _reductions
 from . import tile_index as _tile_index
-from .matmul import ADD_PRODUCTS, PRODUCTS, add_product, dot
 from .pointwise import binary
 from .promotion import dtype_name
 from .torch_table import FACTORIES, METHODS, TABLE, Handler, handler_for, row
 from .trace import Tracer
-from .views import transpose
 
 __all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for"]
 
-_FAMILIES = (_packing, _pointwise, _reductions, _tile_index)  # imported for the rows that they register
-
-for _name in PRODUCTS:
-    row(_name)(lambda t, a, b: dot(t, a, b))
-for _name in ADD_PRODUCTS:
-    row(_name)(add_product)
-
-
-@row("linear")
-def linear(t: Tracer, x: Any, weight: Any, bias: Any = None) -> Any:
-    product = dot(t, x, transpose(t, weight, -2, -1))
-    return product if bias is None else product + bias
+_FAMILIES = (_matmul, _packing, _pointwise, _reductions, _tile_index)  # imported for the rows that they register
 
 
 def _like(value: Any) -> Handler:

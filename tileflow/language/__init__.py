@@ -17,7 +17,7 @@ from .atomics import (
 )
 from .eager import EagerTile as Tile
 from .knobs import register_block_size, register_tunable, specialize
-from .loops import grid, tile
+from .loops import barrier, grid, jagged_tile, static_range, tile
 from .marks import constexpr
 from .memory import load, store
 from .products import dot
@@ -38,12 +38,15 @@ __all__ = [
     "atomic_or",
     "atomic_xchg",
     "atomic_xor",
+    "barrier",
     "constexpr",
     "cumprod",
     "cumsum",
     "dot",
     "full",
     "grid",
+    "jagged_tile",
+    "join",
     "load",
     "rand",
     "randint",
@@ -51,6 +54,8 @@ __all__ = [
     "register_block_size",
     "register_tunable",
     "specialize",
+    "split",
+    "static_range",
     "store",
     "tile",
     "zeros",

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from ..ir.graph import KernelIR, Op, Operand, uses
+from ..ir.graph import Block, KernelIR, Op, Operand, uses
 from ..ir.types import Value
-from .rewrite import map_ops, with_body
+from .rewrite import with_body
 
 
 def fuse_dot(ir: KernelIR) -> KernelIR:
-    """Where the product has no accumulator yet, no other reader, and the sum has the accumulator's dtype and dims."""
-    counts = uses(ir.body)
-    products: dict[Value, Op] = {}
+    """Where the product has no accumulator yet, no other reader, stands in the block of the sum (a loop must not
+    repeat it), and the sum has the accumulator's dtype and shape."""
+    return with_body(ir, _fuse(ir.body, uses(ir.body)))
 
-    def rewrite(op: Op) -> list[Op]:
+
+def _fuse(block: Block, counts: dict[Value, int]) -> Block:
+    products: dict[Value, Op] = {}
+    ops: list[Op] = []
+    for op in block.ops:
+        op = op.with_(regions=tuple(_fuse(r, counts) for r in op.regions)) if op.regions else op
         if op.kind == "dot" and len(op.inputs) == 2:
             products[op.output] = op
-        if op.kind != "pointwise" or op.attrs["fn"] != "add":
-            return [op]
-        for product, other in (op.inputs, reversed(op.inputs)):
-            fused = _fused(op, products.get(product) if isinstance(product, Value) else None, other, counts)
-            if fused is not None:
-                return [fused]
-        return [op]
-
-    return with_body(ir, map_ops(ir.body, rewrite))
+        ops.append(_sum(op, products, counts) if op.kind == "pointwise" and op.attrs["fn"] == "add" else op)
+    return Block(block.params, tuple(ops), block.results)
 
 
-def _fused(add: Op, product: Op | None, acc: Operand, counts: dict[Value, int]) -> Op | None:
-    if product is None or counts[product.output] != 1 or not isinstance(acc, Value):
-        return None
+def _sum(add: Op, products: dict[Value, Op], counts: dict[Value, int]) -> Op:
+    """The sum as a product with an accumulator, or as it is. The product that it replaces is dead code then."""
+    for product, other in (add.inputs, reversed(add.inputs)):
+        found = products.get(product) if isinstance(product, Value) else None
+        if found is not None and counts[found.output] == 1 and _accumulates(add, found, other):
+            return found.with_(inputs=(*found.inputs, other), outputs=add.outputs)
+    return add
+
+
+def _accumulates(add: Op, product: Op, acc: Operand) -> bool:
+    if not isinstance(acc, Value):
+        return False
     wanted = product.attrs["acc"]
-    if acc.type.dtype != wanted or add.output.type.dtype != wanted or acc.dims != product.output.dims:
-        return None
-    return product.with_(inputs=(*product.inputs, acc), outputs=add.outputs)
+    shapes = [tuple(d.extent for d in v.dims) for v in (acc, product.output, add.output)]
+    return acc.type.dtype == wanted == add.output.type.dtype and shapes[0] == shapes[1] == shapes[2]

@@ -10,7 +10,7 @@ import torch
 
 from ..expr import Expr
 from ..frontend.promotion import torch_dtype
-from ..ir.graph import Block, KernelIR, Op, Operand, ValueIndex, walk
+from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.ops import POINTWISE, neutral
 from ..ir.types import Dim, Value, is_float
 from .rewrite import Fresh, map_ops, with_body
@@ -29,6 +29,16 @@ def may_be_masked(dim: Dim) -> bool:
     return not all(_is_power_of_two(f) for f in factors)
 
 
+def _jagged(ir: KernelIR, dims: tuple[Dim, ...], axis: int) -> tuple[int, ...]:
+    """The dimensions of jagged loops in which each lane of ``axis`` has lanes of its own."""
+    found = []
+    for other, dim in enumerate(dims):
+        lengths = None if dim.tile is None else ir.tiles[dim.tile].lengths
+        if other != axis and lengths is not None and lengths.dims[0] == dims[axis]:
+            found.append(other)
+    return tuple(found)
+
+
 def _is_power_of_two(factor: Expr) -> bool:
     if factor.constant is not None:
         return factor.constant & (factor.constant - 1) == 0
@@ -39,10 +49,13 @@ def _insert(ir: KernelIR) -> KernelIR:
     fresh = Fresh(ir)
 
     def masked(value: Operand, axis: int, fill: float | int, ops: list[Op]) -> Operand:
-        if not isinstance(value, Value) or not may_be_masked(value.dims[axis]):
+        if not isinstance(value, Value):
+            return value
+        axes = tuple(a for a in (axis, *_jagged(ir, value.dims, axis)) if may_be_masked(value.dims[a]))
+        if not axes:
             return value
         out = fresh.value(value.type, value)
-        ops.append(Op("where_mask", (value, fill), (out,), {"axes": (axis,)}, (), value.loc))
+        ops.append(Op("where_mask", (value, fill), (out,), {"axes": axes}, (), value.loc))
         return out
 
     def rewrite(op: Op) -> list[Op]:
@@ -93,7 +106,7 @@ def _reads_zero(load: Op) -> bool:
 
 def _drop(ir: KernelIR) -> KernelIR:
     """A ``where_mask`` whose lanes hold the wanted value already is the value itself."""
-    known = MaskedValues(ir.body)
+    known = MaskedValues(ir)
     renamed: dict[Value, Operand] = {}
 
     def rewrite(op: Op) -> list[Op]:
@@ -112,8 +125,9 @@ def _drop(ir: KernelIR) -> KernelIR:
 class MaskedValues:
     """What every value holds in the masked lanes of an axis: one number, or None where that is not known."""
 
-    def __init__(self, body: Block) -> None:
-        self._definitions = {v: op for op in walk(body) for v in op.outputs}
+    def __init__(self, ir: KernelIR) -> None:
+        self._tiles = ir.tiles
+        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
         self._found: dict[tuple[Value, int], float | None] = {}
 
     def at(self, value: Operand, axis: int) -> float | None:
@@ -166,11 +180,17 @@ class MaskedValues:
         """An operand of an elementwise op; one that is broadcast along the axis says nothing of its lanes."""
         if not isinstance(operand, Value):
             return float(operand)
-        if not operand.dims or operand.dims[axis] != result.dims[axis]:
+        if not operand.dims or operand.dims[axis] != result.dims[axis] or self._gains_lengths(operand, result, axis):
             op = self._definitions.get(operand)
             is_constant = op is not None and op.kind == "full" and not isinstance(op.inputs[0], Value)
             return float(op.inputs[0]) if is_constant else None  # type: ignore[union-attr,arg-type]
         return self.at(operand, axis)
+
+    def _gains_lengths(self, operand: Value, result: Value, axis: int) -> bool:
+        """Whether only the result has the dimension of a jagged loop's lengths: more of its lanes are masked."""
+        name = result.dims[axis].tile
+        lengths = None if name is None else self._tiles[name].lengths
+        return lengths is not None and lengths.dims[0] in result.dims and lengths.dims[0] not in operand.dims
 
     def _pointwise(self, op: Op, value: Value, axis: int) -> float | None:
         found = [self._operand(v, value, axis) for v in op.inputs]

@@ -48,6 +48,9 @@ def describe(
         own: list[tuple[str, ArgSpec]] = []
         _collect(name, value, callable_hash, own)
         specs += [(n, _constant_spec(s)) for n, s in own] if name in constants else own
+    precision = torch.get_float32_matmul_precision()
+    if precision != "highest" and any(isinstance(s, TensorSpec) and s.dtype == "float32" for _, s in specs):
+        specs.append(("float32_matmul_precision", ScalarSpec("str", precision)))
     return Problem(kernel_name, tuple(specs))
 
 
@@ -162,6 +165,8 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
             for v in args
         ]
     )
+    # torch's setting decides how a product takes float32 operands
+    key = (*key, torch.get_float32_matmul_precision())
     return (*key, *kwargs, *map(_key, kwargs.values())) if kwargs else key
 
 

@@ -14,7 +14,7 @@ from ..passes.roll import rollable
 from ..target import Target
 from .access import access_constraints, access_knobs
 from .constraints import constraints
-from .extents import Extents
+from .extents import Extents, block_of
 
 MAX_BLOCK = 1 << 14
 MIN_REDUCTION_BLOCK = 128
@@ -85,9 +85,8 @@ def _floors(ir: KernelIR) -> dict[str, int]:
         assert isinstance(a, Value) and isinstance(b, Value)
         inner = 32 if itemsize(a.type.dtype) == 1 else 16
         for dim, least in ((a.dims[-2], 16), (a.dims[-1], inner), (b.dims[-1], 16)):
-            if dim.extent.op == "sym":
-                name = dim.extent.args[0]
-                floors[name] = max(floors.get(name, 1), least)
+            name, factor = block_of(dim.extent)
+            floors[name] = max(floors.get(name, 1), least // factor)
     return floors
 
 

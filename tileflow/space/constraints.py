@@ -7,6 +7,7 @@ from ..expr import Expr
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..target import Target
+from .dtypes import unsupported
 from .extents import Extents
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
@@ -19,6 +20,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target, stages)
     found += _streams_fit(ir, extents, knobs, target, stages)
+    found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
         found.append(Constraint(f"warps<={limit}", Expr.sym(warps).le(limit), ((warps, "down"),),

@@ -9,6 +9,15 @@ from ..ir.graph import KernelIR, Operand
 from ..ir.types import Dim, Value
 
 
+def block_of(extent: Expr) -> tuple[str, int]:
+    """The block symbol that an extent is so many times; an empty name where it is not one's multiple."""
+    for symbol in extent.symbols():
+        factor = extent.quotient(Expr.sym(symbol))
+        if ":" in symbol and factor is not None and factor.constant is not None:
+            return symbol, factor.constant
+    return "", 1
+
+
 class Extents:
     """Extents of one region's dimensions. ``rolled``: the sites of reductions that may be looped, by extent."""
 

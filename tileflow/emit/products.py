@@ -1,0 +1,109 @@
+"""The Triton text of products.
+
+Triton multiplies tiles of two dimensions, or three. Batches fold into them: a single one falls away, so that the
+product is the one of a plain matrix; where only the left operand has any, they are more rows of it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op
+from ..ir.types import Dim, Value, itemsize
+from .dtypes import triton_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+
+@emits("dot")
+def dot(e: Emitter, op: Op) -> None:
+    a, b, *acc = op.inputs
+    assert isinstance(a, Value) and isinstance(b, Value)
+    held, out = op.attrs["acc"], op.output
+    left, right, shape = _operands(e, a, b, out)
+    left, right = _padded(e, a, b, left, right, shape)
+    operands = f"{left}, {right}"
+    if acc:
+        total = e.as_dtype(acc[0], held)
+        operands += f", acc={total if shape is None else f'tl.reshape({total}, {_text(shape.result)})'}"
+    if a.type.dtype == "float32":
+        operands += f", input_precision='{_precision(e, op.attrs['precision'])}'"
+    if held != "float32":
+        operands += f", out_dtype={triton_dtype(held)}"
+    text = f"tl.dot({operands})"
+    e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
+
+
+class _Shape:
+    """The operands' shapes after folding: of rank 2, or 3 with ``batch`` in front."""
+
+    def __init__(self, batch: int | None, m: str, k: str, n: str) -> None:
+        first = [] if batch is None else [str(batch)]
+        self.left, self.right, self.result = [*first, m, k], [*first, k, n], [*first, m, n]
+
+
+def _text(shape: list[str]) -> str:
+    return "[" + ", ".join(shape) + "]"
+
+
+def _operands(e: Emitter, a: Value, b: Value, out: Value) -> tuple[str, str, _Shape | None]:
+    """The operands' names, and their shape where it is another than theirs."""
+    left, right = e.as_dtype(a, a.type.dtype), e.as_dtype(b, b.type.dtype)
+    if len(a.dims) == len(b.dims) == 2:
+        return left, right, None
+    m, k, n = (e.plan.extent_text(d.extent) for d in (*a.dims[-2:], b.dims[-1]))
+    batch, own, other = (_batch(e, v.dims) for v in (out, a, b))
+    if other == 1 and own == batch:
+        rows = m if batch == 1 else str(batch * e.plan.extent(a.dims[-2].extent))
+        shape = _Shape(None, rows, k, n)
+    else:
+        shape = _Shape(batch, m, k, n)
+        left, right = _broadcast(e, a, left, out), _broadcast(e, b, right, out)
+    if len(out.dims) == 3 and own == other == batch > 1:
+        return left, right, None
+    left = _name(e, f"tl.reshape({left}, {_text(shape.left)})")
+    return left, _name(e, f"tl.reshape({right}, {_text(shape.right)})"), shape
+
+
+def _batch(e: Emitter, dims: tuple[Dim, ...]) -> int:
+    return prod(e.plan.extent(d.extent) for d in dims[:-2])
+
+
+def _broadcast(e: Emitter, value: Value, name: str, out: Value) -> str:
+    """An operand with the batches of the result."""
+    if _batch(e, value.dims) == _batch(e, out.dims):
+        return name
+    missing = len(out.dims) - len(value.dims)
+    lead = f"{name}[{'None, ' * missing}{', '.join([':'] * len(value.dims))}]" if missing else name
+    return _name(e, f"tl.broadcast_to({lead}, {e.shape((*out.dims[:-2], *value.dims[-2:]))})")
+
+
+def _padded(e: Emitter, a: Value, b: Value, left: str, right: str, shape: _Shape | None) -> tuple[str, str]:
+    """An inner dimension that the matrix units find too short, with zeros between its elements."""
+    least = 32 if itemsize(a.type.dtype) == 1 else 16
+    size = e.plan.extent(a.dims[-1].extent)
+    if size >= least:
+        return left, right
+    sides = [shape.left, shape.right] if shape else [[e.plan.extent_text(d.extent) for d in v.dims] for v in (a, b)]
+    (*rows, _), (*batch, _, n) = sides
+    order = ", ".join(map(str, (*range(len(batch) + 1), len(batch) + 2, len(batch) + 1)))
+    while size < least:
+        size *= 2
+        left = _name(e, f"tl.reshape(tl.join({left}, tl.zeros_like({left})), {_text([*rows, str(size)])})")
+        pairs = f"tl.permute(tl.join({right}, tl.zeros_like({right})), ({order}))"
+        right = _name(e, f"tl.reshape({pairs}, {_text([*batch, str(size), n])})")
+    return left, right
+
+
+def _name(e: Emitter, text: str) -> str:
+    name = e.fresh("v")
+    e.writer.line(f"{name} = {text}")
+    return name
+
+
+def _precision(e: Emitter, wanted: str) -> str:
+    """AMD's matrix units round to tf32 on one architecture only."""
+    return "ieee" if e.target.vendor == "amd" and e.target.arch != "gfx942" else wanted

@@ -1,0 +1,37 @@
+"""Dtypes that a device lacks: a constraint that no config satisfies, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..config import Constraint
+from ..expr import FALSE
+from ..ir.graph import KernelIR
+from ..ir.types import Value
+from ..target import Target
+
+_ADA = 89  # the first compute capability with e4m3
+
+
+def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
+    """One constraint for each thing that no config of this region can have on ``target``."""
+    for dtype in sorted(_dtypes(ir)):
+        if dtype.endswith("fnuz") and target.vendor == "nvidia":
+            yield _never(f"{dtype} on {target.arch}", f"{dtype} is AMD's; {target.name} has float8_e4m3fn, float8_e5m2")
+        elif dtype == "float8_e4m3fn" and target.vendor == "nvidia" and target.capability < _ADA:
+            yield _never(
+                f"{dtype} on {target.arch}", f"{dtype} needs sm_{_ADA} or newer; {target.name} is {target.arch}"
+            )
+    if target.arch == "gfx942" and any(op.kind == "dot" and op.attrs["acc"] == "float64" for op in ir.walk()):
+        yield _never(f"float64 products on {target.arch}",
+                     f"Triton's AMD backend has no float64 product for {target.arch}")  # fmt: skip
+
+
+def _never(name: str, reason: str) -> Constraint:
+    return Constraint(name, FALSE, (), reason)
+
+
+def _dtypes(ir: KernelIR) -> set[str]:
+    values = {v.type.dtype for op in ir.walk() for v in (*op.inputs, *op.outputs) if isinstance(v, Value)}
+    stored = {ir.tensor(op.attrs["tensor"]).dtype for op in ir.walk() if op.kind in ("load", "store", "atomic")}
+    return values | stored
