@@ -112,5 +112,5 @@ def _mask(e: Emitter, op: Op) -> str:
         if isinstance(item, TileIndex | SliceIndex) and e.plan.is_masked(dims[item.axis]):
             if op.attrs["other"] == 0 and covers(e.plan.ir, item, size):
                 continue
-            parts.append(e.lanes(e.mask_of(dims[item.axis]), item.axis, len(dims)))
+            parts.append(e.lane_mask(dims, item.axis))
     return " & ".join(parts)

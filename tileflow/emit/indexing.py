@@ -18,27 +18,27 @@ def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> st
     wide = e.plan.is_wide(tensor) or wide
     terms = []
     for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
-        index = _index(e, op, item, len(dims))
-        if wide:
-            index = f"{index}.to(tl.int64)" if not index.isdigit() else index
-        term = _times(e, index, stride)
+        term = _times(e, _index(e, op, item, len(dims), wide), stride)
         if term is not None:
             terms.append(term)
     return " + ".join([e.tensor(tensor), *terms])
 
 
-def _index(e: Emitter, op: Op, item: object, rank: int) -> str:
-    """The indices along one tensor dimension, shaped to broadcast over the result."""
+def _index(e: Emitter, op: Op, item: object, rank: int, wide: bool = False) -> str:
+    """The indices along one tensor dimension, shaped to broadcast over the result; ``wide``: of 64 bits."""
+    convert = ".to(tl.int64)" if wide else ""
     match item:
         case TileIndex(tile, axis):
-            return e.lanes(f"{e.tile(tile)}_idx", axis, rank)
+            return e.lanes(f"{e.tile(tile)}_idx", axis, rank) + ("" if e.plan.ir.tiles[tile].wide else convert)
         case SliceIndex(start, dim, axis):
-            lanes = e.lanes(e.arange(dim.extent), axis, rank)
+            lanes = e.lanes(e.arange(dim.extent), axis, rank) + convert
             return lanes if start == Expr.of(0) else f"({e.plan.text(start)} + {lanes})"
         case ExprIndex(size):
-            return f"({e.plan.text(size)})" if size.constant is None else str(size.constant)
+            if size.constant is not None:
+                return str(size.constant)
+            return f"tl.cast({e.plan.text(size)}, tl.int64)" if wide else f"({e.plan.text(size)})"
         case ValueIndex(position, axes):
-            text = e.name(op.inputs[position])
+            text = e.as_dtype(op.inputs[position], "int64") if wide else e.name(op.inputs[position])
             return text if not axes or axes == tuple(range(rank)) else _spread(text, axes, rank)
     raise AssertionError(item)
 
@@ -57,7 +57,7 @@ def _times(e: Emitter, index: str, stride: Expr) -> str | None:
 
 def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     """The text of the mask over ``dims``, with what ``op`` leaves out itself; empty where every lane counts."""
-    parts = [e.lanes(e.mask_of(d), axis, len(dims)) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
+    parts = [e.lane_mask(dims, axis) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
     if op is not None:
         parts += _outside(e, op, len(dims))
     if op is not None and op.attrs["has_mask"]:

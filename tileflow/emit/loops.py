@@ -24,7 +24,7 @@ def emit_for(e: Emitter, op: Op) -> None:
         e.bind(param, name, held)
         e.bind(out, name, held)
     name = e.tile(tile.name)
-    header = f"tl.range({e.bound(tile.begin)}, {e.bound(tile.end)}, {e.plan.extent_text(tile.block)}"
+    header = f"tl.range({e.bound(tile, tile.begin)}, {e.bound(tile, tile.end)}, {e.plan.extent_text(tile.block)}"
     if _is_memory_loop(body):
         # Triton pipelines a loop without products only when the loop itself asks for it
         header += f", num_stages={e.plan.int_choice(e.knob('num_stages'), 1)}"
@@ -41,12 +41,15 @@ def _is_memory_loop(body: Block) -> bool:
 
 
 def emit_if(e: Emitter, op: Op) -> None:
-    """Both branches assign the same variables."""
-    names = []
-    for out in op.outputs:
-        held = compute_dtype(out.type.dtype)
-        names.append((e.fresh("b"), held))
-    for keyword, side in zip((f"if {e.name(op.inputs[0])}:", "else:"), op.regions, strict=True):
+    """Both branches assign the same variables; where the config answers, one of them is written."""
+    test = op.attrs.get("test")
+    answer = e.plan.number(test) if test is not None else None
+    if answer is not None:
+        _emit_side(e, op, op.regions[0 if answer else 1])
+        return
+    names = [(e.fresh("b"), compute_dtype(out.type.dtype)) for out in op.outputs]
+    condition = e.name(op.inputs[0]) if test is None else e.plan.text(test)
+    for keyword, side in zip((f"if {condition}:", "else:"), op.regions, strict=True):
         if keyword == "else:" and not side.ops and not side.results:
             continue
         e.writer.line(keyword)
@@ -58,6 +61,14 @@ def emit_if(e: Emitter, op: Op) -> None:
                 e.writer.line("pass")
     for out, (name, held) in zip(op.outputs, names, strict=True):
         e.bind(out, name, held)
+
+
+def _emit_side(e: Emitter, op: Op, side: Block) -> None:
+    """The side that the config takes, in place of the branch."""
+    e.block(side)
+    for out, result in zip(op.outputs, side.results, strict=True):
+        held = compute_dtype(out.type.dtype)
+        e.bind(out, e.as_dtype(result, held), held)
 
 
 def _assign(e: Emitter, params: tuple[Value, ...], results: tuple[Operand, ...]) -> None:

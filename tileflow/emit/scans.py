@@ -41,13 +41,13 @@ def combine(e: Emitter, op: Op) -> None:
 
 def _combine(e: Emitter, op: Op, function: str, flagged: bool, suffix: str = "") -> None:
     """One call for all of the op's values, then each result in the dtype that its value is held in."""
-    axis, rank = op.attrs["axis"], len(op.values[0].dims)
+    axis = op.attrs["axis"]
     operands = [e.as_dtype(v, _carried(v.type.dtype)) for v in op.values]
     helper = _helper(e, op.regions[0])
     dims = op.values[0].dims
     flagged = flagged and e.plan.is_masked(dims[axis])
     if flagged:
-        lanes = e.lanes(e.mask_of(dims[axis]), axis, rank)
+        lanes = e.lane_mask(dims, axis)
         operands.append(f"tl.broadcast_to(({lanes}).to(tl.int32), {e.shape(dims)})")
         helper = _flagged(e, helper, len(op.values))
     names = [e.fresh("s") for _ in operands]

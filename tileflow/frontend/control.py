@@ -6,33 +6,56 @@ from the values at hand, what runs now in Python and what becomes an op of the k
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from ..errors import TraceError
 from ..expr import Expr
-from ..ir.graph import Block, Op, Operand, Tile
-from ..ir.types import TileType, Value
+from ..ir.graph import Tile
+from ..ir.types import Value
+from .branches import both, branch, is_open, opposite
+from .calls import call
 from .carried import Carried, settle
-from .rewrite import rewrite_function
+from .structures import all_apart, all_together, structure_of
 from .trace import Tracer
-from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue, Undefined
+from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
 
-_TRACED = (TileValue, SymInt)
+UNROLLED = 16  # turns of a Python range up to which it is written out
 
 
 @dataclass(frozen=True, slots=True)
 class TileLoop:
-    """What ``tfl.tile`` or ``tfl.grid`` gives in device code: axes to iterate over."""
+    """What ``tfl.tile``, ``tfl.grid`` or ``tfl.jagged_tile`` gives in device code: axes to iterate over.
+
+    ``start``, ``step``: what a scalar loop makes of its counter. ``lengths``: see ``ir.graph.Tile``.
+    """
 
     begins: tuple[Any, ...]
     ends: tuple[Any, ...]
     blocks: tuple[Any, ...]
     several: bool
     scalar: bool
+    start: Any = 0
+    step: int = 1
+    lengths: Value | None = None
+
+    def item(self, counter: TileValue) -> Any:
+        """What the body of a scalar loop gets."""
+        return counter if self.step == 1 else counter * self.step + self.start
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TraceError("a tile loop in device code is a for statement of its own", got="tfl.tile or tfl.grid elsewhere",
+                         hint="count with tile.id in place of enumerate, index in place of zip")  # fmt: skip
+
+
+def scalar_loop(t: Tracer, start: Any, stop: Any, step: int = 1) -> TileLoop:
+    """A loop of the kernel over ``range(start, stop, step)``, whose bounds may be scalars of the kernel."""
+    if step == 1:
+        return TileLoop((start,), (stop,), (None,), several=False, scalar=True)
+    distance = stop - start if step > 0 else start - stop
+    count = (distance + (abs(step) - 1)) // abs(step)
+    return TileLoop((0,), (count,), (None,), several=False, scalar=True, start=start, step=step)
 
 
 class Control:
@@ -50,11 +73,28 @@ class Control:
         values: tuple[Any, ...], loc: int,
     ) -> Any:  # fmt: skip
         """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it."""
+        if isinstance(it, range) and len(it) > UNROLLED:
+            it = scalar_loop(self.tracer, it.start, it.stop, it.step)
         if isinstance(it, TileLoop):
-            return self._axis(it, 0, targets, (), body, Carried(names, tuple(values)))
+            return self._device_loop(it, targets, body, names, values)
         for item in self._iterate(it):
             values = body(item, *values)
         return values
+
+    def _device_loop(
+        self, it: TileLoop, targets: tuple[str, ...], body: Callable[..., Any], names: tuple[str, ...],
+        values: tuple[Any, ...],
+    ) -> Any:  # fmt: skip
+        """A loop of the kernel, with the leaves of what it carries."""
+        structures = [structure_of(v) for v in values]
+        leaves = all_apart(structures, values, names)
+
+        def run(item: Any, *flat: Any) -> tuple[Any, ...]:
+            results = body(item, *all_together(structures, flat))
+            return tuple(v for _, v in all_apart(structures, results, names))
+
+        carried = Carried(tuple(n for n, _ in leaves), tuple(v for _, v in leaves))
+        return all_together(structures, self._axis(it, 0, targets, (), run, carried))
 
     def static_iter(self, it: Any, loc: int) -> Any:
         """The iterable of a loop that ``break`` can leave: only Python's own."""
@@ -74,13 +114,14 @@ class Control:
     ) -> Any:
         """One axis of a tile loop; the last one runs the body."""
         t = self.tracer
-        name = t.names.fresh(targets[axis] if axis < len(targets) else "tile")
-        tile = Tile(name, self.block(name, it, axis), self._bound(it.begins[axis]), self._bound(it.ends[axis]), False)
+        name = t.names.fresh(targets[axis] if len(targets) == len(it.ends) else targets[0])
+        begin, end = self._bound(it.begins[axis]), self._bound(it.ends[axis])
+        tile = Tile(name, self.block(name, it, axis), begin, end, False, t.is_wide(begin, end), it.lengths)
         t.tiles[name] = tile
 
         def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
-            found = (*proxies, t.tile_scalar("tile_begin", proxy) if it.scalar else proxy)
+            found = (*proxies, it.item(t.tile_scalar("tile_begin", proxy)) if it.scalar else proxy)
             if axis + 1 < len(it.ends):
                 return tuple(self._axis(it, axis + 1, targets, found, body, Carried(carried.names, values)))
             return tuple(body(found if it.several else found[0], *values))
@@ -119,72 +160,29 @@ class Control:
         self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: tuple[str, ...],
         values: tuple[Any, ...], loc: int,
     ) -> Any:  # fmt: skip
-        """A branch: a Python value takes one side; a scalar of the device makes an op with both."""
-        if not isinstance(test, TileValue):
+        """A branch: what Python can answer takes one side; a scalar of the device or a block size is recorded."""
+        if not is_open(self.tracer, test):
             return then(*values) if self.static_bool(test, loc) else other(*values)
-        return self._branch(self._condition(test), lambda: then(*values), lambda: other(*values), names)
-
-    def _condition(self, test: TileValue) -> Operand:
-        value = self.tracer.operand(test)
-        if isinstance(value, Value) and value.dims:
-            raise TraceError("an if in device code takes a scalar", got=repr(test), where=self.tracer.location(),
-                             hint="choose per element with torch.where(condition, a, b)")  # fmt: skip
-        return value
-
-    def _branch(
-        self, condition: Operand, then: Callable[[], Any], other: Callable[[], Any], names: tuple[str, ...]
-    ) -> tuple[Any, ...]:
-        t = self.tracer
-        sides = []
-        for side in (then, other):
-            t.open_scope()
-            results = tuple(side())
-            sides.append((results, t.scopes[-1], t.close_scope()))
-        merged = [self._merge(n, a, b) for n, a, b in zip(names, sides[0][0], sides[1][0], strict=True)]
-        blocks = []
-        for results, scope, ops in sides:
-            t.builder._open.append(list(ops))
-            t.scopes.append(scope)
-            yields = tuple(
-                t.expand(t.cast(r, m.dtype), m.dims).value
-                for r, m in zip(results, merged, strict=True)
-                if isinstance(m, TileType)
-            )
-            blocks.append(Block((), t.close_scope(), yields))
-        outputs = tuple(t.builder.value(m, t.location()) for m in merged if isinstance(m, TileType))
-        t.builder.append(Op("if", (condition,), outputs, {}, tuple(blocks), t.location()))
-        found = iter(outputs)
-        return tuple(t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged)
-
-    def _merge(self, name: str, a: Any, b: Any) -> Any:
-        """The common type of a name's two values, or the value where both are the same Python object."""
-        if not isinstance(a, (*_TRACED, int, float)) or not isinstance(b, (*_TRACED, int, float)):
-            if a is b or isinstance(a, Undefined) or isinstance(b, Undefined):
-                return a if a is b else UNDEFINED
-            raise TraceError("both branches of a device if give a name a tile, or the same object",
-                             got=f"{name}: {a!r} and {b!r}"[:200], where=self.tracer.location())  # fmt: skip
-        if not isinstance(a, _TRACED) and not isinstance(b, _TRACED) and a == b:
-            return a
-        return self.tracer.common_type(a, b)
+        return branch(self.tracer, test, (lambda: then(*values), lambda: other(*values)), names)
 
     def ifexp(self, test: Any, then: Callable[[], Any], other: Callable[[], Any], loc: int) -> Any:
         """A conditional expression."""
-        if not isinstance(test, TileValue):
+        if not is_open(self.tracer, test):
             return then() if self.static_bool(test, loc) else other()
-        return self._branch(self._condition(test), lambda: (then(),), lambda: (other(),), ("the value",))[0]
+        return branch(self.tracer, test, (lambda: (then(),), lambda: (other(),)), ("the value",))[0]
 
     def and_(self, a: Any, b: Callable[[], Any], loc: int) -> Any:
-        if not isinstance(a, TileValue):
+        if not is_open(self.tracer, a):
             return b() if self.static_bool(a, loc) else a
-        return self.tracer.pointwise("logical_and", a, b())
+        return both(self.tracer, "logical_and", a, b())
 
     def or_(self, a: Any, b: Callable[[], Any], loc: int) -> Any:
-        if not isinstance(a, TileValue):
+        if not is_open(self.tracer, a):
             return a if self.static_bool(a, loc) else b()
-        return self.tracer.pointwise("logical_or", a, b())
+        return both(self.tracer, "logical_or", a, b())
 
     def not_(self, a: Any, loc: int) -> Any:
-        return self.tracer.pointwise("logical_not", a) if isinstance(a, TileValue) else not self.static_bool(a, loc)
+        return opposite(self.tracer, a) if is_open(self.tracer, a) else not self.static_bool(a, loc)
 
     def static_bool(self, test: Any, loc: int) -> bool:
         """A condition that Python decides while tracing; sizes are guarded, tiles refused."""
@@ -203,42 +201,8 @@ class Control:
         return result
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call anything: the language by its traced meaning, user functions rewritten, the rest as it is."""
-        from .device_functions import DEVICE, PYTHON
-
-        name = getattr(function, "__tileflow_device__", None)
-        if name is not None:
-            if name not in DEVICE:
-                raise TraceError(
-                    "a language function must have a traced meaning", got=name, where=self.tracer.location()
-                )
-            return self.tracer.run(DEVICE[name], f"tfl.{name}", args, kwargs)
-        if _is_builtin(function) and function in PYTHON and any(_has_traced(a) for a in args):
-            return PYTHON[function](self.tracer, *args, **kwargs)
-        if isinstance(function, MethodType) and _is_user(function.__func__):
-            return rewrite_function(function.__func__)(self, function.__self__, *args, **kwargs)
-        if isinstance(function, FunctionType) and _is_user(function):
-            self.tracer.files.add(function.__code__.co_filename)
-            return rewrite_function(function)(self, *args, **kwargs)
-        if getattr(function, "__tileflow_inline__", False):
-            return rewrite_function(function)(self, *args, **kwargs)
-        return function(*args, **kwargs)
-
-
-def _has_traced(x: Any) -> bool:
-    return isinstance(x, _TRACED) or (isinstance(x, (list, tuple)) and any(_has_traced(i) for i in x))
-
-
-def _is_builtin(function: Any) -> bool:
-    return isinstance(function, (BuiltinFunctionType, type))
-
-
-_LIBRARY = frozenset({"torch", "tileflow", "builtins", "triton", "numpy"})
-
-
-def _is_user(function: Any) -> bool:
-    root = (getattr(function, "__module__", None) or "").split(".", 1)[0]
-    return root not in _LIBRARY and root not in sys.stdlib_module_names
+        """Call anything."""
+        return call(self, function, args, kwargs)
 
 
 def _augmented() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:

@@ -15,6 +15,7 @@ from ..config import Choice
 from ..errors import HostDataError, KernelError, Location, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
+from ..language.knobs import check_choices
 from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
@@ -99,6 +100,7 @@ class _Lowering:
         self.watch = watch
         self.regions: list[KernelIR] = []
         self.knobs: dict[str, HostKnob] = {}
+        self.chosen: dict[str, int] = {}
 
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         source = self.host.regions[region]
@@ -113,14 +115,17 @@ class _Lowering:
         name = host_knob(site, function, args)
         if function.__name__ == "register_block_size":
             low, high = (1, *args) if len(args) == 1 else args
-            self.knobs[name] = HostKnob(name, line, int(low), int(high))
-            chosen = self.choices.get(name, min(32, int(high)))
-            return SymbolicInt(int(chosen), Expr.sym(name))
-        choices = tuple(args[1])
+            high = max(int(high), int(low))  # a size may be 0, a block size not
+            self.knobs[name] = HostKnob(name, line, int(low), high)
+            return self._symbolic(name, self.choices.get(name, min(32, high)))
+        choices = check_choices(*args)
         self.knobs[name] = HostKnob(name, line, choices=choices)
         chosen = self.choices.get(name, choices[0])
-        plain = isinstance(chosen, (str, bool))
-        return chosen if plain else SymbolicInt(int(chosen), Expr.sym(name))
+        return chosen if isinstance(chosen, (str, bool)) else self._symbolic(name, chosen)
+
+    def _symbolic(self, name: str, chosen: Choice) -> SymbolicInt:
+        self.chosen[name] = int(chosen)
+        return SymbolicInt(int(chosen), Expr.sym(name))
 
 
 class _RegionTrace:
@@ -134,6 +139,7 @@ class _RegionTrace:
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
         self.tracer = Tracer(lowering.mode, {}, Names(source.index), {fn.__code__.co_filename}, device)
         self.tracer.kernel = fn.__code__
+        self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
         self.loop: TileLoop = DEVICE[source.function.__name__](self.tracer, *args, **kwargs)
 
@@ -181,7 +187,7 @@ class _RegionTrace:
             name = t.names.fresh(target)
             begin, end = self._bound("begin", axis, loop.begins[axis]), self._bound("end", axis, loop.ends[axis])
             block = self._block(name, axis)
-            t.tiles[name] = Tile(name, block, begin, end, True)
+            t.tiles[name] = Tile(name, block, begin, end, True, t.is_wide(begin, end))
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
             proxies.append(t.tile_scalar("tile_begin", proxy) if loop.scalar else proxy)
         return [tuple(proxies)] if self._is_whole else proxies

@@ -194,7 +194,9 @@ class Tracer:
         """``x`` broadcast to ``dims``."""
         value = x.value
         merged = self.broadcast([value.dims, dims])
-        if tuple(d.extent for d in merged) != tuple(d.extent for d in dims):
+        # a size that is 1 here meets a constant 1 as equal, where nothing else would broadcast
+        pairs = zip(merged, dims, strict=False)
+        if len(merged) != len(dims) or not all(self.same_size(a.extent, b.extent) for a, b in pairs):
             raise ShapeError("a tile must broadcast to the dimensions it is used with",
                              got=f"{show(value.dims)} for {show(dims)}", where=self.location())  # fmt: skip
         if value.dims == dims:
@@ -284,6 +286,12 @@ class Tracer:
         self.hints[symbol] = number
         self.guard(Expr.sym(symbol).eq(number))
 
+    def condition(self, e: Expr) -> Any:
+        """What a comparison of sizes gives: a bool, guarded; or a SymInt where block sizes decide."""
+        if e.constant is not None:
+            return bool(e.constant)
+        return self.decide(e) if e.symbols() <= self.hints.keys() else SymInt(e, self)
+
     def decide(self, condition: Expr) -> bool:
         """A Python bool from sizes, with a guard that it stays so. Raises TraceError for block sizes."""
         answer = self.specialize(condition, guard=False)
@@ -291,7 +299,8 @@ class Tracer:
         return bool(answer)
 
     def specialize(self, e: Expr, guard: bool = True) -> int:
-        """The number of ``e`` in the example, guarded."""
+        """The number of ``e`` in the example, guarded; the host code's own knobs are what this trace has chosen."""
+        e = e.substitute(self.chosen)
         unknown = e.symbols() - self.hints.keys()
         if unknown:
             raise TraceError(
@@ -312,14 +321,28 @@ class Tracer:
     # ---- tiles ----------------------------------------------------------------------------------
 
     def tile_scalar(self, kind: str, tile: TileProxy) -> TileValue:
-        """``tile_index`` (1-D int32), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
+        """``tile_index`` (1-D), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
         if tile.scope not in self.scopes:
             raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location())
         dims = (tile.dim,) if kind == "tile_index" else ()
-        return self.emit(kind, (), TileType("int32", dims, weak=not dims), tile=tile.name)
+        return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
+
+    def is_wide(self, *bounds: Expr | Value) -> bool:
+        """Whether a loop's indices need 64 bits: by its bounds, or by the tensors' sizes where the kernel computes them."""
+        sizes = [e for e in bounds if isinstance(e, Expr) and e.symbols() <= self.hints.keys()]
+        if any(isinstance(b, Value) and b.type.dtype == "int64" for b in bounds):
+            sizes += [size for tensor in self.tensors.values() for size in tensor.shape]
+        if any(e.evaluate(self.hints) > INT32_MAX for e in sizes):
+            return True
+        for e in sizes:
+            self.guard(e.le(INT32_MAX))
+        return False
 
     def valid_lanes(self, name: str) -> TileValue:
         """How many lanes of a tile are inside its loop's bounds."""
+        if self.tiles[name].lengths is not None:
+            raise TraceError("statistics over a jagged tile are made of sums", got=name, where=self.location(),
+                             hint="accumulate sums over the loop, and divide by the lengths after it")  # fmt: skip
         proxy = TileProxy(name, self, self.scopes[-1], Expr.of(0))
         return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
 

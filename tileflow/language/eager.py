@@ -19,9 +19,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..config import Choice
-from ..errors import CallError
+from ..errors import CallError, TraceError
 from .knob_names import KernelText, KnobNames, Place
-from .lanes import Lanes, filled, follow, tag
+from .lanes import Lanes, filled, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike
 
 DEFAULT_BLOCK = 32
@@ -169,6 +169,16 @@ def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> 
     finally:
         here.loops.pop()
         here.knobs.leave()
+
+
+def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[EagerTile]:
+    """Tiles up to the largest length, whose lanes know the lengths of their parents."""
+    (parent,) = lanes_of(lengths) if lengths.ndim == 1 else (None,)
+    if parent is None:
+        raise TraceError("jagged_tile takes a 1-D tile of ints over the tile of a loop around it", got=lengths.shape,
+                         hint="load one length for each lane: lengths[tile]")  # fmt: skip
+    for (tile,) in tiles([0], [int(lengths.max())], [block_size]):
+        yield replace(tile, lanes=Lanes(tile.begin, parent, lengths))
 
 
 def _tile(begin: int, limit: int, block: int, number: int, count: int, device: torch.device) -> EagerTile:

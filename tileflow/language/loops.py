@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+import torch
+
 from . import eager
 from .bounds import axes
 from .eager import EagerTile as Tile
-from .marks import loop
+from .marks import device, loop
 
 Size = Any  # an int, a 0-d tensor, or a size of the kernel
 
@@ -32,9 +34,36 @@ def tile(begin_or_end: Any, end: Any = None, *, block_size: Any = None) -> Itera
 
 
 @loop
+def jagged_tile(lengths: torch.Tensor, *, block_size: Any = None) -> Iterator[Tile]:
+    """Iterate over tiles of ``[0, max(lengths))``, where each lane of a tile around has its own length.
+
+    ``lengths``: a 1-D tile of ints over the parent, a tile of a loop around this one. In whatever has both dimensions,
+    the parent's and the jagged tile's, a lane counts only if its index is less than its parent lane's length: others
+    are not loaded or stored, and reductions and products pass over them.
+    """
+    yield from eager.jagged_tiles(lengths, block_size and int(block_size))
+
+
+@loop
 def grid(begin_or_end: Any, end: Any = None) -> Iterator[Any]:
     """Iterate over the ints of ``[begin, end)``, or tuples of them; outermost, one program of the grid for each."""
     box = axes(begin_or_end, end, 1)
     found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [1] * len(box.ends))
     for tiles in found:
         yield tuple(t.begin for t in tiles) if box.several else tiles[0].begin
+
+
+@device
+def static_range(begin_or_end: int, end: int | None = None, step: int = 1) -> range:
+    """A ``range`` whose turns are written out one after the other, however many, with the variable a Python int.
+
+    The bounds are ints; sizes become constants of the kernel, checked at each launch; a tunable counts as what the config
+    chose. (A plain ``range`` in device code is written out up to 16 turns; a longer one is a loop of the kernel.)
+    """
+    return range(begin_or_end) if end is None else range(begin_or_end, end, step)
+
+
+@device
+def barrier() -> None:
+    """All that the tile loop before it stored is there for the one after it. Between outermost tile loops only, which
+    are launches: those of one stream run one after the other, so that nothing is left to do here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..expr import Expr
+from ..expr import INT32_MAX, Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
 from ..ir.ops import neutral
 from ..ir.types import Dim, TileType, Value
@@ -45,7 +45,8 @@ def roll(ir: KernelIR, site: str) -> KernelIR:
         if reduction is not None:
             (value,) = reduction.inputs
             assert isinstance(value, Value)
-            return _Roller(block, value.dims[reduction.attrs["axis"]], site, tiles, fresh).run()
+            dim = value.dims[reduction.attrs["axis"]]
+            return _Roller(block, dim, site, tiles, fresh, ir.hint(dim.extent) > INT32_MAX).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
 
@@ -107,7 +108,8 @@ def _from_memory(op: Op, dim: Dim) -> bool:
 class _Roller:
     """Rewrites one block."""
 
-    def __init__(self, block: Block, dim: Dim, site: str, tiles: dict[str, Tile], fresh: Fresh) -> None:
+    def __init__(self, block: Block, dim: Dim, site: str, tiles: dict[str, Tile], fresh: Fresh, is_wide: bool) -> None:
+        self.is_wide = is_wide
         self.block, self.dim, self.site, self.tiles, self.fresh = block, dim, site, tiles, fresh
         self.definitions = {v: op for op in block.ops for v in op.outputs}
         self.phases: dict[Value, int] = {}
@@ -146,7 +148,7 @@ class _Roller:
     def _loop(self, phase: int, roots: list[Op]) -> None:
         """One loop: the reductions of this phase as accumulators, its stores, and what they need of the dimension."""
         name = f"{self.site}.{phase}"
-        self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False)
+        self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False, self.is_wide)
         body = _Body(self, self.tiles[name].dim)
         reductions = [op for op in roots if self._reduces(op)]
         entry = [self._accumulator(op) for op in reductions]
