@@ -61,7 +61,14 @@ def move_inputs(
     return x, y, heading, torch.rand(size, size, device=device), torch.rand(size, size, device=device), 1
 
 
-@tileflow.kernel(inputs=move_inputs)
+def move_reference(
+    x: torch.Tensor, y: torch.Tensor, heading: torch.Tensor, trail: torch.Tensor, fresh: torch.Tensor, seed: int
+) -> State:
+    """The kernel's eager meaning on the whole population as one tile, which draws the same random numbers."""
+    return move.run_eagerly(x, y, heading, trail, fresh, seed, config={"block:tile": x.size(0)})  # type: ignore[no-any-return]
+
+
+@tileflow.kernel(inputs=move_inputs, reference=move_reference)
 def move(
     x: torch.Tensor, y: torch.Tensor, heading: torch.Tensor, trail: torch.Tensor, fresh: torch.Tensor, seed: int
 ) -> State:

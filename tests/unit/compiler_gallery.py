@@ -72,6 +72,7 @@ class Gallery:
     the nearest that it can be (``even``, ``pow2``, ``up_to(128)``, ``multiple(16)``, or a function of yours).
     ``problems``: rows of ``PROBLEMS`` replaced altogether; ``"empty": ()`` where nothing may be empty. ``options``:
     further keywords of ``inputs``, taken in turn by a test's cases. ``dtypes``, ``layouts``: those that make sense.
+    ``refused``: the architectures that lack what it needs.
     """
 
     sizes: str
@@ -80,6 +81,7 @@ class Gallery:
     options: tuple[Mapping[str, Any], ...] = ({},)
     dtypes: tuple[str, ...] = FLOATS
     layouts: tuple[str, ...] = LAYOUTS
+    refused: tuple[str, ...] = ()
 
     def rows(self, row: str) -> tuple[tuple[int, ...], ...]:
         """The problems of a row of ``PROBLEMS``, as sizes in the order of ``self.sizes``."""
@@ -117,14 +119,21 @@ GALLERY: dict[str, Gallery] = {
         layouts=("strided", "broadcast"),
     ),
     "examples.attention:attention_scored": Gallery("m n d heads batch", _HEADS, layouts=("strided", "broadcast")),
+    "examples.bmm:bmm": Gallery("m n k b"),
+    "examples.bmm:bmm_small": Gallery("m n k b"),
     "examples.concat:concat": Gallery("m n k"),
     "examples.cross_entropy:cross_entropy": Gallery("m v"),
     "examples.cross_entropy:cross_entropy_bwd": Gallery("m v"),
     "examples.embedding:embedding": Gallery("m n rows"),
     "examples.exp:exp": Gallery("m n"),
     "examples.exp:exp_bwd": Gallery("m n"),
+    "examples.fp8_matmul:fp8_matmul": Gallery("m n k", dtypes=("bfloat16",), refused=("sm_80",)),
     "examples.geglu:geglu": Gallery("m n"),
     "examples.geglu:geglu_bwd": Gallery("m n"),
+    "examples.grouped_matmul:grouped_matmul": Gallery("m n k groups", layouts=LAYOUTS[:3]),
+    "examples.grouped_matmul:grouped_matmul_flat": Gallery("m n k groups", layouts=LAYOUTS[:3]),
+    "examples.int4_matmul:int4_matmul": Gallery("m n k", {"k": even}),
+    "examples.jagged:jagged_mean": Gallery("m n batch"),
     "examples.jsd:jsd": Gallery("m n", options=({"beta": 0.5}, {"beta": 0.0}, {"beta": 0.1}, {"beta": 1.0})),
     "examples.kl_div:kl_div": Gallery("m n", options=({}, {"log_target": True})),
     "examples.layer_norm:layer_norm": Gallery("m n"),
@@ -135,6 +144,11 @@ GALLERY: dict[str, Gallery] = {
     "examples.long_sum:long_sum_split": Gallery("m n"),
     "examples.matmul:matmul": Gallery("m n k"),
     "examples.matmul:matmul_epilogue": Gallery("m n k"),
+    "examples.matmul_layer_norm:matmul_layer_norm": Gallery("m k n", {"n": up_to(256)}),
+    "examples.mixed_matmul:mixed_matmul": Gallery("m n k"),
+    "examples.physarum:diffuse": Gallery("h w", dtypes=FLOATS[:1], problems={"empty": ()}),
+    # a float16 has no place for the position of an agent
+    "examples.physarum:move": Gallery("agents size", dtypes=FLOATS[:1], layouts=("strided", "offset")),
     "examples.rms_norm:rms_norm": Gallery("m n"),
     "examples.rms_norm:rms_norm_bwd": Gallery("m n", {"n": at_least(3)}),
     "examples.rms_norm:rms_norm_train": Gallery("m n"),
@@ -143,6 +157,7 @@ GALLERY: dict[str, Gallery] = {
     "examples.softmax:softmax": Gallery("m n"),
     "examples.softmax:softmax_bwd": Gallery("m n"),
     "examples.softmax:softmax_online": Gallery("m n"),
+    "examples.split_k:split_k_matmul": Gallery("m n k"),
     "examples.swiglu:swiglu": Gallery("m n"),
     "examples.swiglu:swiglu_bwd": Gallery("m n"),
     "examples.vector_add:vector_add": Gallery("n"),
