@@ -62,7 +62,9 @@ def test_a_dynamic_variant_serves_other_sizes(interpreter: Interpreter, name: st
 def test_eager_meaning(name: str, dtype: str) -> None:
     """Blocks that leave tails, blocks of one, blocks past the end."""
     subject = kernel(name)
-    for n, (sizes, block) in enumerate(zip(GALLERY[name].rows("odd"), cycle((16, 4, 32, 1)), strict=False)):
+    tried = [*zip(GALLERY[name].rows("odd"), cycle((16, 4, 32, 8)), strict=False)]
+    tried += [(sizes, 1) for sizes in GALLERY[name].rows("tiny")]
+    for n, (sizes, block) in enumerate(tried):
         args = arguments(Case(name, sizes, dtype, option=n))
         reference = make_reference(subject.reference, args)
         lowered = subject.lower(args, target("nvidia-h200"))
