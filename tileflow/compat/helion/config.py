@@ -10,12 +10,15 @@ from typing import Any
 LISTS = (
     "block_sizes", "loop_orders", "flatten_loops", "grid_fissions", "l2_groupings", "reduction_loops", "static_ranges",
     "range_unroll_factors", "range_warp_specializes", "range_num_stages", "range_multi_buffers", "range_flattens",
-    "load_eviction_policies", "num_threads",
+    "load_eviction_policies", "load_cache_modifiers", "store_cache_modifiers", "num_threads",
 )  # fmt: skip
 SCALARS: dict[str, Any] = {
     "num_warps": 4, "num_stages": 1, "pid_type": "flat", "num_sm_multiplier": 1, "maxnreg": None,
     "indexing": "pointer", "atomic_indexing": "pointer", "advanced_controls_file": "", "epilogue_subtile": None,
+    "cross_loop_pipeline": None, "host_tensor_descriptors": None, "num_ctas": 1, "occupancy": 1,
+    "waves_per_eu": None, "matrix_instr_nonkdim": None,
 }  # fmt: skip
+OTHER_BACKENDS = ("cute_", "pallas_", "metal_", "tileir_")
 
 
 class Config(Mapping[str, Any]):

@@ -16,6 +16,8 @@ NotAllowedInHelperFunction = InvalidDeviceForLoop = NestedDeviceLoopsConflict = 
 DecoratorAfterHelionKernelDecorator = ClosuresNotSupported = NamingConflict = errors.KernelError
 StarredArgsNotSupportedOnDevice = InvalidAssignment = AssignmentMultipleTargets = errors.KernelError
 ClosureMutation = GlobalMutation = NestedGridLoop = TopLevelStatementBetweenLoops = errors.KernelError
+BarrierOnlyAllowedAtTopLevel = CrossRootDeviceValue = CrossLoopSchedulingError = errors.KernelError
+AutodiffKernelNotCalled = AutodiffNotSupported = errors.KernelError
 LoopFunctionNotInFor = DeviceLoopElseBlock = LoopDependencyError = errors.SplitError
 CannotReadDeviceVariableOnHost = CannotModifyHostVariableOnDevice = errors.SplitError
 
@@ -28,16 +30,29 @@ TracedArgNotSupported = InvalidAPIUsage = TorchOpTracingError = ControlFlowTenso
 ShapeSpecializingCall = ShapeSpecializingAllocation = SpecializeArgType = SpecializeOnDevice = errors.TraceError
 RankMismatch = ShapeMismatch = CantCombineTypesInControlFlow = errors.TraceError
 InductorLoweringError = TorchNonzeroNotSupported = errors.TraceError
-NotInsideKernel = NoTensorArgs = errors.CallError
+InvalidSliceStep = TensorSliceBound = DotBatchDimensionMismatch = IndexOffsetOutOfRangeForInt = errors.TraceError
+DataDependentOutputShapeNotSupported = UnsupportedSplitOperation = UnsupportedSplitConfiguration = errors.TraceError
+InvalidTileRange = InvalidJaggedTileUsage = TileOfTile = ReductionOnNonTile = InvalidReductionDim = errors.TraceError
+MultipleReductionDims = ReductionDimInvalidForShape = UnsupportedIndexRemapping = errors.TraceError
+AtomicOnDeviceTensor = InvalidSequenceSubscription = GraphModuleUnsupportedOps = errors.TraceError
+DuplicateStoreIndicesError = EmptyDeviceLoopAfterDCE = NoDeviceLoopsInKernel = errors.TraceError
+StackTensorcOnHost = StackTensorDevPtrOnHost = StackTensorDevPtrDtype = errors.TraceError
+StackTensorExampleOnDevice = BreakpointInDeviceLoopRequiresInterpret = errors.TraceError
+PdlPlacement = PdlStateWithoutWait = NestedKernelCallsNotSupported = errors.TraceError
+NotInsideKernel = NoTensorArgs = InputTensorNumelExceedsIndexType = errors.CallError
+IncompatibleInterpretModes = RefEagerModeCodePrintError = errors.CallError
 
 # configs and knobs
 InvalidConfig = NotEnoughConfigs = ConfigSpecFragmentWithSymInt = RegisterTunableArgTypes = errors.ConfigError
-TunableTypeNotSupported = TunableNameConflict = errors.ConfigError
+TunableTypeNotSupported = TunableNameConflict = BarrierRequiresPersistent = errors.ConfigError
+MissingEnableTile = InconsistantConfigsAcrossRanks = NoConfigFound = errors.ConfigError
 AutotuningDisallowedInEnvironment = AutotuneError = errors.SpecError
 
 # compiling and launching
 ErrorCompilingKernel = errors.KernelError
-TritonError = BackendUnsupported = errors.BuildError
+TritonError = BackendUnsupported = BackendImplementationMissing = CuteBackendUnavailable = errors.BuildError
+TritonUnrecoverableRuntimeError = errors.LaunchError
+CacheAssertionError = errors.TableError
 ShapeCheckError = errors.LaunchError
 InternalError = errors.InternalError
 
@@ -60,3 +75,19 @@ class WrongDevice(BaseWarning):
 
 class BlockSizeIgnoredInInterpretMode(BaseWarning):
     """The eager meaning took another block size."""
+
+
+class BlockPtrIndexingUnavailable(BaseWarning):
+    """Block pointers are not there."""
+
+
+class TiledKMatmulAccumulationWarning(BaseWarning):
+    """A product over a tiled dimension that is not accumulated."""
+
+
+class NoAOTHeuristicWarning(BaseWarning):
+    """No table was loaded."""
+
+
+class ProcessGroupNameNotFound(BaseWarning):
+    """A distributed kernel without its group."""

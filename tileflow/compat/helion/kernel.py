@@ -22,6 +22,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from ... import config as native
     from ...lowered import Lowered
+    from ...runtime.problem import Problem
 
 ANY_TARGET = "nvidia-h200"
 
@@ -44,6 +45,10 @@ class Traced(api.Kernel):
     def compile(self, lowered: Lowered, config: native.Config, device: torch.device | str) -> Callable[..., Any]:
         with self.settings.tracing():
             return super().compile(lowered, config, device)
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        with self.settings.tracing():
+            return super().describe(*args, **kwargs)
 
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
         with torch.no_grad():
@@ -85,17 +90,7 @@ class Kernel:
         return run(*args, **kwargs)
 
     def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
-        bound = self.bind(args)
-        if self.settings.prints:
-            print(bound.to_triton_code(), file=sys.stderr)
-        if self.settings.eager:
-            return bound.run_eagerly
-        if bound.device.type != "cuda" and not compat.interpreting():
-            notes.once(
-                f"{self.name} on {bound.device}", "runs as plain Python; TRITON_INTERPRET=1 runs what is generated"
-            )
-            return bound.run_eagerly
-        return bound.compile_config() if self.configs else self.__tileflow_kernel__
+        return self.bind(args).runner(self.__tileflow_kernel__)
 
     def normalize_args(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The positional arguments of a call, defaults filled in."""
@@ -147,7 +142,21 @@ class BoundKernel:
 
     @cached_property
     def _run(self) -> Callable[..., Any]:
-        return self.compile_config()
+        return self.runner(None)
+
+    def runner(self, without_config: Callable[..., Any] | None) -> Callable[..., Any]:
+        """What calls go to. ``without_config``: where no config was named, in place of the default one."""
+        if self.settings.prints:
+            print(self.to_triton_code(), file=sys.stderr)
+        if self.settings.eager:
+            return self.run_eagerly
+        if self.device.type != "cuda" and not compat.interpreting():
+            notes.once(
+                f"{self.kernel.name} on {self.device}",
+                "runs as plain Python; TRITON_INTERPRET=1 runs what is generated",
+            )
+            return self.run_eagerly
+        return without_config if without_config and self._config is None else self.compile_config()
 
     def __call__(self, *args: Any) -> Any:
         return self._run(*self.kernel.normalize_args(*args))

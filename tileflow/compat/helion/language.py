@@ -22,15 +22,19 @@ SAME = (
     "triton_kernel",
 )  # fmt: skip
 ADAPTED = (
-    "full", "load", "rand", "randint", "register_reduction_dim", "store", "subscript", "tile_begin",
-    "tile_block_size", "tile_end", "tile_id", "tile_index", "zeros",
+    "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "register_reduction_dim", "store",
+    "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "zeros",
 )  # fmt: skip
+LAUNCHES = "end the launch instead: the next one sees all of its stores"
+COLLECTIVE = "call torch.distributed's collectives between launches"
+SEPARATE = "pass the tensors as arguments of their own"
 REFUSED = {
-    "StackTensor": "pass the tensors as arguments of their own",
-    "stacktensor_like": "pass the tensors as arguments of their own",
-    "signal": "end the launch instead: the next one sees all of its stores",
-    "wait": "end the launch instead: the next one sees all of its stores",
-}
+    "AsyncCopyDescriptor": COLLECTIVE, "ProcessGroupName": COLLECTIVE, "StackTensor": SEPARATE,
+    "float4_e2m1fn_x2_to_float32": "convert with shifts and a table of 16 values",
+    "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
+    "make_async_remote_copy": COLLECTIVE, "rand4x": "call hl.rand with four seeds", "remote_barrier": COLLECTIVE,
+    "signal": LAUNCHES, "stacktensor_like": SEPARATE, "wait": LAUNCHES,
+}  # fmt: skip
 
 
 def missing() -> tuple[str, ...]:
@@ -58,6 +62,10 @@ def _refusal(name: str) -> Any:
 # ---- those whose arguments differ ---------------------------------------------------------------
 
 
+def _items(index: Any) -> tuple[Any, ...]:
+    return tuple(index) if isinstance(index, (list, tuple)) else (index,)
+
+
 @inline
 def zeros(shape: Any, dtype: torch.dtype = torch.float32, device: Any = None) -> Any:
     """A register tile of zeros. A kernel runs on one device: ``device`` says nothing."""
@@ -73,19 +81,19 @@ def full(shape: Any, value: Any, dtype: torch.dtype = torch.float32, device: Any
 @inline
 def load(tensor: Any, index: Any, extra_mask: Any = None, eviction_policy: str | None = None) -> Any:
     """``tensor[index]``, zero where ``extra_mask`` is false; ``index`` is a list, one item a dimension."""
-    return tfl.load(tensor, tuple(index), extra_mask=extra_mask, eviction_policy=eviction_policy)
+    return tfl.load(tensor, _items(index), extra_mask=extra_mask, eviction_policy=eviction_policy)
 
 
 @inline
 def store(tensor: Any, index: Any, value: Any, extra_mask: Any = None) -> Any:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
-    return tfl.store(tensor, tuple(index), value, extra_mask=extra_mask)
+    return tfl.store(tensor, _items(index), value, extra_mask=extra_mask)
 
 
 @inline
 def subscript(tensor: Any, index: Any) -> Any:
     """``tensor[index]`` of a tile in registers."""
-    return tensor[tuple(index)]
+    return tensor[_items(index)]
 
 
 @inline
@@ -129,3 +137,13 @@ def tile_id(tile: Any) -> Any:
 @inline
 def tile_block_size(tile: Any) -> Any:
     return tile.block_size
+
+
+@inline
+def pdl_wait() -> None:
+    """Launches of one stream run one after another here: there is nothing to wait for."""
+
+
+@inline
+def pdl_launch_dependents() -> None:
+    """The next launch begins when this one has ended."""

@@ -31,9 +31,9 @@ UNUSED = {
     "advanced_controls_file": None, "allow_warp_specialize": True, "backend": "triton", "debug_dtype_asserts": False,
     "fast_math": False, "force_autotune": False, "index_dtype": None, "persistent_reserved_sms": 0,
     "print_repro": False, "triton_do_not_specialize": False, "torch_compile_fusion": False, "use_default_config": False,
-    "autotuner_fn": None,
+    "disable_autotuner_heuristics": False, "distributed": False,
 }  # fmt: skip
-SEARCH = "autotune"
+ELSEWHERE = ("autotune", "cute_", "pallas_")  # of the search, and of other backends
 PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}
 
 
@@ -53,9 +53,9 @@ class Settings:
             if name in UNUSED:
                 if value != UNUSED[name]:
                     notes.once(name, "the setting has no meaning here")
-            elif not name.startswith(SEARCH):
+            elif not name.startswith(ELSEWHERE):
                 raise ConfigError("a setting is one that the dialect documents", got=name,
-                                  hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and {SEARCH}_*")  # fmt: skip
+                                  hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and autotune_*")  # fmt: skip
         self.values: dict[str, Any] = {**MEANT, **UNUSED, **merged}
         if self.precision not in PRECISIONS:
             raise ConfigError(f"dot_precision is one of {list(PRECISIONS)}", got=repr(self.precision))
@@ -64,7 +64,7 @@ class Settings:
         try:
             return self.__dict__["values"][name]
         except KeyError:
-            if name.startswith(SEARCH):
+            if name.startswith(ELSEWHERE):
                 return None
             raise AttributeError(f"a Settings has no {name!r}") from None
 

@@ -13,8 +13,9 @@ class Sites:
     """Names of knobs. ``blocks``: the loops whose size is open, and registered block sizes, by their line.
 
     ``reductions``: the dimensions that can be reduced in a loop. ``orders``, ``groups``, ``persistents``, ``warps``,
-    ``stages``: one a launch that has such a knob. ``evictions``: the loads whose policy is open. ``tunables``: the
-    kernel's own, without their prefix.
+    ``stages``: one a launch that has such a knob. ``evictions``: the loads whose policy is open. ``accesses``: all
+    loads, then all stores; those that a descriptor may serve have such a knob. ``tunables``: the kernel's own, by
+    the names that it gave them.
     """
 
     blocks: tuple[str, ...]
@@ -25,6 +26,7 @@ class Sites:
     warps: tuple[str, ...]
     stages: tuple[str, ...]
     evictions: tuple[str, ...]
+    accesses: tuple[str, ...]
     tunables: tuple[str, ...]
 
 
@@ -47,8 +49,15 @@ def sites_of(lowered: Lowered) -> Sites:
         warps=launch("num_warps"),
         stages=launch("num_stages"),
         evictions=tuple(k.name for k in knobs if k.role == "access" and k.name.endswith(".eviction")),
+        accesses=tuple(f"{site}.access" for kind in ("load", "store") for site in _sites(lowered, kind)),
         tunables=tuple(_own_name(k) for k in knobs if k.role == "tunable"),
     )
+
+
+def _sites(lowered: Lowered, kind: str) -> list[str]:
+    """The sites of the ops of one kind, in the order of the launches."""
+    ops = (op for ir in lowered.regions for op in ir.walk() if op.kind == kind)
+    return list(dict.fromkeys(op.attrs["site"] for op in ops))
 
 
 def _own_name(knob: Knob) -> str:

@@ -10,16 +10,16 @@ from ...config import Choice
 from ...errors import ConfigError
 from ...lowered import Lowered
 from . import notes
-from .config import LISTS, SCALARS, Config
+from .config import LISTS, OTHER_BACKENDS, SCALARS, Config
 from .sites import Sites, sites_of
 
 EVICTION = {"": "", "first": "evict_first", "last": "evict_last"}
+ACCESS = {"pointer": "pointer", "tensor_descriptor": "descriptor", "block_ptr": "pointer"}
 PERSISTENT = ("persistent_blocked", "persistent_interleaved")
 PROGRAM_IDS = ("flat", "xyz", *PERSISTENT)
-WITHOUT_MEANING = {
-    "flatten_loops", "grid_fissions", "static_ranges", "range_unroll_factors", "range_warp_specializes",
-    "range_num_stages", "range_multi_buffers", "range_flattens", "num_threads", "maxnreg", "indexing",
-    "atomic_indexing", "advanced_controls_file", "epilogue_subtile",
+MEANT = {
+    "block_sizes", "loop_orders", "l2_groupings", "reduction_loops", "load_eviction_policies", "indexing",
+    "num_warps", "num_stages", "pid_type", "num_sm_multiplier",
 }  # fmt: skip
 
 
@@ -35,7 +35,8 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _blocks(given, sites)
     wanted |= _reductions(given, sites)
     wanted |= _grid(given, sites, lowered.space)
-    wanted |= _loads(given, sites)
+    wanted |= _evictions(given, sites)
+    wanted |= _accesses(given, sites, lowered.space)
     wanted |= dict.fromkeys(sites.warps, int(given.get("num_warps", SCALARS["num_warps"])))
     wanted |= dict.fromkeys(sites.stages, int(given.get("num_stages", SCALARS["num_stages"])))
     wanted |= {f"tunable:{name}": given[name] for name in sites.tunables if name in given}
@@ -50,6 +51,7 @@ def from_native(config: native.Config, lowered: Lowered) -> Config:
     """``config`` in the dialect's words."""
     sites = sites_of(lowered)
     policies = {ours: theirs for theirs, ours in EVICTION.items()}
+    kinds = {ours: theirs for theirs, ours in reversed(ACCESS.items())}
     most = max((int(config[p]) for p in sites.persistents), default=0)
     return Config(
         block_sizes=[config[name] for name in sites.blocks],
@@ -57,6 +59,7 @@ def from_native(config: native.Config, lowered: Lowered) -> Config:
         l2_groupings=[config[name] for name in sites.groups],
         loop_orders=[_theirs(str(config[o]), int(config[g])) for o, g in zip(sites.orders, sites.groups, strict=True)],
         load_eviction_policies=[policies[str(config[name])] for name in sites.evictions],
+        indexing=[kinds[str(config.get(name, "pointer"))] for name in sites.accesses],
         num_warps=config[sites.warps[0]],
         num_stages=config[sites.stages[0]],
         pid_type=PERSISTENT[1] if most else "flat",
@@ -74,10 +77,12 @@ def _plural(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_keys(given: Mapping[str, Any], sites: Sites) -> None:
     for name, value in given.items():
-        if name in WITHOUT_MEANING:
+        if name in MEANT or name in sites.tunables:
+            continue
+        if name in LISTS or name in SCALARS or name.startswith(OTHER_BACKENDS):
             if value != SCALARS.get(name) and any(value if isinstance(value, (list, tuple)) else [value]):
                 notes.once(name, "the config's key has no meaning here")
-        elif name not in LISTS and name not in SCALARS and name not in sites.tunables:
+        else:
             raise ConfigError("a config's key is the dialect's, or a tunable of the kernel", got=repr(name),
                               hint=f"the kernel's tunables are {list(sites.tunables)}")  # fmt: skip
 
@@ -143,12 +148,24 @@ def _theirs(order: str, group: int) -> list[int]:
     return [slow, fast, *reversed(outer)] if group > 1 else [fast, slow, *reversed(outer)]
 
 
-def _loads(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
-    policies = list(given.get("load_eviction_policies", ()))
-    unknown = [p for p in policies if p not in EVICTION]
+def _choices(key: str, given: Mapping[str, Any], names: Sequence[str], meaning: Mapping[str, str]) -> dict[str, Choice]:
+    """A choice for each of ``names``, or one for all. A list of another length names nothing."""
+    values = given.get(key, ())
+    values = [values] * len(names) if isinstance(values, str) else list(values)
+    unknown = [v for v in values if v not in meaning]
     if unknown:
-        raise ConfigError(f"an eviction policy is one of {list(EVICTION)}", got=unknown)
-    if any(policies) and len(policies) != len(sites.evictions):
-        notes.once(f"load_eviction_policies={policies}", f"the loads here are {', '.join(sites.evictions) or 'none'}")
+        raise ConfigError(f"{key} are of {list(meaning)}", got=unknown)
+    if len(values) != len(names) and any(meaning[v] != next(iter(meaning.values())) for v in values):
+        notes.once(f"{key}={values}", f"the sites here are {', '.join(names) or 'none'}")
         return {}
-    return {name: EVICTION[p] for name, p in zip(sites.evictions, policies, strict=False)}
+    return {name: meaning[v] for name, v in zip(names, values, strict=False)}
+
+
+def _evictions(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
+    return _choices("load_eviction_policies", given, sites.evictions, EVICTION)
+
+
+def _accesses(given: Mapping[str, Any], sites: Sites, space: native.ConfigSpace) -> dict[str, Choice]:
+    """Where a site has no such knob, a descriptor cannot serve it."""
+    present = {k.name for k in space.knobs}
+    return {n: c for n, c in _choices("indexing", given, sites.accesses, ACCESS).items() if n in present}
