@@ -20,7 +20,7 @@ from .config import Choice, Config
 from .errors import CallError, LaunchError, OutOfResources, SpecError
 from .frontend.source import code_hash, semantic_hash
 from .frontend.split import HostFunction, split
-from .runtime.describe import call_key, describe, device_class, tensors
+from .runtime.describe import call_key, describe, device_class, is_traced, tensors
 from .runtime.dispatch import bind
 from .runtime.handles import enroll
 from .runtime.launch import Launcher, launcher_for
@@ -104,10 +104,9 @@ class Kernel:
         return self.run(*args, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """:meth:`__call__` on real tensors, whether or not a compiler is at work."""
+        """:meth:`__call__`, whether or not a compiler is at work."""
         if _interpreting:
-            self.refuse_grad(tensors((*args, *kwargs.values())))
-            return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
+            return self._first_call(None, args, kwargs)
         if self._generation != generation():
             self._bound.clear()
             self._generation = generation()
@@ -121,7 +120,12 @@ class Kernel:
 
     def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
-        self.refuse_grad(tensors((*args, *kwargs.values())))  # the key has it: such calls are never remembered
+        # the key tells these calls from others, and they are not remembered
+        if any(map(is_traced, tensors((*args, *kwargs.values())))):
+            return self.traced(*args, **kwargs)
+        self.refuse_grad(tensors((*args, *kwargs.values())))
+        if _interpreting:
+            return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
         if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
             return self.run_eagerly(*args, **kwargs)
         problem = self.describe(*args, **kwargs)

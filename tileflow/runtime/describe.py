@@ -22,6 +22,7 @@ from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 CallableHash = Callable[[FunctionType], str]
 
 _Tensor = torch.Tensor
+_PLAIN = torch.Tensor.__torch_dispatch__
 _grad_enabled = torch.is_grad_enabled
 
 
@@ -139,6 +140,12 @@ def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from tensors(inner for _, inner in _captured(value))
 
 
+def is_traced(tensor: torch.Tensor) -> bool:
+    """Whether operators on the tensor are its class's own affair (fake and functional ones, DTensor): it has no memory
+    that a kernel could be given."""
+    return type(tensor).__torch_dispatch__ is not _PLAIN
+
+
 # ---- the fast key -------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +167,7 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
                 not v.data_ptr() & 15,
                 v.requires_grad and _grad_enabled(),
             )
-            if isinstance(v, _Tensor)
+            if type(v) is _Tensor
             else _key(v)
             for v in args
         ]
@@ -172,6 +179,8 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
 
 def _key(value: Any) -> Hashable:
     if isinstance(value, _Tensor):
+        if is_traced(value):
+            return type(value)
         grad = value.requires_grad and _grad_enabled()
         return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15, grad)
     kind: Any = type(value)
