@@ -10,6 +10,7 @@ from compiler_gallery import GALLERY, kernel, meta
 
 from tileflow.config import Choice, Config
 from tileflow.emit.source import TritonSource
+from tileflow.errors import ConfigError
 from tileflow.lowered import Lowered
 from tileflow.target import CATALOGUE, target
 
@@ -96,6 +97,10 @@ def test_compiles(name: str, architecture: str) -> None:
 
     device = next(t for t in CATALOGUE.values() if t.arch == architecture)
     static = lower(name, "static", device.name, "compiled")
+    if architecture in GALLERY[name].refused:
+        with pytest.raises(ConfigError):
+            static.emit(static.default)
+        return
     dynamic = lower(name, "dynamic", device.name, "compiled")
     for source in (*static.emit(static.default), dynamic.emit(dynamic.default)[-1]):
         binary = build(source, device)

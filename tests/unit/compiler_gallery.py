@@ -21,6 +21,8 @@ FLOATS = ("float32", "bfloat16", "float16")
 PROBLEMS: dict[str, tuple[tuple[int, ...], ...]] = {
     # run by the interpreter: one element; primes; one past a block; a block
     "odd": ((1, 1, 1, 1, 1), (7, 131, 19, 3, 5), (33, 65, 129, 2, 3), (16, 64, 32, 4, 2)),
+    # run eagerly with blocks of one
+    "tiny": ((3, 5, 2, 2, 1),),
     # run with each layout
     "layout": ((5, 67, 33, 3, 2),),
     # no size is a power of two, so that masks show; divisible by 16, so that the dynamic mode has two variants

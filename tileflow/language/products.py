@@ -13,7 +13,10 @@ def dot(
 ) -> torch.Tensor:
     """``a @ b + acc`` on the matrix units: (..., m, k) by (..., k, n). Half and fp8 operands accumulate in float32,
     int8 ones in int32; the result has ``acc``'s dtype, ``out_dtype``, or the accumulator's."""
-    wide = torch.int32 if not a.dtype.is_floating_point else torch.promote_types(a.dtype, torch.float32)
+    if a.dtype.is_floating_point:
+        wide = torch.float64 if a.dtype == torch.float64 else torch.float32  # torch promotes no fp8 type
+    else:
+        wide = torch.int32
     product = a.to(wide) @ b.to(wide)
     if acc is not None:
         return (acc + product).to(acc.dtype)

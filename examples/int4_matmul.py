@@ -1,0 +1,46 @@
+"""A matrix product whose second operand is packed: a byte holds two signed 4-bit rows, the even one in its low half.
+
+The bytes are unpacked in registers: shifting left and back extends the sign of the low half, shifting right that of the
+high one, and stacking the two in the dimension of the rows brings them into the order of the columns of ``x``.
+"""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+
+def inputs(
+    m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(m, k, dtype=dtype, device=device)
+    return x, torch.randint(-128, 128, (k // 2, n), dtype=torch.int8, device=device)
+
+
+def unpacked(packed: torch.Tensor) -> torch.Tensor:
+    """(rows, n) bytes as (2 * rows, n) numbers from -8 to 7."""
+    low, high = (packed << 4) >> 4, packed >> 4
+    return torch.stack([low, high], dim=1).reshape(2 * packed.shape[0], packed.shape[1])
+
+
+def reference(x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    return x @ unpacked(packed).to(x.dtype)
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def int4_matmul(x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    m, k = x.shape
+    rows, n = packed.shape
+    assert k == 2 * rows, f"{rows} bytes a column hold {2 * rows} numbers, not {k}"
+    out = torch.empty(m, n, dtype=x.dtype, device=x.device)
+    block_k = tfl.register_block_size(rows)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(rows, block_size=block_k):
+            begin = tile_k.begin
+            y = unpacked(packed[begin : begin + block_k, tile_n]).to(x.dtype)
+            acc = torch.addmm(acc, x[tile_m, 2 * begin : 2 * begin + 2 * block_k], y)
+        out[tile_m, tile_n] = acc
+    return out

@@ -1,0 +1,138 @@
+# config: block:tile_b=1, block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=pointer, load:x#0.eviction=, load:y#0.access=pointer, load:y#0.eviction=, num_stages=3, num_warps=8, order=0,1,2, persistent=0
+# region 0, dynamic
+# grid: ((-(-end.1 // 128)) * (-(-end.2 // 256)) * end.0), 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.2)) and (1 == x.align)) and (1 == x.stride.2)) and (1 == y.align)) and (1 == y.stride.2)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (end.1 <= x.shape.1)) and (k <= x.shape.2)) and (end.0 <= y.shape.0)) and (k <= y.shape.1)) and (end.2 <= y.shape.2)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (end.2 <= out.shape.2)) and (((-1 * x.stride.0) + (-1 * x.stride.1) + (x.shape.0 * x.stride.0) + (x.shape.1 * x.stride.1) + x.shape.2 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (-1 * y.stride.1) + (y.shape.0 * y.stride.0) + (y.shape.1 * y.stride.1) + y.shape.2 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (-1 * out.stride.1) + (out.shape.0 * out.stride.0) + (out.shape.1 * out.stride.1) + out.shape.2 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (end.2 % 16))) and (0 == (k % 16))) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (out.stride.1 % 16))) and (out.stride.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647)) and (0 == (x.stride.1 % 16))) and (x.stride.1 <= 2147483647)) and (0 == (y.stride.0 % 16))) and (y.stride.0 <= 2147483647)) and (0 == (y.stride.1 % 16))) and (y.stride.1 <= 2147483647))
+# options: num_stages=3, num_warps=8
+# constexprs: BLOCK_TILE_B=1, BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# y_ptr: *bf16 % 16 = y
+# end_0: i32 % 16 = end.0
+# end_1: i32 % 16 = end.1
+# end_2: i32 % 16 = end.2
+# k: i32 % 16 = k
+# out_stride_0: i32 % 16 = out.stride.0
+# out_stride_1: i32 % 16 = out.stride.1
+# x_stride_0: i32 % 16 = x.stride.0
+# x_stride_1: i32 % 16 = x.stride.1
+# y_stride_0: i32 % 16 = y.stride.0
+# y_stride_1: i32 % 16 = y.stride.1
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bmm_small_0(
+    out_ptr,
+    x_ptr,
+    y_ptr,
+    end_0,
+    end_1,
+    end_2,
+    k,
+    out_stride_0,
+    out_stride_1,
+    x_stride_0,
+    x_stride_1,
+    y_stride_0,
+    y_stride_1,
+    BLOCK_TILE_B: tl.constexpr,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    plane = pid % (tl.cdiv(end_1, 128) * tl.cdiv(end_2, 256))
+    tile_b_begin = ((pid // (tl.cdiv(end_1, 128) * tl.cdiv(end_2, 256))))
+    tile_b_idx = tile_b_begin + tl.arange(0, BLOCK_TILE_B)
+    tile_b_mask = tile_b_idx < end_0
+    band = plane // (8 * tl.cdiv(end_2, 256))
+    height = tl.minimum(tl.cdiv(end_1, 128) - band * 8, 8)
+    tile_m_begin = (band * 8 + plane % (8 * tl.cdiv(end_2, 256)) % height) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_1
+    tile_n_begin = (plane % (8 * tl.cdiv(end_2, 256)) // height) * BLOCK_TILE_N
+    tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+    tile_n_mask = tile_n_idx < end_2
+    v0 = tl.full([BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+    c0 = v0
+    for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
+        tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+        tile_k_mask = tile_k_idx < k
+        v1 = tl.load(x_ptr + tile_b_idx[:, None, None] * x_stride_0 + tile_m_idx[None, :, None] * x_stride_1 + tile_k_idx[None, None, :], mask=tile_b_mask[:, None, None] & tile_m_mask[None, :, None] & tile_k_mask[None, None, :], other=0.0)
+        v2 = tl.load(y_ptr + tile_b_idx[:, None, None] * y_stride_0 + tile_k_idx[None, :, None] * y_stride_1 + tile_n_idx[None, None, :], mask=tile_b_mask[:, None, None] & tile_k_mask[None, :, None] & tile_n_mask[None, None, :], other=0.0)
+        v3 = tl.reshape(v1, [BLOCK_TILE_M, BLOCK_TILE_K])
+        v4 = tl.reshape(v2, [BLOCK_TILE_K, BLOCK_TILE_N])
+        v5 = tl.reshape(tl.dot(v3, v4, acc=tl.reshape(c0, [BLOCK_TILE_M, BLOCK_TILE_N])), [BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N])
+        c0 = v5
+    v6 = c0.to(tl.bfloat16)
+    tl.store(out_ptr + tile_b_idx[:, None, None] * out_stride_0 + tile_m_idx[None, :, None] * out_stride_1 + tile_n_idx[None, None, :], v6, mask=tile_b_mask[:, None, None] & tile_m_mask[None, :, None] & tile_n_mask[None, None, :])
+
+# region 0, dynamic
+# grid: ((-(-end.1 // 128)) * (-(-end.2 // 256)) * end.0), 1, 1
+# guards: (((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (end.2 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.2)) and (1 == x.align)) and (1 == x.stride.2)) and (1 == y.align)) and (1 == y.stride.2)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (end.1 <= x.shape.1)) and (k <= x.shape.2)) and (end.0 <= y.shape.0)) and (k <= y.shape.1)) and (end.2 <= y.shape.2)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (end.2 <= out.shape.2)) and (((-1 * x.stride.0) + (-1 * x.stride.1) + (x.shape.0 * x.stride.0) + (x.shape.1 * x.stride.1) + x.shape.2 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (-1 * y.stride.1) + (y.shape.0 * y.stride.0) + (y.shape.1 * y.stride.1) + y.shape.2 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (-1 * out.stride.1) + (out.shape.0 * out.stride.0) + (out.shape.1 * out.stride.1) + out.shape.2 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (out.stride.1 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (x.stride.1 <= 2147483647)) and (y.stride.0 <= 2147483647)) and (y.stride.1 <= 2147483647))
+# options: num_stages=3, num_warps=8
+# constexprs: BLOCK_TILE_B=1, BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# y_ptr: *bf16 % 16 = y
+# end_0: i32 = end.0
+# end_1: i32 = end.1
+# end_2: i32 = end.2
+# k: i32 = k
+# out_stride_0: i32 = out.stride.0
+# out_stride_1: i32 = out.stride.1
+# x_stride_0: i32 = x.stride.0
+# x_stride_1: i32 = x.stride.1
+# y_stride_0: i32 = y.stride.0
+# y_stride_1: i32 = y.stride.1
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bmm_small_0(
+    out_ptr,
+    x_ptr,
+    y_ptr,
+    end_0,
+    end_1,
+    end_2,
+    k,
+    out_stride_0,
+    out_stride_1,
+    x_stride_0,
+    x_stride_1,
+    y_stride_0,
+    y_stride_1,
+    BLOCK_TILE_B: tl.constexpr,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    plane = pid % (tl.cdiv(end_1, 128) * tl.cdiv(end_2, 256))
+    tile_b_begin = ((pid // (tl.cdiv(end_1, 128) * tl.cdiv(end_2, 256))))
+    tile_b_idx = tile_b_begin + tl.arange(0, BLOCK_TILE_B)
+    tile_b_mask = tile_b_idx < end_0
+    band = plane // (8 * tl.cdiv(end_2, 256))
+    height = tl.minimum(tl.cdiv(end_1, 128) - band * 8, 8)
+    tile_m_begin = (band * 8 + plane % (8 * tl.cdiv(end_2, 256)) % height) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_1
+    tile_n_begin = (plane % (8 * tl.cdiv(end_2, 256)) // height) * BLOCK_TILE_N
+    tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+    tile_n_mask = tile_n_idx < end_2
+    v0 = tl.full([BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+    c0 = v0
+    for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
+        tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+        tile_k_mask = tile_k_idx < k
+        v1 = tl.load(x_ptr + tile_b_idx[:, None, None] * x_stride_0 + tile_m_idx[None, :, None] * x_stride_1 + tile_k_idx[None, None, :], mask=tile_b_mask[:, None, None] & tile_m_mask[None, :, None] & tile_k_mask[None, None, :], other=0.0)
+        v2 = tl.load(y_ptr + tile_b_idx[:, None, None] * y_stride_0 + tile_k_idx[None, :, None] * y_stride_1 + tile_n_idx[None, None, :], mask=tile_b_mask[:, None, None] & tile_k_mask[None, :, None] & tile_n_mask[None, None, :], other=0.0)
+        v3 = tl.reshape(v1, [BLOCK_TILE_M, BLOCK_TILE_K])
+        v4 = tl.reshape(v2, [BLOCK_TILE_K, BLOCK_TILE_N])
+        v5 = tl.reshape(tl.dot(v3, v4, acc=tl.reshape(c0, [BLOCK_TILE_M, BLOCK_TILE_N])), [BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N])
+        c0 = v5
+    v6 = c0.to(tl.bfloat16)
+    tl.store(out_ptr + tile_b_idx[:, None, None] * out_stride_0 + tile_m_idx[None, :, None] * out_stride_1 + tile_n_idx[None, None, :], v6, mask=tile_b_mask[:, None, None] & tile_m_mask[None, :, None] & tile_n_mask[None, None, :])

@@ -1,0 +1,45 @@
+# config: block:tile_b=32, block:tile_k=16, block:tile_m=16, block:tile_n=32, group=4, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:y#0.access=pointer, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, order=0,1,2, persistent=2, store:out#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: ((((((((((((((((((((((((((((0 == begin.0) and (48 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (0 == begin.2)) and (2992 == end.2)) and (1008 == k)) and (1 == out.align)) and (48 == out.shape.0)) and (4000 == out.shape.1)) and (2992 == out.shape.2)) and (11968000 == out.stride.0)) and (2992 == out.stride.1)) and (1 == out.stride.2)) and (1 == x.align)) and (48 == x.shape.0)) and (4000 == x.shape.1)) and (1008 == x.shape.2)) and (4032000 == x.stride.0)) and (1008 == x.stride.1)) and (1 == x.stride.2)) and (1 == y.align)) and (48 == y.shape.0)) and (1008 == y.shape.1)) and (2992 == y.shape.2)) and (3015936 == y.stride.0)) and (2992 == y.stride.1)) and (1 == y.stride.2))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_B=32, BLOCK_TILE_K=16, BLOCK_TILE_M=16, BLOCK_TILE_N=32
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# y_ptr: *bf16 % 16 = y
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def bmm_small_0(
+    out_ptr,
+    x_ptr,
+    y_ptr,
+    BLOCK_TILE_B: tl.constexpr,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 47000, tl.num_programs(0)):
+        plane = pid % (250 * 94)
+        tile_b_begin = ((pid // (250 * 94))) * BLOCK_TILE_B
+        tile_b_idx = tile_b_begin + tl.arange(0, BLOCK_TILE_B)
+        tile_b_mask = tile_b_idx < 48
+        band = plane // (4 * 94)
+        height = tl.minimum(250 - band * 4, 4)
+        tile_m_begin = (band * 4 + plane % (4 * 94) % height) * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        tile_n_begin = (plane % (4 * 94) // height) * BLOCK_TILE_N
+        tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+        tile_n_mask = tile_n_idx < 2992
+        v0 = tl.full([BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        c0 = v0
+        for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
+            tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+            v1 = tl.load(x_ptr + tile_b_idx[:, None, None] * 4032000 + tile_m_idx[None, :, None] * 1008 + tile_k_idx[None, None, :], mask=tile_b_mask[:, None, None], other=0.0, eviction_policy='evict_last')
+            v2 = tl.load(y_ptr + tile_b_idx[:, None, None] * 3015936 + tile_k_idx[None, :, None] * 2992 + tile_n_idx[None, None, :], mask=tile_b_mask[:, None, None] & tile_n_mask[None, None, :], other=0.0, eviction_policy='evict_last')
+            v3 = tl.dot(v1, v2, acc=c0)
+            c0 = v3
+        v4 = c0.to(tl.bfloat16)
+        tl.store(out_ptr + tile_b_idx[:, None, None] * 11968000 + tile_m_idx[None, :, None] * 2992 + tile_n_idx[None, None, :], v4, mask=tile_b_mask[:, None, None] & tile_n_mask[None, None, :])

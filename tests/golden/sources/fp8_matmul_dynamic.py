@@ -1,0 +1,130 @@
+# config: block:tile_k=128, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=pointer, load:x#0.eviction=, load:x_scale#0.eviction=, load:y#0.access=pointer, load:y#0.eviction=, load:y_scale#0.eviction=, num_stages=3, num_warps=8, order=0,1, persistent=0
+# region 0, dynamic
+# grid: ((-(-end.0 // 128)) * (-(-end.1 // 256))), 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == x_scale.align)) and (1 == x_scale.stride.0)) and (1 == y.align)) and (1 == y.stride.1)) and (1 == y_scale.align)) and (1 == y_scale.stride.0)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (end.1 <= y.shape.0)) and (k <= y.shape.1)) and (end.0 <= x_scale.shape.0)) and (end.1 <= y_scale.shape.0)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and ((x_scale.shape.0 + -1) <= 2147483647)) and ((y_scale.shape.0 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16))) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647)) and (0 == (y.stride.0 % 16))) and (y.stride.0 <= 2147483647))
+# options: num_stages=3, num_warps=8
+# constexprs: BLOCK_TILE_K=128, BLOCK_TILE_M=128, BLOCK_TILE_N=256
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *fp8e4nv % 16 = x
+# x_scale_ptr: *fp32 % 16 = x_scale
+# y_ptr: *fp8e4nv % 16 = y
+# y_scale_ptr: *fp32 % 16 = y_scale
+# end_0: i32 % 16 = end.0
+# end_1: i32 % 16 = end.1
+# k: i32 % 16 = k
+# out_stride_0: i32 % 16 = out.stride.0
+# x_stride_0: i32 % 16 = x.stride.0
+# y_stride_0: i32 % 16 = y.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fp8_matmul_0(
+    out_ptr,
+    x_ptr,
+    x_scale_ptr,
+    y_ptr,
+    y_scale_ptr,
+    end_0,
+    end_1,
+    k,
+    out_stride_0,
+    x_stride_0,
+    y_stride_0,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    band = pid // (8 * tl.cdiv(end_1, 256))
+    height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
+    tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+    tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+    tile_n_mask = tile_n_idx < end_1
+    v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+    c0 = v0
+    for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
+        tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+        tile_k_mask = tile_k_idx < k
+        v1 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v2 = tl.load(y_ptr + tile_n_idx[:, None] * y_stride_0 + tile_k_idx[None, :], mask=tile_n_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v3 = tl.permute(v2, (1, 0))
+        v4 = tl.dot(v1, v3, acc=c0)
+        c0 = v4
+    v5 = tl.load(x_scale_ptr + tile_m_idx, mask=tile_m_mask, other=0.0)
+    v6 = v5[:, None]
+    v7 = c0 * v6
+    v8 = tl.load(y_scale_ptr + tile_n_idx, mask=tile_n_mask, other=0.0)
+    v9 = v8[None, :]
+    v10 = v7 * v9
+    v11 = v10.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], v11, mask=tile_m_mask[:, None] & tile_n_mask[None, :])
+
+# region 0, dynamic
+# grid: ((-(-end.0 // 128)) * (-(-end.1 // 256))), 1, 1
+# guards: (((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == x_scale.align)) and (1 == x_scale.stride.0)) and (1 == y.align)) and (1 == y.stride.1)) and (1 == y_scale.align)) and (1 == y_scale.stride.0)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (end.1 <= y.shape.0)) and (k <= y.shape.1)) and (end.0 <= x_scale.shape.0)) and (end.1 <= y_scale.shape.0)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and ((x_scale.shape.0 + -1) <= 2147483647)) and ((y_scale.shape.0 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (y.stride.0 <= 2147483647))
+# options: num_stages=3, num_warps=8
+# constexprs: BLOCK_TILE_K=128, BLOCK_TILE_M=128, BLOCK_TILE_N=256
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *fp8e4nv % 16 = x
+# x_scale_ptr: *fp32 % 16 = x_scale
+# y_ptr: *fp8e4nv % 16 = y
+# y_scale_ptr: *fp32 % 16 = y_scale
+# end_0: i32 = end.0
+# end_1: i32 = end.1
+# k: i32 = k
+# out_stride_0: i32 = out.stride.0
+# x_stride_0: i32 = x.stride.0
+# y_stride_0: i32 = y.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fp8_matmul_0(
+    out_ptr,
+    x_ptr,
+    x_scale_ptr,
+    y_ptr,
+    y_scale_ptr,
+    end_0,
+    end_1,
+    k,
+    out_stride_0,
+    x_stride_0,
+    y_stride_0,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    band = pid // (8 * tl.cdiv(end_1, 256))
+    height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
+    tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+    tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+    tile_n_mask = tile_n_idx < end_1
+    v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+    c0 = v0
+    for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
+        tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+        tile_k_mask = tile_k_idx < k
+        v1 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v2 = tl.load(y_ptr + tile_n_idx[:, None] * y_stride_0 + tile_k_idx[None, :], mask=tile_n_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v3 = tl.permute(v2, (1, 0))
+        v4 = tl.dot(v1, v3, acc=c0)
+        c0 = v4
+    v5 = tl.load(x_scale_ptr + tile_m_idx, mask=tile_m_mask, other=0.0)
+    v6 = v5[:, None]
+    v7 = c0 * v6
+    v8 = tl.load(y_scale_ptr + tile_n_idx, mask=tile_n_mask, other=0.0)
+    v9 = v8[None, :]
+    v10 = v7 * v9
+    v11 = v10.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], v11, mask=tile_m_mask[:, None] & tile_n_mask[None, :])

@@ -1,0 +1,51 @@
+# config: block:tile_k=32, block:tile_m=32, block:tile_n=16, group=4, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:x_scale#0.eviction=evict_last, load:y#0.access=pointer, load:y#0.eviction=evict_last, load:y_scale#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: ((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1008 == k)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == x_scale.align)) and (4000 == x_scale.shape.0)) and (1 == x_scale.stride.0)) and (1 == y.align)) and (2992 == y.shape.0)) and (1008 == y.shape.1)) and (1008 == y.stride.0)) and (1 == y.stride.1)) and (1 == y_scale.align)) and (2992 == y_scale.shape.0)) and (1 == y_scale.stride.0))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_K=32, BLOCK_TILE_M=32, BLOCK_TILE_N=16
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *fp8e4nv % 16 = x
+# x_scale_ptr: *fp32 % 16 = x_scale
+# y_ptr: *fp8e4nv % 16 = y
+# y_scale_ptr: *fp32 % 16 = y_scale
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fp8_matmul_0(
+    out_ptr,
+    x_ptr,
+    x_scale_ptr,
+    y_ptr,
+    y_scale_ptr,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_N: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+        band = pid // (4 * 125)
+        height = tl.minimum(187 - band * 4, 4)
+        tile_n_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_N
+        tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+        tile_m_begin = (pid % (4 * 125) // height) * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        c0 = v0
+        for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
+            tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+            tile_k_mask = tile_k_idx < 1008
+            v1 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_k_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v2 = tl.load(y_ptr + tile_n_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_k_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v3 = tl.permute(v2, (1, 0))
+            v4 = tl.dot(v1, v3, acc=c0)
+            c0 = v4
+        v5 = tl.load(x_scale_ptr + tile_m_idx, eviction_policy='evict_last')
+        v6 = v5[:, None]
+        v7 = c0 * v6
+        v8 = tl.load(y_scale_ptr + tile_n_idx, eviction_policy='evict_last')
+        v9 = v8[None, :]
+        v10 = v7 * v9
+        v11 = v10.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v11)

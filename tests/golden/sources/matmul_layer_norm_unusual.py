@@ -1,0 +1,60 @@
+# config: block:tile_k=16, block:tile_m=32, load:bias#0.eviction=evict_last, load:weight#0.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:y#0.access=pointer, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, store:out#0.access=pointer
+# region 0, static
+# grid: 125, 1, 1
+# guards: (((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == bias.align)) and (256 == bias.shape.0)) and (1 == bias.stride.0)) and (2992 == k)) and (256 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (256 == out.shape.1)) and (256 == out.stride.0)) and (1 == out.stride.1)) and (1 == weight.align)) and (256 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (2992 == y.shape.0)) and (256 == y.shape.1)) and (256 == y.stride.0)) and (1 == y.stride.1))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_K=16, BLOCK_TILE_M=32
+# bias_ptr: *bf16 % 16 = bias
+# out_ptr: *bf16 % 16 = out
+# weight_ptr: *bf16 % 16 = weight
+# x_ptr: *bf16 % 16 = x
+# y_ptr: *bf16 % 16 = y
+# eps: fp32 = eps
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul_layer_norm_0(
+    bias_ptr,
+    out_ptr,
+    weight_ptr,
+    x_ptr,
+    y_ptr,
+    eps,
+    BLOCK_TILE_K: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+        tile_m_begin = pid * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        v0 = tl.full([BLOCK_TILE_M, 256], 0.0, tl.float32)
+        c0 = v0
+        for tile_k_begin in tl.range(0, 2992, BLOCK_TILE_K):
+            tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+            v1 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_k_idx[None, :], eviction_policy='evict_last')
+            v2 = tl.load(y_ptr + tile_k_idx[:, None] * 256 + tl.arange(0, 256)[None, :], eviction_policy='evict_last')
+            v3 = tl.dot(v1, v2, acc=c0)
+            c0 = v3
+        v4 = tl.sum(c0, axis=1)
+        v5 = v4[:, None]
+        v6 = v5 / 256.0
+        v7 = c0 - v6
+        v8 = v7 * v7
+        v9 = tl.sum(v8, axis=1)
+        v10 = v9[:, None]
+        v11 = v10 / 256.0
+        v12 = c0 - v6
+        v13 = v11 + eps
+        v14 = tl.rsqrt(v13)
+        v15 = v12 * v14
+        v16 = tl.load(weight_ptr + tl.arange(0, 256), eviction_policy='evict_last')
+        v17 = v16.to(tl.float32)
+        v18 = v17[None, :]
+        v19 = v15 * v18
+        v20 = tl.load(bias_ptr + tl.arange(0, 256), eviction_policy='evict_last')
+        v21 = v20.to(tl.float32)
+        v22 = v21[None, :]
+        v23 = v19 + v22
+        v24 = v23.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * 256 + tl.arange(0, 256)[None, :], v24)
