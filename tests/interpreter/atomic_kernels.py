@@ -186,7 +186,7 @@ def one_winner(keys: torch.Tensor) -> torch.Tensor:
     """Scalar locks and tickets: the first program takes the lock, every program takes a number."""
     out = torch.zeros(2, dtype=torch.int64, device=keys.device)
     lock = torch.zeros(2, dtype=torch.int32, device=keys.device)
-    for tile in tfl.tile(keys.size(0), block_size=2):
+    for _ in tfl.tile(keys.size(0), block_size=2):
         taken = tfl.atomic_cas(lock, [0], 0, 1, sem="acquire")
         if taken == 0:
             tfl.atomic_add(out, [0], 1)

@@ -1,4 +1,4 @@
-# config: block:tile_m=1, load:x#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:max#0=0
+# config: block:tile_m=1, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:max#0=0, store:out#0.access=pointer
 # region 0, static
 # grid: 4000, 1, 1
 # guards: ((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
@@ -8,6 +8,11 @@
 # x_ptr: *bf16 % 16 = x
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -21,7 +26,7 @@ def softmax_0(
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=float('-inf'))
     v1 = v0.to(tl.float32)
-    v2 = tl.max(v1, axis=1)
+    v2 = tl.reduce(v1, 1, _maximum)
     v3 = v2[:, None]
     v4 = v1 - v3
     v5 = tl.exp(v4)

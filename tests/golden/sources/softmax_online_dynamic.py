@@ -1,7 +1,7 @@
-# config: block:block_n=4096, block:tile_m=1, load:x#0.eviction=, load:x#1.eviction=, num_stages=3, num_warps=8, persistent=0
+# config: block:block_n=4096, block:tile_m=1, load:x#0.access=pointer, load:x#0.eviction=, load:x#1.access=pointer, load:x#1.eviction=, num_stages=3, num_warps=8, persistent=0
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((((((0 == begin.0) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (end.0 <= 2147483647)) and (0 == (n % 16))) and (n <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# guards: (((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (n % 16))) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
 # constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out
@@ -12,6 +12,11 @@
 # x_stride_0: i32 % 16 = x.stride.0
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -38,7 +43,7 @@ def softmax_online_0(
         tile_n_mask = tile_n_idx < n
         v2 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
         v3 = v2.to(tl.float32)
-        v4 = tl.max(v3, axis=1)
+        v4 = tl.reduce(v3, 1, _maximum)
         v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
         v6 = c0 - v5
         v7 = tl.exp(v6)
@@ -66,7 +71,7 @@ def softmax_online_0(
 
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((0 == begin.0) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (end.0 <= 2147483647)) and (n <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
 # constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out
@@ -77,6 +82,11 @@ def softmax_online_0(
 # x_stride_0: i32 = x.stride.0
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -103,7 +113,7 @@ def softmax_online_0(
         tile_n_mask = tile_n_idx < n
         v2 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
         v3 = v2.to(tl.float32)
-        v4 = tl.max(v3, axis=1)
+        v4 = tl.reduce(v3, 1, _maximum)
         v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
         v6 = c0 - v5
         v7 = tl.exp(v6)

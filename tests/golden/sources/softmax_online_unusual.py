@@ -1,4 +1,4 @@
-# config: block:block_n=32, block:tile_m=16, load:x#0.eviction=evict_last, load:x#1.eviction=evict_last, num_stages=2, num_warps=8, persistent=2
+# config: block:block_n=32, block:tile_m=16, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:x#1.access=pointer, load:x#1.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, store:out#0.access=pointer
 # region 0, static
 # grid: 250, 1, 1
 # guards: (((((((((((((0 == begin.0) and (4000 == end.0)) and (2992 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
@@ -8,6 +8,11 @@
 # x_ptr: *bf16 % 16 = x
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -29,7 +34,7 @@ def softmax_online_0(
             tile_n_mask = tile_n_idx < 2992
             v2 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :], other=float('-inf'), eviction_policy='evict_last')
             v3 = v2.to(tl.float32)
-            v4 = tl.max(v3, axis=1)
+            v4 = tl.reduce(v3, 1, _maximum)
             v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
             v6 = c0 - v5
             v7 = tl.exp(v6)

@@ -1,4 +1,4 @@
-# config: block:tile_m=32, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:max#0=512
+# config: block:tile_m=32, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:max#0=512, store:out#0.access=pointer
 # region 0, static
 # grid: 125, 1, 1
 # guards: ((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
@@ -8,6 +8,11 @@
 # x_ptr: *bf16 % 16 = x
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
@@ -29,7 +34,7 @@ def softmax_0(
             v2 = v1.to(tl.float32)
             v3 = tl.maximum(c0, v2, propagate_nan=tl.PropagateNan.ALL)
             c0 = v3
-        v4 = tl.max(c0, axis=1)
+        v4 = tl.reduce(c0, 1, _maximum)
         v5 = v4[:, None]
         v6 = tl.full([BLOCK_TILE_M, REDUCE_MAX_0], 0.0, tl.float32)
         c1 = v6
