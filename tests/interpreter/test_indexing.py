@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from interpreted import close, load_module
+from indexing_mixes import HEAD, arguments, mix, wanted
+from interpreted import Call, close, load_module
 
 Interpreter = Callable[..., Any]
 KERNELS = str(Path(__file__).parent / "indexing_kernels.py")
@@ -34,3 +36,30 @@ def test_index_eagerly(name: str) -> None:
     case = CASES[name]
     args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
     assert close(case.kernel.run_eagerly(*args, config=dict(case.config)), case.wanted(*case.args)) == ""
+
+
+# ---- random mixes -------------------------------------------------------------------------------
+
+MIXES = 40
+
+
+def test_mixes(interpreter: Interpreter, tmp_path: Path) -> None:
+    """Any mix of items, read and written, static and dynamic."""
+    made, text, calls = [], [HEAD], []
+    path = tmp_path / "mixes.py"
+    for n in range(MIXES):
+        writes = n % 2 == 1
+        index = mix(random.Random(n), distinct=writes)
+        args = arguments(index, n, writes)
+        text.append(index.kernel(f"k{n}", writes))
+        made.append((index, args, writes))
+        block = (("block:b", (1, 4, 8)[n % 3] if len(index.loops) < 3 else 8),)
+        calls.append(Call(str(path), f"k{n}", args, block, ("static", "dynamic")[n // 2 % 2]))
+    path.write_text("\n".join(text))
+    results = interpreter("interpreted:run_all", calls)
+    wrong = {
+        text[n + 1]: found
+        for n, (given, got) in enumerate(zip(made, results, strict=True))
+        if (found := close(got, wanted(*given)))
+    }
+    assert wrong == {}

@@ -28,8 +28,11 @@ def emit_for(e: Emitter, op: Op) -> None:
     if _is_memory_loop(body):
         # Triton pipelines a loop without products only when the loop itself asks for it
         header += f", num_stages={e.plan.int_choice(e.knob('num_stages'), 1)}"
-    e.writer.line(f"for {name}_begin in {header}):")
+    counter = f"{name}_at" if tile.wide else f"{name}_begin"
+    e.writer.line(f"for {counter} in {header}):")
     with e.writer.indented():
+        if tile.wide:
+            e.writer.line(f"{name}_begin = tl.cast({counter}, tl.int64)")
         e.tile_header(tile)
         e.block(body)
         _assign(e, body.params, body.results)

@@ -59,7 +59,7 @@ class Plan:
 
     def extent_text(self, e: Expr) -> str:
         """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for a product of them, else the number."""
-        if e.op == "sym" and e.args[0] in self.numbers:
+        if e.op == "sym" and self.number(e) == self.extent(e):
             return self.constexpr(e.args[0])
         if e.op == "prod" and self.number(e) == self.extent(e):
             return self.text(e)
@@ -71,25 +71,39 @@ class Plan:
         self.constexprs[name] = self.numbers[knob]
         return name
 
-    def text(self, e: Expr) -> str:
-        """A size expression as Triton text; its symbols become arguments."""
+    def text(self, e: Expr, wide: bool = False) -> str:
+        """A size expression as Triton text; its symbols become arguments. ``wide``: computed in 64 bits, as it is anyway
+        where the example's value does not fit 32."""
+        wide = wide or self._overflows(e)
         match e.op:
             case "const":
                 return str(e.args[0])
             case "sym":
-                return self.symbol(e.args[0])
+                name = self.symbol(e.args[0])
+                return f"tl.cast({name}, tl.int64)" if wide and e.args[0] not in self.numbers else name
             case "sum":
-                return "(" + " + ".join(self.text(a) for a in e.args) + ")"
+                return "(" + " + ".join(self.text(a, wide) for a in e.args) + ")"
             case "prod":
-                return "(" + " * ".join(self.text(a) for a in e.args) + ")"
+                return "(" + " * ".join(self.text(a, wide) for a in e.args) + ")"
         if e.op not in _TRITON:
             raise InternalError("a size in a kernel is arithmetic", got=str(e), hint="please report this")
-        return _TRITON[e.op].format(*(self.text(a) for a in e.args))
+        return _TRITON[e.op].format(*(self.text(a, wide) for a in e.args))
+
+    def _overflows(self, e: Expr) -> bool:
+        """Whether a sum or a product needs 64 bits; where 32 suffice for the example, launches check products."""
+        if e.op not in ("sum", "prod") or not e.symbols() <= self.ir.hints.keys() | self.numbers.keys():
+            return False
+        sizes = e.substitute(self.numbers)
+        if abs(sizes.evaluate(self.ir.hints)) > INT32_MAX:
+            return True
+        if e.op == "prod" and len(sizes.args) > 1:
+            self.guard(sizes.le(INT32_MAX))
+        return False
 
     def symbol(self, symbol: str) -> str:
         if symbol in self.numbers:
             return self.constexpr(symbol)
-        name = re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|attr):", "_", symbol))
+        name = re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", symbol))
         self.symbols[symbol] = name
         return name
 
