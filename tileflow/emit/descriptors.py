@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, boxed, covers
+from ..ir.access import ALIGNMENT, boxed, covers, same_end
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from ..ir.types import itemsize
 from ..runtime.abi import LaunchArg, TensorMap
@@ -81,6 +81,9 @@ def _box(e: Emitter, op: Op) -> Box:
         e.plan.guard(Expr.of(1).le(size))
     for stride in tensor.strides[:-1]:
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
+    for item, size in zip(op.attrs["index"], tensor.shape, strict=True):
+        if isinstance(item, TileIndex) and covers(e.plan.ir, item, size):
+            e.plan.guard(same_end(e.plan.ir, item, size))
     box = Box(tensor, tuple(block))
     e.boxes[box.name] = box
     return box

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..expr import Expr
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from .types import Dim, Value, itemsize
@@ -30,19 +28,29 @@ def describable(ir: KernelIR, op: Op) -> bool:
     axes = [_axis(item) for item in items]
     if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
         return False
-    if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(tensor) or not _starts_aligned(ir, items[-1], tensor):
+    if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(ir, tensor) or not _starts_aligned(ir, items[-1], tensor):
         return False
     return op.kind == "load" or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
-    """Whether the lanes of an index that do not count are the ones past the tensor's end, which no box touches."""
+    """Whether the lanes of an index that do not count are the ones past the tensor's end, which no box touches; in
+    dynamic mode as long as :func:`same_end` holds."""
     match item:
         case TileIndex(name):
-            return ir.tiles[name].end == size and ir.tiles[name].lengths is None
+            tile = ir.tiles[name]
+            known = isinstance(tile.end, Expr) and tile.end.symbols() <= ir.hints.keys()
+            return tile.lengths is None and known and ir.hint(same_end(ir, item, size)) != 0
         case SliceIndex(start, dim):
             return start == Expr.of(0) and dim.tile is None and dim.extent == size
     return True
+
+
+def same_end(ir: KernelIR, item: TileIndex, size: Expr) -> Expr:
+    """The condition that a tile's loop ends where the tensor's dimension does."""
+    end = ir.tiles[item.tile].end
+    assert isinstance(end, Expr)
+    return end.eq(size)
 
 
 def _axis(item: IndexItem) -> int | None:
@@ -68,12 +76,12 @@ def _starts_aligned(ir: KernelIR, last: IndexItem, tensor: TensorParam) -> bool:
     return known is not None and known * itemsize(tensor.dtype) % ALIGNMENT == 0
 
 
-def _strided(tensor: TensorParam) -> bool:
+def _strided(ir: KernelIR, tensor: TensorParam) -> bool:
+    """In dynamic mode: in the traced example, and checked by each launch."""
     size = itemsize(tensor.dtype)
-    outer: Sequence[Expr] = tensor.strides[:-1]
-    known = [s.constant for s in outer if s.constant is not None]
+    outer = [ir.hint(s) for s in tensor.strides[:-1]]
     return (
         tensor.strides[-1].constant == 1
-        and all(s > 0 and s * size % ALIGNMENT == 0 for s in known)
-        and all(n.constant is None or n.constant > 0 for n in tensor.shape)
+        and all(s > 0 and s * size % ALIGNMENT == 0 for s in outer)
+        and all(ir.hint(n) > 0 for n in tensor.shape)
     )
