@@ -38,6 +38,8 @@ def operand(dtype: torch.dtype, seed: int, positive: bool = False) -> torch.Tens
     if not dtype.is_floating_point:
         low = 1 if positive or not dtype.is_signed else -9
         values = torch.randint(low, 10, (SIZE,), generator=random)
+        if not positive and dtype.itemsize == 1:  # sums and products that wrap
+            values[:4] = torch.tensor([torch.iinfo(dtype).max, torch.iinfo(dtype).min or 1, 100, 77])
         return torch.where(values == 0, 3, values).to(dtype) if positive else values.to(dtype)
     values = torch.randn(SIZE, generator=random) * 2
     fixed = torch.tensor(SPECIAL + (() if positive else LIMITS))
@@ -139,3 +141,61 @@ def test_python_numbers_are_weak(interpreter: Callable[..., Any], tmp_path: Path
     x = operand(getattr(torch, dtype), 4, positive=True)
     flipped = tuple(f"b {e[2:-2]} a" for e in BINARY if e.startswith("a ") and e.endswith(" b"))
     assert compare(interpreter, tmp_path, BINARY + flipped, x, scalar, repr(scalar)) >= 15
+
+
+CASTS = ("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int16", "int32",
+         "int64", "bool")  # fmt: skip
+BITCASTS = {"float32": "int32", "int32": "float32", "bfloat16": "int16", "int16": "float16", "uint8": "int8",
+            "int8": "float8_e5m2", "float8_e4m3fn": "uint8", "float64": "int64"}  # fmt: skip
+TOO_LARGE = (448.0, 449.0, 464.0, 1e5, -1e5, 57344.0, 61439.0, 61440.0, 65519.0, float("inf"), float("nan"))
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def cast_operand(dtype: torch.dtype, to_floats: bool) -> torch.Tensor:
+    """Values whose conversion torch defines: floats that ints cannot hold are converted to floats only."""
+    random = torch.Generator().manual_seed(5)
+    if dtype == torch.bool:
+        return torch.rand(SIZE, generator=random) > 0.5
+    if not dtype.is_floating_point:
+        low, high = (0, 256) if dtype == torch.uint8 else (-128, 128) if dtype == torch.int8 else (-30000, 30000)
+        return torch.randint(low, high, (SIZE,), generator=random).to(dtype)
+    values = torch.randn(SIZE, generator=random) * torch.logspace(-9, 6, SIZE, base=2)
+    if to_floats:
+        values[: len(TOO_LARGE)] = torch.tensor(TOO_LARGE)
+        return values.to(dtype)
+    return values.abs().to(dtype)
+
+
+def conversions(dtype: str) -> dict[str, tuple[str, str, torch.Tensor]]:
+    """By a name: the operand, the expression, and what torch gives."""
+    x, y = (cast_operand(getattr(torch, dtype), to_floats) for to_floats in (True, False))
+    found = {}
+    for name in CASTS:
+        into = getattr(torch, name)
+        operand, values = ("x", x) if into.is_floating_point else ("y", y)
+        found[name] = operand, f"{operand}[tile].to({into})", values.to(into)
+    if dtype in BITCASTS:
+        into = getattr(torch, BITCASTS[dtype])
+        found["the bits"] = "x", f"x[tile].view({into})", x.view(into)
+    return found
+
+
+@pytest.mark.parametrize("dtype", CASTS)
+def test_conversions(interpreter: Callable[..., Any], tmp_path: Path, dtype: str) -> None:
+    """Between all dtypes: truncation, wrapping, rounding, saturation; and the bits as they are."""
+    cases = conversions(dtype)
+    # between processes as plain bits: fp8 tensors do not pickle
+    lines = [f"    x, y = x.view(torch.{dtype}), y.view(torch.{dtype})"]
+    lines += [f"    o{n} = torch.empty({SIZE}, dtype={w.dtype})" for n, (_, _, w) in enumerate(cases.values())]
+    lines += [f"    for tile in tfl.tile({SIZE}):"]
+    lines += [f"        o{n}[tile] = {e}" for n, (_, e, _) in enumerate(cases.values())]
+    views = (f"o{n}.view({BITS[w.itemsize]})" for n, (_, _, w) in enumerate(cases.values()))
+    path = tmp_path / "conversions.py"
+    path.write_text(HEAD + "\n".join([*lines, f"    return {', '.join(views)},\n"]))
+    bits = BITS[getattr(torch, dtype).itemsize]
+    args = tuple(cast_operand(getattr(torch, dtype), to_floats).view(bits) for to_floats in (True, False))
+    (got,) = interpreter("interpreted:run_all", [Call(str(path), "subject", args, (("block:tile", 16),))])
+    assert not isinstance(got, str), got
+    for (name, (_, _, wanted)), ours in zip(cases.items(), got, strict=True):
+        found = ours.view(wanted.dtype).double().nan_to_num(7e7).tolist()
+        assert found == wanted.double().nan_to_num(7e7).tolist(), name

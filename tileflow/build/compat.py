@@ -130,17 +130,20 @@ def interpreting() -> bool:
 
 def mend_interpreter() -> None:
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
-    give it sums of bfloat16 by atomics; and let it reduce and scan whole slices at a time, where a function of the
-    kernel's own combines them, instead of element by element."""
+    give it constants of bfloat16 and sums of it by atomics; round to the short types; and let it reduce
+    and scan whole slices at a time, where a function of the kernel's own combines them, instead of element by element.
+    """
     import triton.language as tl
     from triton.runtime import interpreter
 
-    from .interpreted_ops import add_bfloat16, reduce_slices, scan_slices
+    from .interpreted_floats import convert, is_ours
+    from .interpreted_ops import add_bfloat16, bfloat16_bits, reduce_slices, scan_slices
 
     builder: Any = interpreter.InterpreterBuilder
     if hasattr(builder, "tileflow_dot"):
         return
     create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
+    create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
 
     def widened(handle: Any) -> Any:
         if handle.dtype.scalar != tl.bfloat16:
@@ -151,13 +154,30 @@ def mend_interpreter() -> None:
     def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
         return create_dot(self, widened(a), widened(b), *rest)
 
+    def fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
+        types = source.dtype.scalar.name, target.scalar.name
+        if not is_ours(*types):
+            return create_fp_to_fp(self, source, target, rounding)
+        return interpreter.TensorHandle(convert(source.data, *types), target.scalar)
+
+    def cast(self: Any, source: Any, target: Any) -> Any:
+        types = source.dtype.scalar.name, target.scalar.name
+        if not is_ours(*types):
+            return cast_impl(self, source, target)
+        return interpreter.TensorHandle(convert(source.data, *types), target.scalar)
+
     def atomic_rmw(self: Any, op: Any, pointers: Any, values: Any, mask: Any, *rest: Any) -> Any:
         if values.dtype.scalar != tl.bfloat16:
             return create_atomic_rmw(self, op, pointers, values, mask, *rest)
         found = add_bfloat16(interpreter._interpreter, pointers.data, values.data, mask.data)
         return interpreter.TensorHandle(found, tl.bfloat16)
 
+    def constant(self: Any, value: float) -> Any:
+        return interpreter.TensorHandle(bfloat16_bits([value]), tl.bfloat16)
+
     builder.tileflow_dot = builder.create_dot = dot
+    builder.get_bf16 = constant
+    builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
     builder.create_atomic_rmw = atomic_rmw
     interpreter.ReduceOps.generic_reduce = reduce_slices
     interpreter.ScanOps.generic_scan = scan_slices

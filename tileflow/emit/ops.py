@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Operand
 from ..ir.ops import POINTWISE
-from ..ir.types import Value, is_float, itemsize
+from ..ir.types import Value, is_float
 from . import descriptors, indexing
+from .casts import converted
 from .dtypes import compute_dtype, literal, triton_dtype
 from .table import emits
 
@@ -61,7 +62,7 @@ def pointwise(e: Emitter, op: Op) -> None:
 def cast(e: Emitter, op: Op) -> None:
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
-        e.define(op.output, f"{e.name(value)} != 0", "bool")
+        e.define(op.output, e.as_dtype(value, "bool"), "bool")
     else:
         e.define(op.output, e.as_dtype(value, dtype), dtype)
 
@@ -89,7 +90,9 @@ def full(e: Emitter, op: Op) -> None:
 def size(e: Emitter, op: Op) -> None:
     out, value = op.output, op.attrs["value"]
     text = e.plan.text(value)
-    if e.plan.number(value) is not None:  # a Python number in Triton too, which has no dtype to convert from
+    number = e.plan.number(value)
+    if number is not None:  # a Python number in Triton too, which has no dtype to convert from
+        text = str(number) if value.is_truth else text
         text = f"tl.full([], {text}, {triton_dtype(out.type.dtype)})"
     e.define(out, text, out.type.dtype)
 
@@ -106,26 +109,30 @@ def tile_index(e: Emitter, op: Op) -> None:
 
 @emits("tile_begin")
 def tile_begin(e: Emitter, op: Op) -> None:
-    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_begin", op.output.type.dtype)
+    e.define(op.output, _begin(e, op), op.output.type.dtype)
 
 
 @emits("tile_end")
 def tile_end(e: Emitter, op: Op) -> None:
-    name = e.tile(op.attrs["tile"])
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     block = e.plan.extent_text(tile.block)
     if e.plan.is_masked(tile.dim):
-        e.define(op.output, f"tl.minimum({name}_begin + {block}, {e.bound(tile, tile.end)})", op.output.type.dtype)
+        e.define(op.output, f"tl.minimum({_begin(e, op)} + {block}, {e.bound(tile, tile.end)})", op.output.type.dtype)
     else:
-        e.define(op.output, f"{name}_begin + {block}", op.output.type.dtype)
+        e.define(op.output, f"{_begin(e, op)} + {block}", op.output.type.dtype)
+
+
+def _begin(e: Emitter, op: Op) -> str:
+    """The first index of a tile. The interpreter's loops count in Python ints."""
+    name = op.attrs["tile"]
+    return f"{e.tile(name)}_begin" if name in e.plan.ir.grid else f"tl.to_tensor({e.tile(name)}_begin)"
 
 
 @emits("tile_id")
 def tile_id(e: Emitter, op: Op) -> None:
-    name = e.tile(op.attrs["tile"])
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     begin = e.bound(tile, tile.begin)
-    done = f"{name}_begin" if begin == "0" else f"({name}_begin - {begin})"
+    done = _begin(e, op) if begin == "0" else f"({_begin(e, op)} - {begin})"
     e.define(op.output, f"{done} // {e.plan.extent_text(tile.block)}", op.output.type.dtype)
 
 
@@ -158,8 +165,4 @@ def operand_text(e: Emitter, operand: Operand, dtype: str) -> str:
     name = e.name(operand)
     if held == dtype:
         return name
-    if dtype == "bool":
-        return f"({name} != 0)"
-    if is_float(dtype) and itemsize(dtype) < 4 and not (is_float(held) and itemsize(held) <= 4):
-        name = f"{name}.to(tl.float32)"  # torch rounds to the short types by way of float32
-    return f"{name}.to({triton_dtype(dtype)})"
+    return converted(e, name, held, dtype)
