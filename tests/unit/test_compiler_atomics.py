@@ -1,4 +1,4 @@
-"""Atomics: what is refused and where, what the passes may not do to them, the traffic they count, what each target has."""
+"""Atomics: what is refused and where, what passes may not do to them, the traffic they count, what each target has."""
 
 from __future__ import annotations
 
