@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .lowered import Lowered
 
 _log = logging.getLogger("tileflow")
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 _interpreting: list[Mapping[str, Choice]] = []
 
 
@@ -97,14 +98,10 @@ class Kernel:
         Inside a function that torch.compile or torch.export traces, the call becomes an operator of the graph. Raises
         CallError where autograd would record the call: see :func:`tileflow.differentiable`.
         """
-        if torch.compiler.is_compiling():
+        if _is_dynamo_compiling():
             from .dynamo import in_graph, pack
 
             return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
-        return self.run(*args, **kwargs)
-
-    def run(self, *args: Any, **kwargs: Any) -> Any:
-        """:meth:`__call__`, whether or not a compiler is at work."""
         if _interpreting:
             return self._first_call(None, args, kwargs)
         if self._generation != generation():
@@ -122,7 +119,7 @@ class Kernel:
         """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
         # the key tells these calls from others, and they are not remembered
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
-            return self.traced(*args, **kwargs)
+            return self._operators(*args, **kwargs)
         self.refuse_grad(tensors((*args, *kwargs.values())))
         if _interpreting:
             return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
@@ -151,12 +148,9 @@ class Kernel:
             self._bound[key] = bound
             return result
 
-    def traced(self, *args: Any, **kwargs: Any) -> Any:
-        """The call through its operator of torch.library, on tensors of any kind: real, fake, functional."""
-        return self._operators(*args, **kwargs)
-
     @cached_property
     def _operators(self) -> Operators:
+        """What torch.library knows of the kernel."""
         from .library import Operators
 
         return Operators(self)

@@ -11,7 +11,7 @@ import torch
 from .api import Kernel
 from .errors import CallError
 from .library import Operators
-from .runtime.describe import tensors
+from .runtime.describe import is_traced, tensors
 from .runtime.handles import enroll
 from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild
 
@@ -73,17 +73,16 @@ class Differentiable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The visible outputs, recorded by autograd where it records and a tensor requires grad."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_dynamo_compiling():
             from .dynamo import in_graph, pack
 
             return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors((*args, *kwargs.values()))):
+        found = [*tensors((*args, *kwargs.values()))]
+        if any(map(is_traced, found)):
+            return self._pairing.visible(self._operators(*args, **kwargs))
+        if torch.is_grad_enabled() and any(t.requires_grad for t in found):
             return self._recorded(args, kwargs)
-        return self._pairing.visible(self.forward.run(*args, **kwargs))
-
-    def traced(self, *args: Any, **kwargs: Any) -> Any:
-        """The call through its operator of torch.library, on tensors of any kind: real, fake, functional."""
-        return self._pairing.visible(self._operators(*args, **kwargs))
+        return self._pairing.visible(self.forward(*args, **kwargs))
 
     def _recorded(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         template, leaves = flatten_call(self.forward.host, args, kwargs)
@@ -106,7 +105,7 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *leaves: Any) -> tuple[torch.Tensor, ...]:
         outputs: list[torch.Tensor] = []
-        call.results = flatten(call.forward.run(*rebuild(call.template, leaves)), "result", outputs)
+        call.results = flatten(call.forward(*rebuild(call.template, leaves)), "result", outputs)
         ctx.pairing = call.pairing
         call.pairing.setup(ctx, call.template, leaves, outputs)
         return tuple(outputs)

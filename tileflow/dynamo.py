@@ -22,10 +22,8 @@ _functions: list[tuple[Hashable, list[Any]]] = []
 
 @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def in_graph(handle: str, *args: Any, **kwargs: Any) -> Any:
-    """Call the kernel of ``handle``; while a compiler traces, through its operator, else as ever."""
-    owner = enrolled(handle)
-    call = owner.traced if torch.compiler.is_compiling() else owner
-    return call(*map(_unpack, args), **{name: _unpack(value) for name, value in kwargs.items()})
+    """Call the kernel of ``handle``: on the tracer's tensors, which makes an operator of it, or on real ones."""
+    return enrolled(handle)(*map(_unpack, args), **{name: _unpack(value) for name, value in kwargs.items()})
 
 
 def pack(value: Any) -> Any:

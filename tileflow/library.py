@@ -35,7 +35,7 @@ class Subject(Protocol):
     @property
     def semantic_hash(self) -> str: ...
 
-    def run(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def refuse_grad(self, values: Iterable[Any]) -> None: ...
 
@@ -81,7 +81,7 @@ class Operators:
         self._operators: dict[Hashable, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The call through its operator, on tensors of any kind: real, fake, functional.
+        """The call through its operator, on tensors of any kind: fake, functional, real.
 
         Raises CallError where it has no meaning as an operator (see :func:`tileflow.frontend.effects.effects`), and
         KernelError where it cannot be lowered.
@@ -140,7 +140,7 @@ def _define(kernel: Subject, template: Hashable, found: Effects, rule: Rule | No
 
     def run(*leaves: Any) -> Any:
         with torch.no_grad():  # the operator's own rule is above this
-            return flat(kernel.run(*rebuild(template, leaves)))
+            return flat(kernel(*rebuild(template, leaves)))
 
     def shapes(*leaves: Any) -> Any:
         return flat(kernel.host.run(Shapes(), *rebuild(template, leaves)))
