@@ -44,7 +44,7 @@ def reads_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         row = x[tile, :]
         first = x[tile, 0].sum()
-        x[tile, :] = tfl.associative_scan(lambda a, b: a + b * first, row, 1)  # <-
+        x[tile, :] = tfl.associative_scan(lambda a, b: a + b * first, row, 1)  # noqa: B023  # <-
     return x
 
 
