@@ -24,7 +24,7 @@ from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.target import target
 
-MOST_STEPS = 1000  # operations over all programs and iterations: each costs the interpreter 0.1 to 1 ms
+MOST_STEPS = 500  # operations over all programs and iterations: each costs the interpreter 0.1 to 1 ms
 
 
 def answer(function: str, args: bytes) -> bytes:
