@@ -62,7 +62,6 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     a, b = _operands(op)
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     lengths = [extent_length(ir, d.tile, d.extent) for d in dims]
-    summed = max(lengths[2], extent_length(ir, b.dims[-2].tile, b.dims[-2].extent))
     batch = 1
     for d in a.dims[:-2]:
         batch *= extent_length(ir, d.tile, d.extent)
@@ -72,7 +71,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     m, n, warps = _output_block(lengths[0], lengths[1], batch, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
-    sizes = m, n, min(k, max(pow2(summed), 16))
+    sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = (3 if m * n >= 128 * 256 else 4) if target.vendor == "nvidia" else 2

@@ -100,7 +100,9 @@ def pow2(n: int) -> int:
 
 
 def extent_length(ir: KernelIR, tile: str | None, extent: Expr) -> int:
-    """How far a dimension runs in the traced example."""
+    """How far a dimension runs in the traced example; of a block, how far the loops over such blocks do."""
     if tile is not None:
         return tile_length(ir, tile)
-    return ir.hint(extent) if extent.symbols() <= ir.hints.keys() else 1
+    if extent.symbols() <= ir.hints.keys():
+        return ir.hint(extent)
+    return max((tile_length(ir, n) for n, t in ir.tiles.items() if t.block.symbols() & extent.symbols()), default=1)

@@ -59,6 +59,20 @@ def tile_length(ir: KernelIR, name: str) -> int:
     return min(indexed, default=1)
 
 
+def _mean_length(ir: KernelIR, name: str) -> int:
+    """How many indices a loop runs over, over all its runs in the mean: half of what it could where one bound is the
+    device's (a causal loop), a share of it for each of the grid's own indices where both are (ragged groups), and next
+    to none from a tile's begin to its end."""
+    tile, most = ir.tiles[name], tile_length(ir, name)
+    bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
+    if len(bounds) < 2:
+        return max(most // 2, 1) if bounds else most
+    kinds = {v: op.kind for op in ir.walk() for v in op.outputs}
+    if any(kinds.get(b) in ("tile_begin", "tile_end") for b in bounds):
+        return 1
+    return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
+
+
 def _bytes(ir: KernelIR) -> int:
     """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
     total = 0
@@ -80,7 +94,7 @@ def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
                 yield from visit(region, inner)
             values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
             own = {d.tile for v in values for d in v.dims}
-            yield op, prod(tile_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
+            yield op, prod(_mean_length(ir, t) for t in tiles if t not in own and ir.tiles[t].block.constant == 1)
 
     return visit(ir.body, ir.grid)
 
@@ -89,7 +103,7 @@ def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     total = 1
     for dim in dims:
         if dim.tile is not None:
-            total *= tile_length(ir, dim.tile)
+            total *= _mean_length(ir, dim.tile)
         elif dim.extent.symbols() <= ir.hints.keys():
             total *= ir.hint(dim.extent)
     return total
