@@ -110,9 +110,16 @@ def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
 
 
 def _product_size(ir: KernelIR, op: Op) -> int:
+    """Multiplications of a product over all its runs; a dimension of a bare block goes as far as the loops over it."""
     a, b = op.inputs[:2]
     assert isinstance(a, Value) and isinstance(b, Value)
-    return _size(ir, (*a.dims, b.dims[-1]))
+    total = 1
+    for dim in (*a.dims, b.dims[-1]):
+        blocks = dim.extent.symbols() - ir.hints.keys()
+        loops = [n for n, t in ir.tiles.items() if t.block.symbols() & blocks] if dim.tile is None else []
+        times = dim.extent.evaluate({**ir.hints, **dict.fromkeys(blocks, 1)}) if loops else 1
+        total *= times * max(_mean_length(ir, n) for n in loops) if loops else _size(ir, (dim,))
+    return total
 
 
 def _pointwise_flops(ir: KernelIR, op: Op) -> int:
