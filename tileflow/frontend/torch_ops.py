@@ -38,9 +38,12 @@ row("full_like")(_like(None))
 
 
 def _new(value: Any) -> Handler:
-    def handler(t: Tracer, x: Any, size: Any, *args: Any, dtype: Any = None, **unused: Any) -> Any:
-        fill = args[0] if value is None else value
-        return t.full(t.dims_of(size), fill, x.value.type.dtype if dtype is None else dtype_name(dtype))
+    def handler(t: Tracer, x: Any, *size: Any, dtype: Any = None, **unused: Any) -> Any:
+        fill = value
+        if value is None:
+            size, fill = (size[0],), size[1] if len(size) > 1 else unused["fill_value"]
+        shape = size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
+        return t.full(t.dims_of(shape), fill, dtype_name(x.dtype if dtype is None else dtype))
 
     return handler
 

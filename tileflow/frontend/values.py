@@ -167,6 +167,9 @@ for _fn in _COMPARE:
     setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False))
 
 
+_FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
+
+
 class TensorRef:
     """A captured tensor: what is loaded from and stored to by index."""
 
@@ -229,6 +232,10 @@ class TensorRef:
         store(self.tracer, self, index, value)
 
     def __getattr__(self, name: str) -> Any:
+        from .torch_ops import METHODS
+
+        if name in _FACTORIES:  # they ask for the dtype only
+            return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",
             where=self.tracer.location(), hint=f"load a tile first: {self.path}[...].{name}",
