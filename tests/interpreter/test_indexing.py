@@ -63,3 +63,10 @@ def test_mixes(interpreter: Interpreter, tmp_path: Path) -> None:
         if (found := close(got, wanted(*given)))
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_beyond_32_bits(interpreter: Interpreter, mode: str) -> None:
+    """Ends of tensors of more than 2**31 elements."""
+    for name, (got, expected) in interpreter("wide_kernels:far", mode).items():
+        assert torch.equal(got, expected), f"{name}: {got} not {expected}"
