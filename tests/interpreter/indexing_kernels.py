@@ -53,7 +53,7 @@ def slice_by_id(x: torch.Tensor) -> torch.Tensor:
 @case(rand(38, seed=1), wanted=lambda x: x.reshape(-1, 2).sum(1), tile=8)
 @tileflow.kernel
 def slice_of_two_blocks(x: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(x.size(0) // 2)
+    out = torch.empty(x.size(0) // 2, device=x.device)
     for tile in tfl.tile(x.size(0) // 2):
         pairs = x[tile.begin * 2 : tile.begin * 2 + tile.block_size * 2].reshape(tile.block_size, 2)
         out[tile.begin : tile.begin + tile.block_size] = pairs.sum(1)
@@ -64,7 +64,7 @@ def slice_of_two_blocks(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def slice_longer_than_the_tensor(x: torch.Tensor) -> torch.Tensor:
     """What lies past the end reads 0, and the slice is as long as it says."""
-    out = torch.empty(2)
+    out = torch.empty(2, device=x.device)
     b = tfl.register_block_size(8, 16)
     for t in tfl.tile(2, block_size=b):
         out[t] = (x[:b] + tfl.zeros([b])).sum() + tfl.zeros([t])
@@ -85,7 +85,7 @@ def slice_from_before_the_tensor(x: torch.Tensor) -> torch.Tensor:
 @case(V, OFFSETS, wanted=lambda x, offsets: torch.stack([F.pad(x, (0, 9))[o : o + 4] for o in offsets[:-1]]), b=4)
 @tileflow.kernel
 def slice_at_a_loaded_start(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(offsets.size(0) - 1, 4)
+    out = torch.empty(offsets.size(0) - 1, 4, device=x.device)
     b = tfl.register_block_size(4, 4)
     for i in tfl.grid(offsets.size(0) - 1):
         start = offsets[i]
@@ -105,7 +105,7 @@ def slice_from_begin_to_end(x: torch.Tensor) -> torch.Tensor:
 @case(V, wanted=lambda x: x[4:] - x[:-4], tile=8)
 @tileflow.kernel
 def slice_from_begin_to_end_shifted(x: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(x.size(0) - 4)
+    out = torch.empty(x.size(0) - 4, device=x.device)
     for tile in tfl.tile(x.size(0) - 4):
         out[tile] = x[tile.begin + 4 : tile.end + 4] - x[tile]
     return out
@@ -114,7 +114,7 @@ def slice_from_begin_to_end_shifted(x: torch.Tensor) -> torch.Tensor:
 @case(X, wanted=lambda x: x[2:10, -3:] + x[:8, :3])
 @tileflow.kernel
 def slices_of_sizes(x: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(8, 3)
+    out = torch.empty(8, 3, device=x.device)
     for _ in tfl.grid(1):
         out[:, :] = x[2:10, -3:] + x[:8, :3] + tfl.zeros([8, 1])
     return out
@@ -124,7 +124,7 @@ def slices_of_sizes(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def slices_past_the_ends(x: torch.Tensor) -> torch.Tensor:
     """Between sizes they are clipped, as in Python."""
-    out = torch.empty(3, 2)
+    out = torch.empty(3, 2, device=x.device)
     for _ in tfl.grid(1):
         out[:, :] = x[2:9, -7:2]
     return out
@@ -157,7 +157,7 @@ def shifted_store(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def shifted_extremum(x: torch.Tensor) -> torch.Tensor:
     """The lanes outside read 0 and count; those past the loop's end do not."""
-    out = torch.zeros(2)
+    out = torch.zeros(2, device=x.device)
     for one in tfl.tile(1):
         best = tfl.full([one], -100.0)
         wide = tfl.full([one], -100.0)
@@ -191,7 +191,7 @@ def diffusion(x: torch.Tensor) -> torch.Tensor:
 @case(rand(5, 7, 4), ints(5, 21, seed=1), ints(4, 21, seed=2), wanted=lambda x, a, b: x[a, :, b], tile=8)
 @tileflow.kernel
 def together_around_a_slice(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(a.size(0), x.size(1))
+    out = torch.empty(a.size(0), x.size(1), device=x.device)
     for tile in tfl.tile(a.size(0)):
         out[tile, :] = x[a[tile], :, b[tile]]
     return out
@@ -200,7 +200,7 @@ def together_around_a_slice(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -
 @case(rand(5, 7, 4), ints(5, 6, 9, seed=1), ints(7, 9, seed=2), wanted=lambda x, a, b: x[a, b, 2], tile_m=4, tile_n=4)
 @tileflow.kernel
 def of_two_and_one_dimensions(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(a.shape)
+    out = torch.empty(a.shape, device=x.device)
     for tile_m, tile_n in tfl.tile([a.size(0), a.size(1)]):
         out[tile_m, tile_n] = x[a[tile_m, tile_n], b[tile_n], 2]
     return out
@@ -210,7 +210,7 @@ def of_two_and_one_dimensions(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor)
 @tileflow.kernel
 def gathered_tail(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The lanes of a tail gather nothing: they are neutral to the reductions."""
-    out = torch.empty(x.size(1))
+    out = torch.empty(x.size(1), device=x.device)
     for tile_n in tfl.tile(x.size(1)):
         total, best = tfl.zeros([tile_n]), tfl.full([tile_n], float("-inf"))
         for tile in tfl.tile(rows.size(0)):
@@ -224,7 +224,7 @@ def gathered_tail(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 @case(rand(3, 5, 7), torch.tensor(2), wanted=lambda x, i: x[-1, i, :] + x[0, -2, :] + x[1][None, i][0], tile=4)
 @tileflow.kernel
 def scalars(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(x.size(2))
+    out = torch.empty(x.size(2), device=x.device)
     for tile in tfl.tile(x.size(2)):
         out[tile] = x[-1, i, tile] + x[0, -2, tile] + x[1, None, i, tile].sum(0)
     return out
@@ -233,7 +233,7 @@ def scalars(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
 @case(rand(3, 5, 7), wanted=lambda x: x.permute(2, 0, 1) * 2, tile_m=2, tile_n=4)
 @tileflow.kernel
 def every_kind_of_item(x: torch.Tensor) -> torch.Tensor:
-    out = torch.zeros(x.size(2), x.size(0), x.size(1))
+    out = torch.zeros(x.size(2), x.size(0), x.size(1), device=x.device)
     for i in tfl.grid(x.size(1)):
         for tile_m, tile_n in tfl.tile([x.size(0), x.size(2)]):
             out[tile_n, tile_m, ..., i] = (x[tile_m, i, None, tile_n.index] * 2).squeeze(1).T
@@ -249,7 +249,7 @@ def every_kind_of_item(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def ragged(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """Loaded int64 bounds, arithmetic with them, empty ranges."""
-    out = torch.empty(offsets.size(0) - 1)
+    out = torch.empty(offsets.size(0) - 1, device=x.device)
     for i in tfl.grid(offsets.size(0) - 1):
         begin, end = offsets[i], offsets[i + 1]
         total = 0.0
@@ -266,7 +266,7 @@ def ragged(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 def causal(x: torch.Tensor) -> torch.Tensor:
     """Whole blocks before the diagonal, then the ones on it; from another tile's begin to the end."""
     n = x.size(0)
-    out = torch.empty(n)
+    out = torch.empty(n, device=x.device)
     for tile_m in tfl.tile(n):
         total = tfl.zeros([tile_m])
         for tile_a in tfl.tile(tile_m.begin):
@@ -286,7 +286,7 @@ def causal(x: torch.Tensor) -> torch.Tensor:
 )
 @tileflow.kernel
 def bound_of_one_element(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(1)
+    out = torch.empty(1, device=x.device)
     for one in tfl.tile(1):
         total = tfl.zeros([one])
         for tile in tfl.tile(n[0]):
@@ -316,7 +316,7 @@ def extrema(row: torch.Tensor, length: int) -> torch.Tensor:
 @tileflow.kernel
 def jagged_sums(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     n = offsets.size(0) - 1
-    out = torch.empty(n, x.size(1))
+    out = torch.empty(n, x.size(1), device=x.device)
     for tile_b, tile_m in tfl.tile([n, x.size(1)]):
         starts = offsets[tile_b]
         total = tfl.zeros([tile_b, tile_m])
@@ -332,7 +332,7 @@ def jagged_sums(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def jagged_extrema(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Values that are not 0 in the lanes past a row's length, and a tile that only the jagged dimension indexes."""
-    out = torch.empty(x.size(0), 3)
+    out = torch.empty(x.size(0), 3, device=x.device)
     for tile_b in tfl.tile(x.size(0)):
         best, total, product = tfl.full([tile_b], -99.0), tfl.zeros([tile_b]), tfl.full([tile_b], 1.0)
         for tile_j in tfl.jagged_tile(lengths[tile_b]):
@@ -361,7 +361,7 @@ def jagged_store(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
       wanted=lambda x, y, n: torch.where(torch.arange(9) < n[:, None], x, 0.0) @ y)  # fmt: skip
 @tileflow.kernel
 def jagged_product(x: torch.Tensor, y: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(x.size(0), y.size(1))
+    out = torch.empty(x.size(0), y.size(1), device=x.device)
     for tile_b, tile_n in tfl.tile([x.size(0), y.size(1)]):
         acc = tfl.zeros([tile_b, tile_n])
         for tile_j in tfl.jagged_tile(lengths[tile_b]):
@@ -375,7 +375,7 @@ def jagged_product(x: torch.Tensor, y: torch.Tensor, lengths: torch.Tensor) -> t
 @tileflow.kernel
 def jagged_over_the_parent(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """A sum over the parent's lanes passes over those that are too short."""
-    out = torch.zeros(x.size(1))
+    out = torch.zeros(x.size(1), device=x.device)
     for tile_b in tfl.tile(x.size(0), block_size=8):
         for tile_j in tfl.jagged_tile(lengths[tile_b]):
             out[tile_j] = (x[tile_b, tile_j] + 1).sum(0)

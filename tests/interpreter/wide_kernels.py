@@ -16,7 +16,7 @@ TALL = (70000, 40000)
 @tileflow.kernel
 def end_of_a_vector(x: torch.Tensor) -> torch.Tensor:
     n = x.size(0)
-    out = torch.zeros(100, dtype=torch.int64)
+    out = torch.zeros(100, dtype=torch.int64, device=x.device)
     for tile in tfl.tile(n - 100, n):
         out[tile - (n - 100)] = tile.index + x[tile]
     return out
@@ -24,7 +24,7 @@ def end_of_a_vector(x: torch.Tensor) -> torch.Tensor:
 
 @tileflow.kernel
 def last_rows(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    out = torch.zeros(rows.size(0), 10, dtype=x.dtype)
+    out = torch.zeros(rows.size(0), 10, dtype=x.dtype, device=x.device)
     m = x.size(0)
     for tile_m, tile_n in tfl.tile([rows.size(0), 10]):
         one = x[rows[tile_m], tile_n] + x[m - 1, tile_n] + x[-2:, tile_n].sum(0)
@@ -35,7 +35,7 @@ def last_rows(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 @tileflow.kernel
 def ragged_end(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    out = torch.zeros(offsets.size(0) - 1, dtype=torch.int64)
+    out = torch.zeros(offsets.size(0) - 1, dtype=torch.int64, device=x.device)
     for i in tfl.grid(offsets.size(0) - 1):
         total = tfl.full([], 0, torch.int64)
         for tile in tfl.tile(offsets[i], offsets[i + 1]):
@@ -47,7 +47,7 @@ def ragged_end(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def flattened(x: torch.Tensor) -> torch.Tensor:
     """Sizes whose product does not fit 32 bits."""
-    out = torch.zeros(1, dtype=torch.int64)
+    out = torch.zeros(1, dtype=torch.int64, device=x.device)
     for _ in tfl.grid(1):
         total = tfl.full([], 0, torch.int64)
         for tile in tfl.tile(x.numel() - 5, x.size(0) * x.size(1)):
