@@ -1,4 +1,4 @@
-"""Every block of code in docs/language.md, as plain Python and through Triton's interpreter."""
+"""Every block of code in the pages on kernels, as plain Python and through Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -15,16 +15,23 @@ import tileflow.language
 from tileflow.frontend.device_functions import DEVICE
 from tileflow.frontend.torch_ops import METHODS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "language.md"
-TEXT = PAGE.read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-HEADINGS = [re.findall(r"^#+ (.*)$", TEXT[: TEXT.index(block)], re.MULTILINE)[-1] for block in BLOCKS]
+PAGES = Path(__file__).parent.parent.parent / "docs"
+TEXT = (PAGES / "language.md").read_text()
 
 
-@pytest.fixture(params=range(len(BLOCKS)), ids=[f"{n}-{h}" for n, h in enumerate(HEADINGS)])
+def blocks_of(text: str) -> list[tuple[str, str]]:
+    """(heading, code) of every block."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(re.findall(r"^#+ (.*)$", text[: text.index(block)], re.MULTILINE)[-1], block) for block in blocks]
+
+
+BLOCKS = [*blocks_of(TEXT), *blocks_of((PAGES / "autograd.md").read_text())]
+
+
+@pytest.fixture(params=range(len(BLOCKS)), ids=[f"{n}-{heading}" for n, (heading, _) in enumerate(BLOCKS)])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     file = tmp_path / "example.py"
-    file.write_text(BLOCKS[request.param])
+    file.write_text(BLOCKS[request.param][1])
     return str(file)
 
 
