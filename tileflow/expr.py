@@ -168,6 +168,11 @@ class Expr:
         """The value, where it is known."""
         return self.args[0] if self.op == "const" else None
 
+    @property
+    def is_truth(self) -> bool:
+        """Whether the value is the answer to a question: 0 or 1."""
+        return self.op in _TRUTHS
+
     def symbols(self) -> frozenset[str]:
         """The names that :meth:`evaluate` needs."""
         if self.op == "sym":

@@ -158,7 +158,7 @@ class Plan:
         return number
 
     def all_guards(self) -> Expr:
-        return all_of(self.guards)
+        return all_of(g.substitute(self.numbers) for g in self.guards)
 
     def environment(self) -> Mapping[str, int]:
         return self.numbers

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from enum import Enum
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
+from .calls import is_user
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
+from .objects import CapturedObject
 from .promotion import dtype_name
 from .trace import Tracer
 from .values import TensorRef
@@ -47,6 +50,27 @@ class Capturer:
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, FunctionType) and value.__closure__:
             return self._function(value, path)
+        if isinstance(value, dict):
+            return {key: self._entry(key, item, path) for key, item in value.items()}
+        if isinstance(value, functools.partial):
+            parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
+            function, args, keywords = parts
+            return functools.partial(function, *args, **keywords)
+        if isinstance(value, MethodType) and is_user(value.__func__):
+            return MethodType(value.__func__, self.capture(value.__self__, f"{path}.attr:__self__"))
+        if is_user(type(value)) and not isinstance(value, (type, FunctionType)):
+            return CapturedObject(value, path, self.capture)
+        return value
+
+    def _entry(self, key: Any, value: Any, path: str) -> Any:
+        """The value of a dictionary under ``key``. Raises TraceError where a launch could not find it again."""
+        if isinstance(key, int) and key >= 0:
+            return self.capture(value, f"{path}.item:{int(key)}")
+        if isinstance(key, str) and re.fullmatch(r"\w+", key):
+            return self.capture(value, f"{path}.key:{key}")
+        if isinstance(value, (torch.Tensor, SymbolicInt)):
+            raise TraceError("the keys of a captured dictionary are words or ints", got=f"{path}[{key!r}]",
+                             where=self.t.location())  # fmt: skip
         return value
 
     def _constant(self, value: ConstantInt | ConstantFloat, path: str) -> int | float:
@@ -92,10 +116,18 @@ class Capturer:
         return self._size(symbol, stride)
 
     def _symbolic(self, value: SymbolicInt, path: str) -> Any:
-        """A block size keeps its expression; a kernel's int argument is a run-time parameter."""
+        """A block size keeps its expression; a kernel's int argument is a run-time parameter.
+
+        What host code computed from a block size may hold sizes as plain numbers, which another launch changes.
+        """
         t = self.t
-        if all(":" in s for s in value.expr.symbols()):
+        if value.expr.op == "sym" and all(":" in s for s in value.expr.symbols()):
             return t.size(value.expr)
+        if all(":" in s for s in value.expr.symbols()):
+            if t.mode == "static":
+                t.assume(path, int(value))
+                return t.size(value.expr)
+            t.of_knobs[path] = value.expr
         return self._parameter(value, path)
 
     def _parameter(self, value: int, path: str) -> Any:
@@ -129,7 +161,7 @@ class Capturer:
 
 def identifier(path: str) -> str:
     """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
-    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|attr):", "_", path))
+    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", path))
 
 
 def launch_values(frame: Mapping[str, Any], fn: FunctionType, name: str) -> Any:

@@ -45,7 +45,7 @@ class TileLoop:
         return counter if self.step == 1 else counter * self.step + self.start
 
     def __iter__(self) -> Iterator[Any]:
-        raise TraceError("a tile loop in device code is a for statement of its own", got="tfl.tile or tfl.grid elsewhere",
+        raise TraceError("a tile loop in device code is a for statement of its own", got="tfl.tile or tfl.grid",
                          hint="count with tile.id in place of enumerate, index in place of zip")  # fmt: skip
 
 

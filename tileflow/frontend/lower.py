@@ -216,11 +216,14 @@ class _RegionTrace:
         return expr_of(given) or Expr.of(int(given))
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
-        """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0."""
+        """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0.
+
+        A knob stays one; what host code computed from it may hold sizes as plain numbers, which another launch changes.
+        """
         t = self.tracer
         symbol = f"{kind}.{axis}"
         expr = expr_of(value)
-        if expr is not None and all(":" in s for s in expr.symbols()):
+        if expr is not None and expr.op == "sym" and ":" in str(expr.args[0]):
             return expr
         if t.mode == "static" or int(value) == 0:
             t.assume(symbol, int(value))

@@ -45,7 +45,7 @@ N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
 RESULT = "__tileflow_result__"
-LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir", "breakpoint"})
+LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",

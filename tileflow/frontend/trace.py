@@ -73,6 +73,7 @@ class Tracer:
         self.scalars: dict[str, ScalarParam] = {}
         self.blocks: dict[str, tuple[int, int]] = {}
         self.guards: dict[Expr, None] = {}
+        self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
         self._scope_count = 0
         self._forced: Location | None = None
@@ -271,7 +272,11 @@ class Tracer:
         raise TraceError(f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location())
 
     def extent(self, e: Expr) -> Expr:
-        """An Expr that may be a register shape: captured run-time ints are specialised in static mode."""
+        """An Expr that may be a register shape: captured run-time ints are specialised in static mode, and such as
+        host code computed from its knobs in either."""
+        for path in e.symbols() & self.of_knobs.keys():
+            self.guard(Expr.sym(path).eq(self.of_knobs[path]))
+            e = e.substitute({path: self.of_knobs[path]})
         if self.mode == "static" and e.symbols() & self.hints.keys():
             return Expr.of(self.specialize(e))
         return e

@@ -246,7 +246,10 @@ class TensorRef:
 
 
 class SymInt:
-    """An int that is an expression over launch symbols and block sizes; asking for its number specialises it."""
+    """An int that is an expression over launch symbols and block sizes; asking for its number specialises it.
+
+    A condition on block sizes is one too, 0 or 1: it has no answer before the config is chosen.
+    """
 
     __slots__ = ("expr", "tracer")
 
@@ -271,7 +274,7 @@ class SymInt:
         if size is None:
             return self.tracer.pointwise(fn, self, other)
         a, b = (size, self.expr) if op in ("gt", "ge") else (self.expr, size)
-        return self.tracer.decide(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
+        return self.tracer.condition(getattr(a, {"gt": "lt", "ge": "le"}.get(op, op))(b))
 
     def __truediv__(self, other: Any) -> Any:
         return self.tracer.pointwise("div", self, other)

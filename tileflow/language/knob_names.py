@@ -57,7 +57,8 @@ class KnobNames:
         key = self._region, place
         if key not in self._names:
             targets = [n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)] if loop else []
-            self._names[key] = tuple(self._fresh(targets[n] if n < len(targets) else "tile") for n in range(axes))
+            found = targets if len(targets) == axes else [targets[0] if targets else "tile"] * axes
+            self._names[key] = tuple(map(self._fresh, found))
         return tuple(self._config.get(f"block:{name}") for name in self._names[key])
 
     def leave(self) -> None:

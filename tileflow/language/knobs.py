@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from ..config import Choice
+from ..errors import CallError
 from . import eager
 from .marks import device, host
 
@@ -18,9 +20,22 @@ def register_block_size(low: int, high: int | None = None) -> int:
 
 
 @host
-def register_tunable(name: str, choices: Sequence[int | str | bool]) -> Any:
-    """A knob of the kernel's own, ``tunable:<name>``: one of ``choices``, the first by default. In host code only."""
+def register_tunable(name: str, choices: Iterable[Choice]) -> Any:
+    """A knob of the kernel's own, ``tunable:<name>``: one of ``choices``, the first by default. In host code only.
+
+    ``choices``: ints (a ``range`` is one way to write them), strings or bools. Raises CallError where there are none,
+    or others. An int may be used in device code wherever a size may, also as the end of a ``tfl.static_range``.
+    """
+    choices = check_choices(name, choices)
     return eager.current("register_tunable").knobs.tunable(name, choices[0])
+
+
+def check_choices(name: str, choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    """The choices of a tunable. Raises CallError."""
+    found = tuple(choices)
+    if not found or any(not isinstance(c, (int, str, bool)) for c in found):
+        raise CallError(f"the tunable {name} is one of some ints, strings or bools", got=repr(found))
+    return found
 
 
 @device

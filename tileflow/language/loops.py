@@ -57,8 +57,8 @@ def grid(begin_or_end: Any, end: Any = None) -> Iterator[Any]:
 def static_range(begin_or_end: int, end: int | None = None, step: int = 1) -> range:
     """A ``range`` whose turns are written out one after the other, however many, with the variable a Python int.
 
-    The bounds are ints; sizes become constants of the kernel, checked at each launch; a tunable counts as what the config
-    chose. (A plain ``range`` in device code is written out up to 16 turns; a longer one is a loop of the kernel.)
+    The bounds are ints; sizes become constants of the kernel, checked at each launch; a tunable counts as what the
+    config chose. (A plain ``range`` in device code is written out up to 16 turns; a longer one is a loop of the kernel.)
     """
     return range(begin_or_end) if end is None else range(begin_or_end, end, step)
 

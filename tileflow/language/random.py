@@ -48,8 +48,8 @@ def randint(
 
     A number's probability is off by at most 2**-32: the high half of word x (high - low), with nothing drawn again.
     """
-    scaled = _draw("randint", shape, seed, whole) * (high - low)
-    return ((scaled >> 32) + low).to(torch.int32)
+    words = _draw("randint", shape, seed, whole)
+    return torch.add((words * (high - low)) >> 32, low).to(torch.int32)
 
 
 def _draw(what: str, shape: Sequence[Any], seed: Any, whole: Sequence[Any] | None) -> torch.Tensor:

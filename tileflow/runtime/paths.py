@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from ..errors import TableError
 
-Step = tuple[Literal["cell", "default", "global", "item", "attr"], str]
+Step = tuple[Literal["cell", "default", "global", "item", "key", "attr"], str]
 
-_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|attr):\w+)*)")
-_STEP = re.compile(r"\.(cell|default|global|item|attr):(\w+)")
+_PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|attr):\w+)*)")
+_STEP = re.compile(r"\.(cell|default|global|item|key|attr):(\w+)")
 _BOUND = re.compile(r"(begin|end)\.(\d+)")
 _FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<align>align))")
 
@@ -34,16 +34,22 @@ class Path:
         match = _PATH.fullmatch(text)
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
         if match is None or any(
-            (kind == "attr" and (name.startswith("_") or not name.isidentifier() or keyword.iskeyword(name)))
+            (kind == "attr" and not _is_attribute(name))
             or (kind == "item" and not name.isdecimal())
             for kind, name in steps
         ):
             raise TableError(
-                "a path must be a variable followed by .cell:, .default:, .global:, .item: or .attr: steps",
+                "a path must be a variable followed by .cell:, .default:, .global:, .item:, .key: or .attr: steps",
                 got=repr(text),
                 hint="the table is damaged or was written by a newer tileflow",
             )
         return Path(match["root"], steps)
+
+
+def _is_attribute(name: str) -> bool:
+    """A public attribute, or the object that a method is bound to."""
+    is_public = name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
+    return is_public or name == "__self__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,8 @@ def read_step(source: str, step: Step) -> str:
             return f"{source}.__globals__[{name!r}]"
         case "item":
             return f"{source}[{int(name)}]"
+        case "key":
+            return f"{source}[{name!r}]"
         case "attr":
             return f"{source}.{name}"
 

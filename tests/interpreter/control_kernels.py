@@ -1,0 +1,532 @@
+"""Kernels of loops, branches, functions and knobs, one construct each, with what they must give beside them: ``CASES``."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+
+@dataclass(frozen=True)
+class Case:
+    """``kernel(*args)`` must give ``wanted(*args)``. ``eager``: why the eager meaning is another, or empty."""
+
+    kernel: Any
+    args: tuple[Any, ...]
+    wanted: Callable[..., torch.Tensor]
+    config: tuple[tuple[str, Any], ...] = ()
+    eager: str = ""
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(*args: Any, wanted: Callable[..., torch.Tensor], knobs: dict[str, Any] | None = None, eager: str = "",
+         **blocks: Any) -> Callable[[Any], Any]:  # fmt: skip
+    def register(kernel: Any) -> Any:
+        config = {f"block:{name}": size for name, size in blocks.items()} | (knobs or {})
+        CASES[kernel.__name__] = Case(kernel, args, wanted, tuple(config.items()), eager)
+        return kernel
+
+    return register
+
+
+def rand(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+X = rand(13, 37)
+V = rand(37, seed=1)
+N = torch.arange(-9, 12)
+
+
+# ---- branches on block sizes --------------------------------------------------------------------
+
+
+def _blocks(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x * 2, x + 1, x * 3, -x, x + 8, x])
+
+
+@case(V, wanted=_blocks, tile=8)
+@tileflow.kernel
+def if_of_a_block_size(x: torch.Tensor) -> torch.Tensor:
+    """What each way gives is the same, so that every config gives it; the ways themselves differ."""
+    out = torch.empty(6, x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        y = x[tile]
+        if tile.block_size > 4:
+            a = y + y
+        else:
+            a = y * 2
+        b = y + 1 if tile.block_size % 4 == 0 and tile.block_size < 32 else 1 + y
+        c = y * 2
+        if not (tile.block_size == 1 or 2 <= tile.block_size <= 4):
+            c = c + y
+        elif tile.block_size == 1:
+            c = y + c
+        else:
+            c = 3 * y
+        turns = 4 if tile.block_size > 8 else 2
+        d = -y * turns
+        for _ in range(turns - 1):
+            d = d + y
+        part = tfl.zeros([tile])
+        if tile.block_size >= 16:
+            for _ in tfl.grid(4):
+                part += 2
+        else:
+            for _ in tfl.grid(8):
+                part += 1
+        out[0, tile] = a
+        out[1, tile] = b
+        out[2, tile] = c
+        out[3, tile] = d
+        out[4, tile] = y + part
+        out[5, tile] = y if tile.block_size > 4 else x[tile]
+    return out
+
+
+@case(V, wanted=lambda x: torch.stack([x * 2, x, x + 1]), block=8)
+@tileflow.kernel
+def if_of_a_registered_block_size(x: torch.Tensor) -> torch.Tensor:
+    block = tfl.register_block_size(2, 16)
+    assert block % 2 == 0, f"an even block, not {block}"
+    parts = torch.zeros((x.size(0) + block - 1) // block * block)
+    out = torch.empty(3, x.size(0))
+    for tile in tfl.tile(x.size(0), block_size=block):
+        lanes = tfl.arange(block) + tile.begin
+        parts[lanes] = torch.where(lanes < x.size(0), 1.0, 0.0)
+        if block % 8 == 0:
+            out[0, tile] = x[tile] * 2
+        else:
+            out[0, tile] = x[tile] + x[tile]
+        out[1, tile] = x[tile]
+        total = tfl.zeros([tile])
+        for i in tfl.static_range(block):
+            total += i
+        out[2, tile] = x[tile] + total * 2 / (block * (block - 1))
+    return out
+
+
+# ---- branches on scalars ------------------------------------------------------------------------
+
+
+def _classified(n: torch.Tensor) -> torch.Tensor:
+    values = [(7 if v == 0 else v * 2 if v < 5 else v * v) if v >= 0 else (-v if v % 2 else v + 100) for v in n.tolist()]
+    return torch.tensor(values, dtype=n.dtype)
+
+
+@case(N, wanted=_classified)
+@tileflow.kernel
+def nested_branches(n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(n)
+    for i in tfl.grid(n.size(0)):
+        value = n[i]
+        if value >= 0:
+            if value == 0:
+                value = value + 7
+            elif value < 5:
+                value = value * 2
+            else:
+                value = value * value
+        elif value % 2 == 1:
+            value = -value
+        else:
+            value = value + 100
+        out[i] = value
+    return out
+
+
+@case(X, wanted=lambda x: torch.stack([r[: k + 1].sum() if k % 3 else r.max() for k, r in enumerate(x)]), tile_n=8)
+@tileflow.kernel
+def loops_in_branches_in_loops(x: torch.Tensor) -> torch.Tensor:
+    m, n = x.shape
+    out = torch.empty(m)
+    for i in tfl.grid(m):
+        result = x[i, 0]
+        if i % 3 != 0:
+            for tile_n in tfl.tile(1, i + 1):
+                result = result + x[i, tile_n].sum()
+        else:
+            for tile_n in tfl.tile(n):
+                best = x[i, tile_n].amax()
+                if best > result:
+                    result = best
+        out[i] = result
+    return out
+
+
+@case(V, wanted=lambda x: torch.cat([x[:8] * 2, x[8:16] + 1, x[16:32], -x[32:]]))
+@tileflow.kernel
+def branches_on_tiles(x: torch.Tensor) -> torch.Tensor:
+    """Stores inside branches, on ``id``, ``begin`` and ``end``."""
+    n = x.size(0)
+    out = torch.empty_like(x)
+    for tile in tfl.tile(n, block_size=8):
+        if tile.id == 0:
+            out[tile] = x[tile] * 2
+        elif tile.begin < 16:
+            out[tile] = x[tile] + 1
+        elif tile.end < n and not tile.begin == 999:
+            out[tile] = x[tile]
+        else:
+            out[tile] = -x[tile]
+    return out
+
+
+@case(N, wanted=lambda n: torch.where((n > -5) & (n <= 3) & (n != 0), torch.where(n < 0, n.clamp(-2, 8), n + 1), 0))
+@tileflow.kernel
+def scalars_choose_values(n: torch.Tensor) -> torch.Tensor:
+    """Chains, ``and``, ``or``, ``not``, ternaries, min and max of scalars."""
+    out = torch.empty_like(n)
+    for i in tfl.grid(n.size(0)):
+        v = n[i]
+        inside = -5 < v <= 3 and not v == 0
+        low = max(v, -2) if v < 0 or v == 100 else v + 1
+        out[i] = min(low, 8) if inside else 0
+    return out
+
+
+@case(X, wanted=lambda x: torch.where(x.sum(1) > 0, x.sum(1), x.amin(1)), tile_n=8)
+@tileflow.kernel
+def flags_that_change(x: torch.Tensor) -> torch.Tensor:
+    """A Python bool that a device loop changes becomes a flag of the kernel."""
+    m, n = x.shape
+    out = torch.empty(m)
+    for i in tfl.grid(m):
+        first = True
+        total, least = 0.0, x[i, 0]
+        for tile_n in tfl.tile(n):
+            total = x[i, tile_n].sum() if first else total + x[i, tile_n].sum()
+            least = min(least, x[i, tile_n].amin())
+            first = False
+        out[i] = total if total > 0 else least
+    return out
+
+
+# ---- loops and what they carry ------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    count: Any
+    mean: Any
+    m2: Any
+
+
+def merged(state: Moments, values: Any, length: Any) -> Moments:
+    """Chan's update of a mean and a sum of squares."""
+    mean = values.sum(1) / length
+    m2 = ((values - mean[:, None]) ** 2).sum(1)
+    total = state.count + length
+    delta = mean - state.mean
+    return Moments(
+        total, state.mean + delta * (length / total), state.m2 + m2 + delta * delta * (state.count * length / total)
+    )
+
+
+@case(X[:, :32], wanted=lambda x: torch.stack([x.mean(1), x.var(1)]), tile_m=4)
+@tileflow.kernel
+def carried_tuples(x: torch.Tensor) -> torch.Tensor:
+    """A named tuple and a list go through a loop, a plain tuple through a branch."""
+    m, n = x.shape
+    out = torch.empty(2, m)
+    for tile_m in tfl.tile(m):
+        state = Moments(0.0, tfl.zeros([tile_m]), tfl.zeros([tile_m]))
+        sums = [tfl.zeros([tile_m]), 0]
+        for tile_n in tfl.tile(n, block_size=8):
+            state = merged(state, x[tile_m, tile_n], 8.0)
+            sums = [sums[0] + x[tile_m, tile_n].sum(1), sums[1] + 8]
+        pair = (state.mean, state.m2)
+        if tile_m.id == 0:
+            pair = (sums[0] / sums[1], state[2])
+        out[0, tile_m] = pair[0]
+        out[1, tile_m] = pair[1] / (n - 1)
+    return out
+
+
+@case(X, wanted=lambda x: x.sum(1) + x.amax(1), tile_m=4, tile_n=8)
+@tileflow.kernel
+def temporaries_change_shape(x: torch.Tensor) -> torch.Tensor:
+    """A name that no turn reads from the one before is not carried, whatever it holds."""
+    m, n = x.shape
+    out = torch.empty(m)
+    for tile_m in tfl.tile(m):
+        total = tfl.zeros([tile_m])
+        part = total[:, None]
+        for tile_n in tfl.tile(n):
+            part = x[tile_m, tile_n]
+            part = part.sum(1)
+            total = total + part
+        part = x[tile_m, :]
+        for _ in tfl.grid(1):
+            part = part.amax(1)
+            total = total + part
+            part = x[tile_m, :]
+        out[tile_m] = total
+    return out
+
+
+@case(X, wanted=lambda x: x.sum(1) * 4 + 6, tile_m=4)
+@tileflow.kernel
+def ranges(x: torch.Tensor) -> torch.Tensor:
+    """Long ones are loops of the kernel, short and static ones are written out; steps, and bounds that are scalars."""
+    m, n = x.shape
+    out = torch.empty(m)
+    for tile_m in tfl.tile(m):
+        total = tfl.zeros([tile_m])
+        names = list("abcdefghijklmnopqrstuvwxyz")
+        for i in range(n):
+            total = total + x[tile_m, i]
+        for i in range(n - 1, -1, -1):
+            total = total + x[tile_m, i]
+        for i in range(0, n, 3):
+            for j in tfl.static_range(3):
+                if i + j < n:
+                    total = total + x[tile_m, i + j]
+        for i in tfl.static_range(26):
+            total = total + (1 if names[i] in "xyz" else 0)
+        for i in range(tile_m.id, tile_m.id + 3):
+            total = total + i - tile_m.id
+        for i in range(3, 0):
+            total = total + i
+        for first, _ in zip(range(3), names, strict=False):
+            total = total + 0 * first
+        out[tile_m] = total + x[tile_m, :].sum(1)
+    return out
+
+
+@case(X, wanted=lambda x: x.clamp(min=0).sum(1) + x[:, ::2].sum(1))
+@tileflow.kernel
+def continue_and_early_outs(x: torch.Tensor) -> torch.Tensor:
+    m, n = x.shape
+    out = torch.empty(m)
+    for i in tfl.grid(m):
+        total = 0.0
+        for j in tfl.grid(n):
+            if x[i, j] <= 0:
+                continue
+            total = total + x[i, j]
+        for j in range(n):
+            if j % 2 == 1:
+                continue
+            total += x[i, j]
+        if total == 0:
+            out[i] = 0.0
+            continue
+        out[i] = total
+    return out
+
+
+@case(rand(5, 13, 9), wanted=lambda x: x.sum((1, 2)), tile_b=2, block_m=4, tile_k=4)
+@tileflow.kernel
+def boxes_inside(x: torch.Tensor) -> torch.Tensor:
+    """A box of tiles in a loop, one of ints in that, and one variable for both axes of a box."""
+    b, m, n = x.shape
+    block_m = tfl.register_block_size(8)
+    out = torch.empty(b)
+    for tile_b in tfl.tile(b):
+        total = tfl.zeros([tile_b])
+        for tile_m, tile_k in tfl.tile([m, n], block_size=[block_m, None]):
+            for both in tfl.grid([2, 2]):
+                i, j = both
+                total += x[tile_b, tile_m, tile_k].sum(2).sum(1) * (i + j)
+        out[tile_b] = total / 4
+    return out
+
+
+@case(torch.tensor([5, 0, 37, 8]), V, wanted=lambda n, x: torch.stack([x[:k].sum() for k in n.tolist()]))
+@tileflow.kernel
+def bounds_that_are_loaded(n: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(n.size(0))
+    for i in tfl.grid(n.size(0)):
+        total = 0.0
+        for j in range(n[i]):
+            total = total + x[j]
+        out[i] = total
+    return out
+
+
+# ---- Python in device code ----------------------------------------------------------------------
+
+
+class Kind(enum.Enum):
+    SUM = "sum"
+    MAX = "max"
+
+
+TABLE: dict[str, Any] = {"relu": torch.relu, "double": lambda v: v * 2, "scale": 3}
+WEIGHTS = (0.5, 0.25, 0.25)
+
+
+def reduced(values: Any, kind: Kind = Kind.SUM, *, dtype: torch.dtype | None = None) -> Any:
+    """Several returns, on an enum and on a default."""
+    if dtype is not None:
+        values = values.to(dtype)
+    if kind is Kind.SUM:
+        return values.sum(1)
+    return values.amax(1)
+
+
+@case(X, Kind.MAX, "relu", torch.float64, None, True, wanted=lambda x, *_: x.amax(1).relu() * 2 + 3 + x[:, 0], tile=4)
+@tileflow.kernel
+def values_that_select_code(
+    x: torch.Tensor, kind: Kind, name: str, dtype: torch.dtype, bias: torch.Tensor | None, double: bool
+) -> torch.Tensor:
+    out = torch.empty(x.size(0))
+    assert x.size(1) > 3, f"rows of {x.size(1)}"
+    for tile in tfl.tile(x.size(0)):
+        value = reduced(x[tile, :], kind, dtype=dtype)
+        value = TABLE[name](value)
+        value = TABLE["double"](value) if double else value
+        value += TABLE["scale"]
+        if bias is not None:
+            value += bias[tile]
+        elif name in ("relu", "gelu"):
+            value += x[tile, 0]
+        out[tile] = value
+    return out
+
+
+@case(X, wanted=lambda x: 0.5 * x[:, 0] + 0.25 * (x[:, 1] + x[:, 2]) + x[:, :3].sum(1) + x[:, :3].amax(1) + 6, tile=4)
+@tileflow.kernel
+def static_python(x: torch.Tensor) -> torch.Tensor:
+    """Comprehensions, zip, enumerate, reversed, sum, len, map, any, dictionaries, nested functions, while."""
+    out = torch.empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        columns = [x[tile, i] for i in range(3)]
+        by_name = {f"c{i}": column for i, column in enumerate(columns)}
+        total = sum(w * c for w, c in zip(WEIGHTS, columns, strict=True))
+        total = total + sum([by_name[name] for name in reversed(sorted(by_name))])
+        biggest = columns[0]
+        for column in columns[1:]:
+            biggest = torch.maximum(biggest, column)
+
+        def plus(v: Any, n: int = len(columns)) -> Any:
+            def inner(w: Any) -> Any:
+                return w + n if n > 2 else w
+
+            return inner(v)
+
+        left = 3
+        while left > 0:
+            total = total + 1
+            left -= 1
+        halves = list(map(lambda v: v / 2, [biggest, biggest]))
+        some = any([tile.begin >= 0, tile.begin < -1])
+        out[tile] = plus(total) + halves[0] + (halves[1] if some else 0)
+    return out
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """An object with a method, an operator and constants."""
+
+    scale: float
+    relu: bool
+
+    def apply(self, value: Any, extra: int = 1) -> Any:
+        if self.relu:
+            value = torch.relu(value)
+        for _ in tfl.grid(2):
+            value = value * self.scale + extra
+        return value
+
+    def __call__(self, value: Any) -> Any:
+        return self.apply(value, extra=0)
+
+
+EPILOGUE = Epilogue(2.0, True)
+
+
+def _epilogue(x: torch.Tensor, k: int) -> torch.Tensor:
+    positive = x.relu()
+    return positive * 4 + 3 * k + positive * 4 + (positive * 4 + 3) + x * k
+
+
+@case(V, 5, wanted=_epilogue, tile=8)
+@tileflow.kernel
+def methods_and_partials(x: torch.Tensor, k: int) -> torch.Tensor:
+    """Host code makes the objects, also out of run-time ints and tensors."""
+    out = torch.empty_like(x)
+    bound = EPILOGUE.apply
+    scaled = functools.partial(EPILOGUE.apply, extra=k)
+    table = {"x": x, "k": k, 3: (x,)}
+    for tile in tfl.tile(x.size(0)):
+        y = x[tile]
+        out[tile] = scaled(y) + EPILOGUE(y) + bound(y) + table["x"][tile] * table["k"] + 0 * table[3][0][tile]
+    return out
+
+
+def outer(scale: float) -> Callable[..., Any]:
+    def middle(shift: float) -> Callable[..., Any]:
+        def inner(value: Any, tile: Any) -> Any:
+            return value * scale + shift if tile.begin > 8 else value
+
+        return inner
+
+    return middle(1.5)
+
+
+@case(V, outer(3.0), wanted=lambda x, f: torch.cat([x[:16], x[16:] * 3 + 1.5]))
+@tileflow.kernel
+def nested_closures(x: torch.Tensor, f: Callable[..., Any]) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0), block_size=8):
+        out[tile] = f(x[tile], tile)
+    return out
+
+
+# ---- host code and knobs ------------------------------------------------------------------------
+
+
+@case(X, 3, wanted=lambda x, k: x * 8 * 2, tile_m=4, tile_n=8)
+@tileflow.kernel
+def launches_in_host_loops(x: torch.Tensor, k: int) -> torch.Tensor:
+    """Launches inside host for, if and while, host code between, barriers."""
+    m, n = x.shape
+    out = x.clone()
+    for step in range(k):
+        source = out.clone()
+        if step >= 0:
+            for tile_m, tile_n in tfl.tile([m, n]):
+                out[tile_m, tile_n] = source[tile_m, tile_n] * 2
+    tfl.barrier()
+    left = 1
+    while left:
+        for tile_m in tfl.tile(m):
+            out[tile_m, :] = out[tile_m, :] * 2
+        left -= 1
+    return out
+
+
+KNOBS = {"tunable:lanes": 4, "tunable:order": "after", "tunable:twice": True, "tunable:split": 3}
+
+
+@case(V, wanted=lambda x: (x + 1) * 2, tile=8, knobs=KNOBS)
+@tileflow.kernel
+def tunables(x: torch.Tensor) -> torch.Tensor:
+    """Ints in shapes, ranges and arithmetic; strings and bools select code. All choices give the same."""
+    lanes = tfl.register_tunable("lanes", [1, 2, 4, 8])
+    order = tfl.register_tunable("order", ["before", "after"])
+    twice = tfl.register_tunable("twice", [False, True])
+    split = tfl.register_tunable("split", range(1, 9))
+    parts = torch.zeros(split)
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        wide = tfl.full([tile, lanes], 1.0)
+        value = x[tile] + wide.sum(1) / lanes if order == "after" else wide.sum(1) / lanes + x[tile]
+        odd = tfl.full([tile, split], 1.0).sum(1)
+        for _ in tfl.static_range(split):
+            value = value + 1
+        for _ in range(split):
+            value = value - 1
+        out[tile] = (value * 2 if twice else value + value) + odd - split
+    assert parts.numel() == split
+    return out

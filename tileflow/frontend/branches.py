@@ -1,0 +1,102 @@
+"""Branches of the kernel: both sides are traced, and the values that they give a name get one type.
+
+The condition is a scalar of the device, or a question about block sizes, which is answered for each config before the
+text is written, so that only one side is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import TraceError
+from ..expr import TRUE, Expr
+from ..ir.graph import Block, Op
+from ..ir.types import TileType, Value
+from .structures import all_apart, all_together, common_structure
+from .trace import Tracer
+from .values import UNDEFINED, SymInt, TileValue, Undefined
+
+Side = Callable[[], Sequence[Any]]
+_NUMBERS = (SymInt, int)
+
+
+def is_open(t: Tracer, test: Any) -> bool:
+    """Whether the kernel or the config answers ``test``, and not the trace."""
+    return isinstance(test, TileValue) or (isinstance(test, SymInt) and not test.expr.symbols() <= t.hints.keys())
+
+
+def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str]) -> tuple[Any, ...]:
+    """Record both sides under an open ``test``; the values of ``names`` after it."""
+    condition = test.expr.and_(TRUE) if isinstance(test, SymInt) else None  # 0 or 1
+    inputs = () if condition is not None else (_scalar(t, test),)
+    traced = [_trace(t, side) for side in sides]
+    structures = [common_structure(a, b) for a, b in zip(traced[0][0], traced[1][0], strict=True)]
+    flat = [all_apart(structures, results, names) for results, _, _ in traced]
+    merged = [_merge(t, n, a, b, condition) for (n, a), (_, b) in zip(*flat, strict=True)]
+    ends = zip(flat, traced, strict=True)
+    blocks = tuple(_close(t, [v for _, v in leaves], scope, ops, merged) for leaves, (_, scope, ops) in ends)
+    outputs = tuple(t.builder.value(m, t.location()) for m in merged if isinstance(m, TileType))
+    attrs = {} if condition is None else {"test": condition}
+    t.builder.append(Op("if", inputs, outputs, attrs, blocks, t.location()))
+    found = iter(outputs)
+    return all_together(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
+
+
+def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:
+    """``a and b``, ``a or b`` with an open ``a``: of questions about block sizes another one, else a value."""
+    if isinstance(b, bool) and b == (fn == "logical_or"):
+        return b  # whatever ``a`` is, so that the other branch need not be there
+    if isinstance(a, SymInt) and isinstance(b, (SymInt, bool)):
+        other = Expr.of(b) if isinstance(b, bool) else b.expr
+        return t.condition(a.expr.and_(other) if fn == "logical_and" else a.expr.or_(other))
+    return t.pointwise(fn, a, b)
+
+
+def opposite(t: Tracer, a: Any) -> Any:
+    """``not a`` of an open ``a``."""
+    return t.condition(a.expr.not_()) if isinstance(a, SymInt) else t.pointwise("logical_not", a)
+
+
+def _scalar(t: Tracer, test: TileValue) -> Any:
+    value = t.operand(test)
+    if isinstance(value, Value) and value.dims:
+        raise TraceError("an if in device code takes a scalar", got=repr(test), where=t.location(),
+                         hint="choose per element with torch.where(condition, a, b)")  # fmt: skip
+    return value
+
+
+def _trace(t: Tracer, side: Side) -> tuple[tuple[Any, ...], int, tuple[Op, ...]]:
+    t.open_scope()
+    results = tuple(side())
+    return results, t.scopes[-1], t.close_scope()
+
+
+def _close(t: Tracer, results: Sequence[Any], scope: int, ops: tuple[Op, ...], merged: list[Any]) -> Block:
+    """The block of a side, its results brought to the common types."""
+    t.builder._open.append(list(ops))
+    t.scopes.append(scope)
+    yields = tuple(
+        t.expand(t.cast(r, m.dtype), m.dims).value
+        for r, m in zip(results, merged, strict=True)
+        if isinstance(m, TileType)
+    )
+    return Block((), t.close_scope(), yields)
+
+
+def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
+    """The common type of a name's two values; or the value itself: where both are the same Python object, or where they
+    are sizes and block sizes choose between them."""
+    if not isinstance(a, (TileValue, SymInt, int, float)) or not isinstance(b, (TileValue, SymInt, int, float)):
+        if a is b or isinstance(a, Undefined) or isinstance(b, Undefined):
+            return a if a is b else UNDEFINED
+        if type(a) is type(b) and isinstance(a, str) and a == b:
+            return a
+        raise TraceError("both branches of a device if give a name a tile, or the same object",
+                         got=f"{name}: {a!r} and {b!r}"[:200], where=t.location())  # fmt: skip
+    if not isinstance(a, (TileValue, SymInt)) and not isinstance(b, (TileValue, SymInt)) and a == b:
+        return a
+    if condition is not None and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in (a, b)):
+        first, second = (t.as_expr(x, name) for x in (a, b))
+        return t.size(condition * first + condition.not_() * second)
+    return t.common_type(a, b)

@@ -1,0 +1,83 @@
+"""Calls in device code: which functions are traced by their own meaning, which are rewritten, which run as they are."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import TraceError
+from .objects import CapturedObject, method_of
+from .rewrite import rewrite_function
+from .values import SymInt, TileValue
+
+if TYPE_CHECKING:
+    from .control import Control
+
+_LIBRARY = frozenset({"torch", "tileflow", "builtins", "triton", "numpy"})
+
+
+def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The language by its traced meaning, users' functions rewritten, the rest as it is."""
+    from .device_functions import ALWAYS, DEVICE, PYTHON
+
+    t = control.tracer
+    if type(function) is CapturedObject:
+        function = method_of(function)
+    name = getattr(function, "__tileflow_device__", None)
+    if name is not None:
+        if name not in DEVICE:
+            raise TraceError("a language function must have a traced meaning", got=name, where=t.location())
+        return t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
+    if isinstance(function, functools.partial):
+        return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
+    if _is_builtin(function) and function in _HIGHER:
+        return _HIGHER[function](control, *args)
+    if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
+        return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
+    if isinstance(function, MethodType) and is_user(function.__func__):
+        return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
+    if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
+        return _rewritten(control, function)(control, *args, **kwargs)
+    own = vars(type(function)).get("__call__")
+    if isinstance(own, FunctionType) and is_user(own):
+        return _rewritten(control, own)(control, function, *args, **kwargs)
+    if hasattr(function, "fn") and _root(type(function)) == "triton":
+        raise TraceError("a Triton function is called through the language", got=getattr(function, "__name__", ""),
+                         where=t.location(), hint="tfl.triton_kernel(function, args, output_like)")  # fmt: skip
+    return function(*args, **kwargs)
+
+
+def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
+    if is_user(function):
+        control.tracer.files.add(function.__code__.co_filename)
+    return rewrite_function(function)
+
+
+def _map(control: Control, function: Any, *items: Any) -> list[Any]:
+    return [call(control, function, args, {}) for args in zip(*items, strict=False)]
+
+
+def _reduce(control: Control, function: Any, items: Any, *initial: Any) -> Any:
+    return functools.reduce(lambda a, b: call(control, function, (a, b), {}), items, *initial)
+
+
+_HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
+
+
+def _has_traced(x: Any) -> bool:
+    return isinstance(x, (TileValue, SymInt)) or (isinstance(x, (list, tuple)) and any(map(_has_traced, x)))
+
+
+def _is_builtin(function: Any) -> bool:
+    return isinstance(function, (BuiltinFunctionType, type))
+
+
+def is_user(function: Any) -> bool:
+    return _root(function) not in _LIBRARY and _root(function) not in sys.stdlib_module_names
+
+
+def _root(function: Any) -> str:
+    return (getattr(function, "__module__", None) or "").split(".", 1)[0]
