@@ -125,7 +125,8 @@ def tile_end(e: Emitter, op: Op) -> None:
 def _begin(e: Emitter, op: Op) -> str:
     """The first index of a tile. The interpreter's loops count in Python ints."""
     name = op.attrs["tile"]
-    return f"{e.tile(name)}_begin" if name in e.plan.ir.grid else f"tl.to_tensor({e.tile(name)}_begin)"
+    begin = f"{e.tile(name)}_begin"
+    return begin if name in e.plan.ir.grid else f"tl.cast({begin}, {triton_dtype(op.output.type.dtype)})"
 
 
 @emits("tile_id")
