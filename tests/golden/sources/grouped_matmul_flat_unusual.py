@@ -1,7 +1,7 @@
 # config: block:block_m=32, block:tile_k=32, block:tile_n=16, group=4, load:offsets#0.eviction=evict_last, load:offsets#1.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:y#0.access=pointer, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2
 # region 0, static
 # grid: 264, 1, 1
-# guards: (((((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (2992 == end.1)) and (48 == groups)) and (1008 == k)) and (1 == offsets.align)) and (49 == offsets.shape.0)) and (1 == offsets.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (48 == y.shape.0)) and (1008 == y.shape.1)) and (2992 == y.shape.2)) and (3015936 == y.stride.0)) and (2992 == y.stride.1)) and (1 == y.stride.2))
+# guards: ((((((((((((((((((((((((((0 == begin.0) and (173 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (48 == groups)) and (1008 == k)) and (1 == offsets.align)) and (49 == offsets.shape.0)) and (1 == offsets.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (48 == y.shape.0)) and (1008 == y.shape.1)) and (2992 == y.shape.2)) and (3015936 == y.stride.0)) and (2992 == y.stride.1)) and (1 == y.stride.2))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_M=32, BLOCK_TILE_K=32, BLOCK_TILE_N=16
 # offsets_ptr: *i32 % 16 = offsets
@@ -38,45 +38,46 @@ def grouped_matmul_flat_0(
         v6 = tl.full([], BLOCK_BLOCK_M, tl.int32)
         v7 = v5 // v6 - ((v5 % v6 != 0) & ((v5 < 0) != (v6 < 0)))
         v8 = v7.to(tl.int64)
-        v9 = tl.cumsum(v8, axis=0)
-        v10 = tile_begin.to(tl.int64)
-        v11 = v9 <= v10
-        v12 = v11.to(tl.int64)
-        v13 = tl.where((tl.arange(0, 64) < 48), v12, 0)
-        v14 = tl.sum(v13, axis=0)
-        v15 = tl.minimum(v14, 47)
-        v16 = tl.load(offsets_ptr + v15)
-        v17 = tl.where(v11, v7, 0)
-        v18 = v17.to(tl.int64)
-        v19 = tl.where((tl.arange(0, 64) < 48), v18, 0)
-        v20 = tl.sum(v19, axis=0)
-        v21 = tile_begin.to(tl.int64)
-        v22 = v21 - v20
-        v23 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v24 = v23.to(tl.int64)
-        v25 = v22 * v24
-        v26 = v16.to(tl.int64)
-        v27 = v26 + v25
-        v28 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v29 = v28.to(tl.int64)
-        v30 = v27 + v29
-        v31 = v15 + 1
-        v32 = tl.load(offsets_ptr + v31)
-        v33 = v32.to(tl.int64)
-        v34 = tl.minimum(v30, v33)
-        v35 = v27.to(tl.int32)
-        v36 = v34.to(tl.int32)
-        for tile_m_begin in tl.range(v35, v36, BLOCK_BLOCK_M):
+        v9 = tl.where((tl.arange(0, 64) < 48), v8, 0)
+        v10 = tl.cumsum(v9, axis=0)
+        v11 = tile_begin.to(tl.int64)
+        v12 = v10 <= v11
+        v13 = v12.to(tl.int64)
+        v14 = tl.where((tl.arange(0, 64) < 48), v13, 0)
+        v15 = tl.sum(v14, axis=0)
+        v16 = tl.minimum(v15, 47)
+        v17 = tl.load(offsets_ptr + v16)
+        v18 = tl.where(v12, v7, 0)
+        v19 = v18.to(tl.int64)
+        v20 = tl.where((tl.arange(0, 64) < 48), v19, 0)
+        v21 = tl.sum(v20, axis=0)
+        v22 = tile_begin.to(tl.int64)
+        v23 = v22 - v21
+        v24 = tl.full([], BLOCK_BLOCK_M, tl.int32)
+        v25 = v24.to(tl.int64)
+        v26 = v23 * v25
+        v27 = v17.to(tl.int64)
+        v28 = v27 + v26
+        v29 = tl.full([], BLOCK_BLOCK_M, tl.int32)
+        v30 = v29.to(tl.int64)
+        v31 = v28 + v30
+        v32 = v16 + 1
+        v33 = tl.load(offsets_ptr + v32)
+        v34 = v33.to(tl.int64)
+        v35 = tl.minimum(v31, v34)
+        v36 = v28.to(tl.int32)
+        v37 = v35.to(tl.int32)
+        for tile_m_begin in tl.range(v36, v37, BLOCK_BLOCK_M):
             tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_BLOCK_M)
-            tile_m_mask = tile_m_idx < v36
-            v37 = tl.full([BLOCK_BLOCK_M, BLOCK_TILE_N], 0.0, tl.float32)
-            c0 = v37
+            tile_m_mask = tile_m_idx < v37
+            v38 = tl.full([BLOCK_BLOCK_M, BLOCK_TILE_N], 0.0, tl.float32)
+            c0 = v38
             for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
                 tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
                 tile_k_mask = tile_k_idx < 1008
-                v38 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0, eviction_policy='evict_last')
-                v39 = tl.load(y_ptr + v15 * 3015936 + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None], other=0.0, eviction_policy='evict_last')
-                v40 = tl.dot(v38, v39, acc=c0)
-                c0 = v40
-            v41 = c0.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v41, mask=tile_m_mask[:, None])
+                v39 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0, eviction_policy='evict_last')
+                v40 = tl.load(y_ptr + v16 * 3015936 + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None], other=0.0, eviction_policy='evict_last')
+                v41 = tl.dot(v39, v40, acc=c0)
+                c0 = v41
+            v42 = c0.to(tl.bfloat16)
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v42, mask=tile_m_mask[:, None])

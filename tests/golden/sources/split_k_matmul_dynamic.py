@@ -1,15 +1,16 @@
 # config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.eviction=, load:y#0.access=pointer, load:y#0.eviction=, num_stages=3, num_warps=8, order=0,1,2, persistent=0, tunable:split_k=4
 # region 0, dynamic
 # grid: (4 * (-(-end.0 // 128)) * (-(-end.1 // 256))), 1, 1
-# guards: ((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (end.0 <= x.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16))) and (k <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647)) and (0 == (y.stride.0 % 16))) and (y.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (end.0 <= x.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16))) and (k <= 2147483647)) and (0 == (length % 16))) and (length <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647)) and (0 == (y.stride.0 % 16))) and (y.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
-# constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
+# constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # out_ptr: *fp32 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
 # end_0: i32 % 16 = end.0
 # end_1: i32 % 16 = end.1
 # k: i32 % 16 = k
+# length: i32 % 16 = length
 # out_stride_0: i32 % 16 = out.stride.0
 # x_stride_0: i32 % 16 = x.stride.0
 # y_stride_0: i32 % 16 = y.stride.0
@@ -25,13 +26,13 @@ def split_k_matmul_0(
     end_0,
     end_1,
     k,
+    length,
     out_stride_0,
     x_stride_0,
     y_stride_0,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
-    TUNABLE_SPLIT_K: tl.constexpr,
 ):
     pid = tl.program_id(0)
     plane = pid % (tl.cdiv(end_1, 256) * 4)
@@ -46,33 +47,32 @@ def split_k_matmul_0(
     part_begin = (plane % (8 * 4) // height)
     part_idx = part_begin + tl.arange(0, 1)
     v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-    v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v2 = part_begin * v1
-    v3 = part_begin + 1
-    v4 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v5 = v3 * v4
-    v6 = tl.minimum(v5, k)
+    v1 = part_begin * length
+    v2 = part_begin + 1
+    v3 = v2 * length
+    v4 = tl.minimum(v3, k)
     c0 = v0
-    for tile_k_begin in tl.range(v2, v6, BLOCK_TILE_K):
+    for tile_k_begin in tl.range(v1, v4, BLOCK_TILE_K):
         tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
-        tile_k_mask = tile_k_idx < v6
-        v7 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-        v8 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
-        v9 = tl.dot(v7, v8, acc=c0)
-        c0 = v9
-    v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
+        tile_k_mask = tile_k_idx < v4
+        v5 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v6 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
+        v7 = tl.dot(v5, v6, acc=c0)
+        c0 = v7
+    v8 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
 
 # region 0, dynamic
 # grid: (4 * (-(-end.0 // 128)) * (-(-end.1 // 256))), 1, 1
-# guards: ((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (end.0 <= x.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (k <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (y.stride.0 <= 2147483647))
+# guards: (((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (0 == begin.2)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (end.0 <= x.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (k <= 2147483647)) and (length <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (y.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
-# constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
+# constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # out_ptr: *fp32 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
 # end_0: i32 = end.0
 # end_1: i32 = end.1
 # k: i32 = k
+# length: i32 = length
 # out_stride_0: i32 = out.stride.0
 # x_stride_0: i32 = x.stride.0
 # y_stride_0: i32 = y.stride.0
@@ -88,13 +88,13 @@ def split_k_matmul_0(
     end_0,
     end_1,
     k,
+    length,
     out_stride_0,
     x_stride_0,
     y_stride_0,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
-    TUNABLE_SPLIT_K: tl.constexpr,
 ):
     pid = tl.program_id(0)
     plane = pid % (tl.cdiv(end_1, 256) * 4)
@@ -109,18 +109,16 @@ def split_k_matmul_0(
     part_begin = (plane % (8 * 4) // height)
     part_idx = part_begin + tl.arange(0, 1)
     v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-    v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v2 = part_begin * v1
-    v3 = part_begin + 1
-    v4 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v5 = v3 * v4
-    v6 = tl.minimum(v5, k)
+    v1 = part_begin * length
+    v2 = part_begin + 1
+    v3 = v2 * length
+    v4 = tl.minimum(v3, k)
     c0 = v0
-    for tile_k_begin in tl.range(v2, v6, BLOCK_TILE_K):
+    for tile_k_begin in tl.range(v1, v4, BLOCK_TILE_K):
         tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
-        tile_k_mask = tile_k_idx < v6
-        v7 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-        v8 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
-        v9 = tl.dot(v7, v8, acc=c0)
-        c0 = v9
-    v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
+        tile_k_mask = tile_k_idx < v4
+        v5 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+        v6 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
+        v7 = tl.dot(v5, v6, acc=c0)
+        c0 = v7
+    v8 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
