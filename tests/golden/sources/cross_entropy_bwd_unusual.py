@@ -1,0 +1,55 @@
+# config: block:tile_m=32, block:tile_v=16, group=4, load:labels#0.eviction=evict_last, load:logits#0.access=pointer, load:logits#0.eviction=evict_last, load:lse#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:grad_logits#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad_logits.align)) and (4000 == grad_logits.shape.0)) and (2992 == grad_logits.shape.1)) and (2992 == grad_logits.stride.0)) and (1 == grad_logits.stride.1)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (1 == scale.align)) and (ignore_index <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=32, BLOCK_TILE_V=16
+# grad_logits_ptr: *bf16 % 16 = grad_logits
+# labels_ptr: *i64 % 16 = labels
+# logits_ptr: *bf16 % 16 = logits
+# lse_ptr: *fp32 % 16 = lse
+# scale_ptr: *fp32 % 16 = scale
+# ignore_index: i32 = ignore_index
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def cross_entropy_bwd_0(
+    grad_logits_ptr,
+    labels_ptr,
+    logits_ptr,
+    lse_ptr,
+    scale_ptr,
+    ignore_index,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_V: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+        band = pid // (4 * 125)
+        height = tl.minimum(187 - band * 4, 4)
+        tile_v_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_V
+        tile_v_idx = tile_v_begin + tl.arange(0, BLOCK_TILE_V)
+        tile_m_begin = (pid % (4 * 125) // height) * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        v0 = tl.load(labels_ptr + tile_m_idx, eviction_policy='evict_last')
+        v1 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], eviction_policy='evict_last')
+        v2 = v1.to(tl.float32)
+        v3 = tl.load(lse_ptr + tile_m_idx, eviction_policy='evict_last')
+        v4 = v3[:, None]
+        v5 = v2 - v4
+        v6 = tl.exp(v5)
+        v7 = tile_v_idx[None, :]
+        v8 = v0[:, None]
+        v9 = v7.to(tl.int64)
+        v10 = v9 == v8
+        v11 = v10.to(tl.float32)
+        v12 = ignore_index.to(tl.int64)
+        v13 = v0 != v12
+        v14 = tl.load(scale_ptr)
+        v15 = tl.where(v13, v14, 0.0)
+        v16 = v6 - v11
+        v17 = v15[:, None]
+        v18 = v16 * v17
+        v19 = v18.to(tl.bfloat16)
+        tl.store(grad_logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], v19)

@@ -1,0 +1,70 @@
+# config: block:tile_m=1, block:tile_v=4096, load:labels#0.eviction=, load:logits#0.access=pointer, load:logits#0.eviction=, load:logits#1.eviction=, num_stages=3, num_warps=8, persistent=0
+# region 0, static
+# grid: 4000, 1, 1
+# guards: ((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (2992 == v)) and (ignore_index <= 2147483647))
+# options: num_stages=3, num_warps=8
+# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_V=4096
+# labels_ptr: *i64 % 16 = labels
+# logits_ptr: *bf16 % 16 = logits
+# losses_ptr: *fp32 % 16 = losses
+# lse_ptr: *fp32 % 16 = lse
+# ignore_index: i32 = ignore_index
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def cross_entropy_0(
+    labels_ptr,
+    logits_ptr,
+    losses_ptr,
+    lse_ptr,
+    ignore_index,
+    BLOCK_TILE_M: tl.constexpr,
+    BLOCK_TILE_V: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    v0 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    v1 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    c0 = v0
+    c1 = v1
+    for tile_v_begin in tl.range(0, 2992, BLOCK_TILE_V, num_stages=3):
+        tile_v_idx = tile_v_begin + tl.arange(0, BLOCK_TILE_V)
+        tile_v_mask = tile_v_idx < 2992
+        v2 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=float('-inf'))
+        v3 = v2.to(tl.float32)
+        v4 = tl.reduce(v3, 1, _maximum)
+        v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
+        v6 = c0 - v5
+        v7 = tl.exp(v6)
+        v8 = c1 * v7
+        v9 = v5[:, None]
+        v10 = v3 - v9
+        v11 = tl.exp(v10)
+        v12 = tl.where(tile_v_mask[None, :], v11, 0.0)
+        v13 = tl.sum(v12, axis=1)
+        v14 = v8 + v13
+        c0 = v5
+        c1 = v14
+    v15 = tl.load(labels_ptr + tile_m_idx)
+    v16 = ignore_index.to(tl.int64)
+    v17 = v15 != v16
+    v18 = tile_m_idx[:, None]
+    v19 = tl.where(v17, v15, 0)
+    v20 = v19[:, None]
+    v21 = tl.load(logits_ptr + v18 * 2992 + v20)
+    v22 = tl.reshape(v21, [BLOCK_TILE_M])
+    v23 = v22.to(tl.float32)
+    v24 = tl.log(c1)
+    v25 = c0 + v24
+    tl.store(lse_ptr + tile_m_idx, v25)
+    v26 = v25 - v23
+    v27 = tl.where(v17, v26, 0.0)
+    tl.store(losses_ptr + tile_m_idx, v27)

@@ -1,0 +1,34 @@
+# config: block:tile=1, block:tile#1=4096, group=1, load:grad#0.access=pointer, load:grad#0.eviction=, load:out#0.access=pointer, load:out#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:grad_x#0.access=pointer
+# region 0, static
+# grid: 4000, 1, 1
+# guards: (((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=4096
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# out_ptr: *bf16 % 16 = out
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def exp_bwd_0(
+    grad_ptr,
+    grad_x_ptr,
+    out_ptr,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_1_begin = (pid % 1) * BLOCK_TILE_1
+    tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+    tile_1_mask = tile_1_idx < 2992
+    tile_begin = (pid // 1)
+    tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v1 = tl.load(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v2 = v0.to(tl.float32)
+    v3 = v1.to(tl.float32)
+    v4 = v2 * v3
+    v5 = v4.to(tl.bfloat16)
+    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v5, mask=tile_1_mask[None, :])

@@ -1,0 +1,35 @@
+# config: block:tile=32, block:tile#1=16, group=4, load:grad#0.access=pointer, load:grad#0.eviction=evict_last, load:out#0.access=pointer, load:out#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:grad_x#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: (((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=32, BLOCK_TILE_1=16
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# out_ptr: *bf16 % 16 = out
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def exp_bwd_0(
+    grad_ptr,
+    grad_x_ptr,
+    out_ptr,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+        band = pid // (4 * 125)
+        height = tl.minimum(187 - band * 4, 4)
+        tile_1_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_1
+        tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+        tile_begin = (pid % (4 * 125) // height) * BLOCK_TILE
+        tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+        v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], eviction_policy='evict_last')
+        v1 = tl.load(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], eviction_policy='evict_last')
+        v2 = v0.to(tl.float32)
+        v3 = v1.to(tl.float32)
+        v4 = v2 * v3
+        v5 = v4.to(tl.bfloat16)
+        tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v5)

@@ -1,0 +1,166 @@
+# config: block:tile=1, block:tile#1=4096, group=1, load:a#0.access=pointer, load:a#0.eviction=, load:b#0.access=pointer, load:b#0.eviction=, load:grad#0.access=pointer, load:grad#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:grad_a#0.access=pointer, store:grad_b#0.access=pointer
+# region 0, dynamic
+# grid: ((-(-end.1 // 4096)) * end.0), 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == a.align)) and (1 == a.stride.1)) and (1 == b.align)) and (1 == b.stride.1)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_a.align)) and (1 == grad_a.stride.1)) and (1 == grad_b.align)) and (1 == grad_b.stride.1)) and (end.0 <= grad.shape.0)) and (end.1 <= grad.shape.1)) and (end.0 <= a.shape.0)) and (end.1 <= a.shape.1)) and (end.0 <= b.shape.0)) and (end.1 <= b.shape.1)) and (end.0 <= grad_a.shape.0)) and (end.1 <= grad_a.shape.1)) and (end.0 <= grad_b.shape.0)) and (end.1 <= grad_b.shape.1)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * a.stride.0) + (a.shape.0 * a.stride.0) + a.shape.1 + -1) <= 2147483647)) and (((-1 * b.stride.0) + (b.shape.0 * b.stride.0) + b.shape.1 + -1) <= 2147483647)) and (((-1 * grad_a.stride.0) + (grad_a.shape.0 * grad_a.stride.0) + grad_a.shape.1 + -1) <= 2147483647)) and (((-1 * grad_b.stride.0) + (grad_b.shape.0 * grad_b.stride.0) + grad_b.shape.1 + -1) <= 2147483647)) and (0 == (a.stride.0 % 16))) and (a.stride.0 <= 2147483647)) and (0 == (b.stride.0 % 16))) and (b.stride.0 <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_a.stride.0 % 16))) and (grad_a.stride.0 <= 2147483647)) and (0 == (grad_b.stride.0 % 16))) and (grad_b.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=4096
+# a_ptr: *bf16 % 16 = a
+# b_ptr: *bf16 % 16 = b
+# grad_ptr: *bf16 % 16 = grad
+# grad_a_ptr: *bf16 % 16 = grad_a
+# grad_b_ptr: *bf16 % 16 = grad_b
+# CUBIC: fp32 = CUBIC
+# SCALE: fp32 = SCALE
+# a_stride_0: i32 % 16 = a.stride.0
+# b_stride_0: i32 % 16 = b.stride.0
+# end_0: i32 % 16 = end.0
+# end_1: i32 % 16 = end.1
+# grad_stride_0: i32 % 16 = grad.stride.0
+# grad_a_stride_0: i32 % 16 = grad_a.stride.0
+# grad_b_stride_0: i32 % 16 = grad_b.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def geglu_bwd_0(
+    a_ptr,
+    b_ptr,
+    grad_ptr,
+    grad_a_ptr,
+    grad_b_ptr,
+    CUBIC,
+    SCALE,
+    a_stride_0,
+    b_stride_0,
+    end_0,
+    end_1,
+    grad_stride_0,
+    grad_a_stride_0,
+    grad_b_stride_0,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_1_begin = (pid % tl.cdiv(end_1, 4096)) * BLOCK_TILE_1
+    tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+    tile_1_mask = tile_1_idx < end_1
+    tile_begin = (pid // tl.cdiv(end_1, 4096))
+    tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tile_mask = tile_idx < end_0
+    v0 = tl.load(grad_ptr + tile_idx[:, None] * grad_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(a_ptr + tile_idx[:, None] * a_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v3 = v2.to(tl.float32)
+    v4 = CUBIC * v3
+    v5 = v4 * v3
+    v6 = v5 * v3
+    v7 = v3 + v6
+    v8 = SCALE * v7
+    v9 = tl.where(tl.abs(v8) < 0.05, v8 * (1.0 - v8 * v8 * (1.0 / 3 - v8 * v8 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v8) + 1.0))
+    v10 = 1.0 + v9
+    v11 = 0.5 * v10
+    v12 = 0.5 * v3
+    v13 = v9 * v9
+    v14 = 1.0 - v13
+    v15 = v12 * v14
+    v16 = v15 * SCALE
+    v17 = 3.0 * CUBIC
+    v18 = v17 * v3
+    v19 = v18 * v3
+    v20 = 1.0 + v19
+    v21 = v16 * v20
+    v22 = v11 + v21
+    v23 = tl.load(b_ptr + tile_idx[:, None] * b_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v24 = v23.to(tl.float32)
+    v25 = v1 * v24
+    v26 = v25 * v22
+    v27 = v26.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * grad_a_stride_0 + tile_1_idx[None, :], v27, mask=tile_mask[:, None] & tile_1_mask[None, :])
+    v28 = v1 * v3
+    v29 = v28 * v11
+    v30 = v29.to(tl.bfloat16)
+    tl.store(grad_b_ptr + tile_idx[:, None] * grad_b_stride_0 + tile_1_idx[None, :], v30, mask=tile_mask[:, None] & tile_1_mask[None, :])
+
+# region 0, dynamic
+# grid: ((-(-end.1 // 4096)) * end.0), 1, 1
+# guards: ((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == a.align)) and (1 == a.stride.1)) and (1 == b.align)) and (1 == b.stride.1)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_a.align)) and (1 == grad_a.stride.1)) and (1 == grad_b.align)) and (1 == grad_b.stride.1)) and (end.0 <= grad.shape.0)) and (end.1 <= grad.shape.1)) and (end.0 <= a.shape.0)) and (end.1 <= a.shape.1)) and (end.0 <= b.shape.0)) and (end.1 <= b.shape.1)) and (end.0 <= grad_a.shape.0)) and (end.1 <= grad_a.shape.1)) and (end.0 <= grad_b.shape.0)) and (end.1 <= grad_b.shape.1)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * a.stride.0) + (a.shape.0 * a.stride.0) + a.shape.1 + -1) <= 2147483647)) and (((-1 * b.stride.0) + (b.shape.0 * b.stride.0) + b.shape.1 + -1) <= 2147483647)) and (((-1 * grad_a.stride.0) + (grad_a.shape.0 * grad_a.stride.0) + grad_a.shape.1 + -1) <= 2147483647)) and (((-1 * grad_b.stride.0) + (grad_b.shape.0 * grad_b.stride.0) + grad_b.shape.1 + -1) <= 2147483647)) and (a.stride.0 <= 2147483647)) and (b.stride.0 <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_a.stride.0 <= 2147483647)) and (grad_b.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=4096
+# a_ptr: *bf16 % 16 = a
+# b_ptr: *bf16 % 16 = b
+# grad_ptr: *bf16 % 16 = grad
+# grad_a_ptr: *bf16 % 16 = grad_a
+# grad_b_ptr: *bf16 % 16 = grad_b
+# CUBIC: fp32 = CUBIC
+# SCALE: fp32 = SCALE
+# a_stride_0: i32 = a.stride.0
+# b_stride_0: i32 = b.stride.0
+# end_0: i32 = end.0
+# end_1: i32 = end.1
+# grad_stride_0: i32 = grad.stride.0
+# grad_a_stride_0: i32 = grad_a.stride.0
+# grad_b_stride_0: i32 = grad_b.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def geglu_bwd_0(
+    a_ptr,
+    b_ptr,
+    grad_ptr,
+    grad_a_ptr,
+    grad_b_ptr,
+    CUBIC,
+    SCALE,
+    a_stride_0,
+    b_stride_0,
+    end_0,
+    end_1,
+    grad_stride_0,
+    grad_a_stride_0,
+    grad_b_stride_0,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_1_begin = (pid % tl.cdiv(end_1, 4096)) * BLOCK_TILE_1
+    tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+    tile_1_mask = tile_1_idx < end_1
+    tile_begin = (pid // tl.cdiv(end_1, 4096))
+    tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tile_mask = tile_idx < end_0
+    v0 = tl.load(grad_ptr + tile_idx[:, None] * grad_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(a_ptr + tile_idx[:, None] * a_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v3 = v2.to(tl.float32)
+    v4 = CUBIC * v3
+    v5 = v4 * v3
+    v6 = v5 * v3
+    v7 = v3 + v6
+    v8 = SCALE * v7
+    v9 = tl.where(tl.abs(v8) < 0.05, v8 * (1.0 - v8 * v8 * (1.0 / 3 - v8 * v8 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v8) + 1.0))
+    v10 = 1.0 + v9
+    v11 = 0.5 * v10
+    v12 = 0.5 * v3
+    v13 = v9 * v9
+    v14 = 1.0 - v13
+    v15 = v12 * v14
+    v16 = v15 * SCALE
+    v17 = 3.0 * CUBIC
+    v18 = v17 * v3
+    v19 = v18 * v3
+    v20 = 1.0 + v19
+    v21 = v16 * v20
+    v22 = v11 + v21
+    v23 = tl.load(b_ptr + tile_idx[:, None] * b_stride_0 + tile_1_idx[None, :], mask=tile_mask[:, None] & tile_1_mask[None, :], other=0.0)
+    v24 = v23.to(tl.float32)
+    v25 = v1 * v24
+    v26 = v25 * v22
+    v27 = v26.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * grad_a_stride_0 + tile_1_idx[None, :], v27, mask=tile_mask[:, None] & tile_1_mask[None, :])
+    v28 = v1 * v3
+    v29 = v28 * v11
+    v30 = v29.to(tl.bfloat16)
+    tl.store(grad_b_ptr + tile_idx[:, None] * grad_b_stride_0 + tile_1_idx[None, :], v30, mask=tile_mask[:, None] & tile_1_mask[None, :])

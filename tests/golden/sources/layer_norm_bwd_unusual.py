@@ -1,0 +1,80 @@
+# config: block:block_m=32, block:tile_m=16, load:grad#0.access=pointer, load:grad#0.eviction=evict_last, load:mean#0.eviction=evict_last, load:scale#0.eviction=evict_last, load:weight#0.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=1, num_warps=16, persistent=2
+# region 0, static
+# grid: 125, 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == biases.align)) and (125 == biases.shape.0)) and (2992 == biases.shape.1)) and (2992 == biases.stride.0)) and (1 == biases.stride.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == mean.align)) and (4000 == mean.shape.0)) and (1 == mean.stride.0)) and (2992 == n)) and (1 == scale.align)) and (4000 == scale.shape.0)) and (1 == scale.stride.0)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == weights.align)) and (125 == weights.shape.0)) and (2992 == weights.shape.1)) and (2992 == weights.stride.0)) and (1 == weights.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
+# options: num_stages=1, num_warps=16
+# constexprs: BLOCK_BLOCK_M=32, BLOCK_TILE_M=16
+# biases_ptr: *fp32 % 16 = biases
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# mean_ptr: *fp32 % 16 = mean
+# scale_ptr: *fp32 % 16 = scale
+# weight_ptr: *bf16 % 16 = weight
+# weights_ptr: *fp32 % 16 = weights
+# x_ptr: *bf16 % 16 = x
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def layer_norm_bwd_0(
+    biases_ptr,
+    grad_ptr,
+    grad_x_ptr,
+    mean_ptr,
+    scale_ptr,
+    weight_ptr,
+    weights_ptr,
+    x_ptr,
+    BLOCK_BLOCK_M: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+        rows_begin = pid * BLOCK_BLOCK_M
+        rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
+        v0 = tl.full([4096], 0.0, tl.float32)
+        v1 = tl.full([4096], 0.0, tl.float32)
+        v2 = rows_begin + BLOCK_BLOCK_M
+        c0 = v1
+        c1 = v0
+        for tile_m_begin in tl.range(rows_begin, v2, BLOCK_TILE_M, num_stages=1):
+            tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+            v3 = tl.load(scale_ptr + tile_m_idx, eviction_policy='evict_last')
+            v4 = v3[:, None]
+            v5 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v6 = v5.to(tl.float32)
+            v7 = tl.load(mean_ptr + tile_m_idx, eviction_policy='evict_last')
+            v8 = v7[:, None]
+            v9 = v6 - v8
+            v10 = v9 * v4
+            v11 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v12 = v11.to(tl.float32)
+            v13 = v12 * v10
+            v14 = tl.sum(v13, axis=0)
+            v15 = c1 + v14
+            v16 = tl.sum(v12, axis=0)
+            v17 = c0 + v16
+            v18 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0, eviction_policy='evict_last')
+            v19 = v18.to(tl.float32)
+            v20 = v19[None, :]
+            v21 = v12 * v20
+            v22 = tl.sum(v21, axis=1)
+            v23 = v22[:, None]
+            v24 = v23 / 2992.0
+            v25 = v21 * v10
+            v26 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v25, 0.0)
+            v27 = tl.sum(v26, axis=1)
+            v28 = v27[:, None]
+            v29 = v28 / 2992.0
+            v30 = v21 - v24
+            v31 = v10 * v29
+            v32 = v30 - v31
+            v33 = v32 * v4
+            v34 = v33.to(tl.bfloat16)
+            tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v34, mask=(tl.arange(0, 4096) < 2992)[None, :])
+            c0 = v17
+            c1 = v15
+        v35 = rows_begin // BLOCK_BLOCK_M
+        tl.store(weights_ptr + v35 * 2992 + tl.arange(0, 4096), c1, mask=(tl.arange(0, 4096) < 2992))
+        v36 = rows_begin // BLOCK_BLOCK_M
+        tl.store(biases_ptr + v36 * 2992 + tl.arange(0, 4096), c0, mask=(tl.arange(0, 4096) < 2992))

@@ -1,0 +1,152 @@
+# config: block:tile_m=1, load:bias#0.eviction=, load:weight#0.eviction=, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:sum#0=0
+# region 0, dynamic
+# grid: end.0, 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == bias.align)) and (1 == bias.stride.0)) and (1 == means.align)) and (1 == means.stride.0)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == scales.align)) and (1 == scales.stride.0)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= means.shape.0)) and (end.0 <= scales.shape.0)) and (weight.shape.0 == x.shape.1)) and (bias.shape.0 == weight.shape.0)) and (end.0 <= out.shape.0)) and (bias.shape.0 == out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (bias.shape.0 <= 4096)) and ((means.shape.0 + -1) <= 2147483647)) and ((scales.shape.0 + -1) <= 2147483647)) and ((weight.shape.0 + -1) <= 2147483647)) and ((bias.shape.0 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (bias.shape.0 % 16))) and (bias.shape.0 <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=1
+# bias_ptr: *bf16 % 16 = bias
+# means_ptr: *fp32 % 16 = means
+# out_ptr: *bf16 % 16 = out
+# scales_ptr: *fp32 % 16 = scales
+# weight_ptr: *bf16 % 16 = weight
+# x_ptr: *bf16 % 16 = x
+# eps: fp32 = eps
+# bias_shape_0: i32 % 16 = bias.shape.0
+# end_0: i32 % 16 = end.0
+# out_stride_0: i32 % 16 = out.stride.0
+# x_shape_1: i32 % 16 = x.shape.1
+# x_stride_0: i32 % 16 = x.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def layer_norm_train_0(
+    bias_ptr,
+    means_ptr,
+    out_ptr,
+    scales_ptr,
+    weight_ptr,
+    x_ptr,
+    eps,
+    bias_shape_0,
+    end_0,
+    out_stride_0,
+    x_shape_1,
+    x_stride_0,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2[:, None]
+    v4 = x_shape_1.to(tl.float32)
+    v5 = v3 / v4
+    v6 = v1 - v5
+    v7 = v6 * v6
+    v8 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v7, 0.0)
+    v9 = tl.sum(v8, axis=1)
+    v10 = x_shape_1.to(tl.float32)
+    v11 = v9 / v10
+    v12 = tl.sum(v1, axis=1)
+    v13 = x_shape_1.to(tl.float32)
+    v14 = v12 / v13
+    v15 = v11 + eps
+    v16 = tl.rsqrt(v15)
+    tl.store(means_ptr + tile_m_idx, v14, mask=tile_m_mask)
+    tl.store(scales_ptr + tile_m_idx, v16, mask=tile_m_mask)
+    v17 = v14[:, None]
+    v18 = v1 - v17
+    v19 = v16[:, None]
+    v20 = v18 * v19
+    v21 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v22 = v21.to(tl.float32)
+    v23 = v22[None, :]
+    v24 = v20 * v23
+    v25 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v26 = v25.to(tl.float32)
+    v27 = v26[None, :]
+    v28 = v24 + v27
+    v29 = tl.broadcast_to(v28, [BLOCK_TILE_M, 4096])
+    v30 = v29.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v30, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])
+
+# region 0, dynamic
+# grid: end.0, 1, 1
+# guards: ((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == bias.align)) and (1 == bias.stride.0)) and (1 == means.align)) and (1 == means.stride.0)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == scales.align)) and (1 == scales.stride.0)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= means.shape.0)) and (end.0 <= scales.shape.0)) and (weight.shape.0 == x.shape.1)) and (bias.shape.0 == weight.shape.0)) and (end.0 <= out.shape.0)) and (bias.shape.0 == out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (bias.shape.0 <= 4096)) and ((means.shape.0 + -1) <= 2147483647)) and ((scales.shape.0 + -1) <= 2147483647)) and ((weight.shape.0 + -1) <= 2147483647)) and ((bias.shape.0 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (bias.shape.0 <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=1
+# bias_ptr: *bf16 % 16 = bias
+# means_ptr: *fp32 % 16 = means
+# out_ptr: *bf16 % 16 = out
+# scales_ptr: *fp32 % 16 = scales
+# weight_ptr: *bf16 % 16 = weight
+# x_ptr: *bf16 % 16 = x
+# eps: fp32 = eps
+# bias_shape_0: i32 = bias.shape.0
+# end_0: i32 = end.0
+# out_stride_0: i32 = out.stride.0
+# x_shape_1: i32 = x.shape.1
+# x_stride_0: i32 = x.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def layer_norm_train_0(
+    bias_ptr,
+    means_ptr,
+    out_ptr,
+    scales_ptr,
+    weight_ptr,
+    x_ptr,
+    eps,
+    bias_shape_0,
+    end_0,
+    out_stride_0,
+    x_shape_1,
+    x_stride_0,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2[:, None]
+    v4 = x_shape_1.to(tl.float32)
+    v5 = v3 / v4
+    v6 = v1 - v5
+    v7 = v6 * v6
+    v8 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v7, 0.0)
+    v9 = tl.sum(v8, axis=1)
+    v10 = x_shape_1.to(tl.float32)
+    v11 = v9 / v10
+    v12 = tl.sum(v1, axis=1)
+    v13 = x_shape_1.to(tl.float32)
+    v14 = v12 / v13
+    v15 = v11 + eps
+    v16 = tl.rsqrt(v15)
+    tl.store(means_ptr + tile_m_idx, v14, mask=tile_m_mask)
+    tl.store(scales_ptr + tile_m_idx, v16, mask=tile_m_mask)
+    v17 = v14[:, None]
+    v18 = v1 - v17
+    v19 = v16[:, None]
+    v20 = v18 * v19
+    v21 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v22 = v21.to(tl.float32)
+    v23 = v22[None, :]
+    v24 = v20 * v23
+    v25 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v26 = v25.to(tl.float32)
+    v27 = v26[None, :]
+    v28 = v24 + v27
+    v29 = tl.broadcast_to(v28, [BLOCK_TILE_M, 4096])
+    v30 = v29.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v30, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])

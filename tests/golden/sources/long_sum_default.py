@@ -1,0 +1,26 @@
+# config: block:tile_m=1, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:sum#0=0
+# region 0, static
+# grid: 4000, 1, 1
+# guards: ((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=1
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def long_sum_0(
+    out_ptr,
+    x_ptr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx, v3)

@@ -1,0 +1,66 @@
+# config: block:tile_m=1, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:sum#0=0
+# region 0, dynamic
+# grid: end.0, 1, 1
+# guards: ((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (x.shape.1 <= 4096)) and ((out.shape.0 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=1
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# end_0: i32 % 16 = end.0
+# x_shape_1: i32 % 16 = x.shape.1
+# x_stride_0: i32 % 16 = x.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def long_sum_0(
+    out_ptr,
+    x_ptr,
+    end_0,
+    x_shape_1,
+    x_stride_0,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < x_shape_1)[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx, v3, mask=tile_m_mask)
+
+# region 0, dynamic
+# grid: end.0, 1, 1
+# guards: (((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (x.shape.1 <= 4096)) and ((out.shape.0 + -1) <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=1
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# end_0: i32 = end.0
+# x_shape_1: i32 = x.shape.1
+# x_stride_0: i32 = x.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def long_sum_0(
+    out_ptr,
+    x_ptr,
+    end_0,
+    x_shape_1,
+    x_stride_0,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_m_begin = pid
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < x_shape_1)[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx, v3, mask=tile_m_mask)

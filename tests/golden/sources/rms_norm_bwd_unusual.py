@@ -1,0 +1,62 @@
+# config: block:block_m=32, block:tile_m=16, load:grad#0.access=pointer, load:grad#0.eviction=evict_last, load:inv_rms#0.eviction=evict_last, load:weight#0.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=1, num_warps=16, persistent=2
+# region 0, static
+# grid: 125, 1, 1
+# guards: (((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (4000 == inv_rms.shape.0)) and (1 == inv_rms.stride.0)) and (2992 == n)) and (1 == partial.align)) and (125 == partial.shape.0)) and (2992 == partial.shape.1)) and (2992 == partial.stride.0)) and (1 == partial.stride.1)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
+# options: num_stages=1, num_warps=16
+# constexprs: BLOCK_BLOCK_M=32, BLOCK_TILE_M=16
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# inv_rms_ptr: *fp32 % 16 = inv_rms
+# partial_ptr: *fp32 % 16 = partial
+# weight_ptr: *bf16 % 16 = weight
+# x_ptr: *bf16 % 16 = x
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_norm_bwd_0(
+    grad_ptr,
+    grad_x_ptr,
+    inv_rms_ptr,
+    partial_ptr,
+    weight_ptr,
+    x_ptr,
+    BLOCK_BLOCK_M: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+        rows_begin = pid * BLOCK_BLOCK_M
+        rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
+        v0 = tl.full([4096], 0.0, tl.float32)
+        v1 = rows_begin + BLOCK_BLOCK_M
+        c0 = v0
+        for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=1):
+            tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+            v2 = tl.load(inv_rms_ptr + tile_m_idx, eviction_policy='evict_last')
+            v3 = v2[:, None]
+            v4 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v5 = v4.to(tl.float32)
+            v6 = v5 * v3
+            v7 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v8 = v7.to(tl.float32)
+            v9 = v8 * v6
+            v10 = tl.sum(v9, axis=0)
+            v11 = c0 + v10
+            v12 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0, eviction_policy='evict_last')
+            v13 = v12.to(tl.float32)
+            v14 = v13[None, :]
+            v15 = v8 * v14
+            v16 = v15 * v6
+            v17 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v16, 0.0)
+            v18 = tl.sum(v17, axis=1)
+            v19 = v18[:, None]
+            v20 = v19 / 2992.0
+            v21 = v6 * v20
+            v22 = v15 - v21
+            v23 = v22 * v3
+            v24 = v23.to(tl.bfloat16)
+            tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v24, mask=(tl.arange(0, 4096) < 2992)[None, :])
+            c0 = v11
+        v25 = rows_begin // BLOCK_BLOCK_M
+        tl.store(partial_ptr + v25 * 2992 + tl.arange(0, 4096), c0, mask=(tl.arange(0, 4096) < 2992))

@@ -1,0 +1,56 @@
+# config: block:tile_m=32, load:weight#0.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:sum#0=512, store:out#0.access=pointer
+# region 0, static
+# grid: 125, 1, 1
+# guards: ((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == inv_rms.align)) and (4000 == inv_rms.shape.0)) and (1 == inv_rms.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE_M=32, REDUCE_SUM_0=512
+# inv_rms_ptr: *fp32 % 16 = inv_rms
+# out_ptr: *bf16 % 16 = out
+# weight_ptr: *bf16 % 16 = weight
+# x_ptr: *bf16 % 16 = x
+# eps: fp32 = eps
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_norm_train_0(
+    inv_rms_ptr,
+    out_ptr,
+    weight_ptr,
+    x_ptr,
+    eps,
+    BLOCK_TILE_M: tl.constexpr,
+    REDUCE_SUM_0: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+        tile_m_begin = pid * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        v0 = tl.full([BLOCK_TILE_M, REDUCE_SUM_0], 0.0, tl.float32)
+        c0 = v0
+        for reduce_sum_0_0_begin in tl.range(0, 2992, REDUCE_SUM_0, num_stages=2):
+            reduce_sum_0_0_idx = reduce_sum_0_0_begin + tl.arange(0, REDUCE_SUM_0)
+            reduce_sum_0_0_mask = reduce_sum_0_0_idx < 2992
+            v1 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_0_idx[None, :], mask=reduce_sum_0_0_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v2 = v1.to(tl.float32)
+            v3 = v2 * v2
+            v4 = c0 + v3
+            c0 = v4
+        v5 = tl.sum(c0, axis=1)
+        v6 = v5 / 2992.0
+        v7 = v6 + eps
+        v8 = tl.rsqrt(v7)
+        tl.store(inv_rms_ptr + tile_m_idx, v8)
+        v9 = v8[:, None]
+        for reduce_sum_0_1_begin in tl.range(0, 2992, REDUCE_SUM_0, num_stages=2):
+            reduce_sum_0_1_idx = reduce_sum_0_1_begin + tl.arange(0, REDUCE_SUM_0)
+            reduce_sum_0_1_mask = reduce_sum_0_1_idx < 2992
+            v10 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], mask=reduce_sum_0_1_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v11 = v10.to(tl.float32)
+            v12 = v11 * v9
+            v13 = tl.load(weight_ptr + reduce_sum_0_1_idx, mask=reduce_sum_0_1_mask, other=0.0, eviction_policy='evict_last')
+            v14 = v13.to(tl.float32)
+            v15 = v14[None, :]
+            v16 = v12 * v15
+            v17 = v16.to(tl.bfloat16)
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], v17, mask=reduce_sum_0_1_mask[None, :])
