@@ -40,6 +40,18 @@ def slice_at_begin(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(V, wanted=lambda x: 2 * x + 2 * x * x, b=8)
+@tileflow.kernel
+def slice_meets_tile(x: torch.Tensor) -> torch.Tensor:
+    """At the loop's end the tile is shorter than the slice: the result has its lanes."""
+    out = torch.zeros_like(x)
+    b = tfl.register_block_size(32)
+    for t in tfl.tile(x.size(0), block_size=b):
+        part = x[t.begin : t.begin + b]
+        out[t] = part + x[t] + (part * 2)[None, :].squeeze(0) * x[t]
+    return out
+
+
 @case(V, wanted=lambda x: x + 1, b=8)
 @tileflow.kernel
 def slice_by_id(x: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ..config import Choice
 from ..errors import CallError, TraceError
 from .knob_names import KernelText, KnobNames, Place
-from .lanes import Lanes, filled, follow, lanes_of, tag
+from .lanes import Lanes, filled, fitted, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike
 
 DEFAULT_BLOCK = 32
@@ -88,7 +88,8 @@ class _EagerMode(TorchFunctionMode):
             return Places(*args).read()
         if func is torch.Tensor.__setitem__:
             return Places(*args[:2]).write(args[2])
-        return follow(func, args, kwargs, _call(func, filled(func, args, kwargs), kwargs))
+        args = filled(func, fitted(args), kwargs)
+        return follow(func, args, kwargs, _call(func, args, kwargs))
 
 
 def _is_ours(frame: FrameType) -> bool:

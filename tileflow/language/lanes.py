@@ -29,6 +29,9 @@ class Lanes:
     lengths: torch.Tensor | None = None
 
 
+BLOCK = Lanes()  # the lanes of a slice by block size: of no loop; where they meet a shorter tile, as many as it has
+
+
 def tag(tensor: torch.Tensor, lanes: Identity) -> torch.Tensor:
     """Say what the dimensions of ``tensor`` are; returns it."""
     if any(lanes):
@@ -77,6 +80,24 @@ def _least(dtype: torch.dtype) -> Any:
 
 def _most(dtype: torch.dtype) -> Any:
     return float("inf") if dtype.is_floating_point else True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def fitted(args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments of a function, slices by block size cut to the tiles at a loop's end that they meet."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    if len(tensors) < 2 or not any(BLOCK in lanes_of(t) for t in tensors):
+        return args
+    return [_cut(a, tensors) if isinstance(a, torch.Tensor) else a for a in args]
+
+
+def _cut(tensor: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
+    lanes = lanes_of(tensor)
+    for axis, own in enumerate(lanes):
+        position = axis - tensor.ndim
+        met = [t.shape[position] for t in others if t.ndim >= -position and lanes_of(t)[position] not in (None, BLOCK)]
+        if own is BLOCK and met and met[0] < tensor.shape[axis]:
+            tensor = tensor.narrow(axis, 0, met[0])
+    return tag(tensor, lanes)
 
 
 def filled(func: Any, args: Sequence[Any], kwargs: Any) -> Sequence[Any]:
@@ -134,7 +155,7 @@ def _identity(func: Any, tensors: list[torch.Tensor], args: Any, kwargs: Any, ou
         return (*first[:-1], lanes_of(args[1])[-1])
     if name in _LOST:
         return ()
-    return tuple(_meeting(tensors, axis, out) for axis in range(out.ndim))
+    return tuple(_meeting([*_tensors(args)], axis, out) for axis in range(out.ndim))
 
 
 def _order(name: str, rank: int, rest: Any) -> list[int]:
@@ -158,9 +179,12 @@ def _reduced(first: Identity, args: Any, kwargs: Any, out: torch.Tensor) -> Iden
 
 
 def _meeting(tensors: list[torch.Tensor], axis: int, out: torch.Tensor) -> Lanes | None:
-    """The lanes of the first argument that has some in this dimension, aligned at the right."""
+    """The lanes of the first argument that has a loop's in this dimension, aligned at the right; those of a slice by
+    block size where all have them."""
+    found = []
     for tensor in tensors:
         position = axis - (out.ndim - tensor.ndim)
-        if position >= 0 and tensor.shape[position] == out.shape[axis] and lanes_of(tensor)[position] is not None:
-            return lanes_of(tensor)[position]
-    return None
+        if position >= 0 and tensor.shape[position] == out.shape[axis]:
+            found.append(lanes_of(tensor)[position])
+    loops = [lanes for lanes in found if lanes is not None and lanes is not BLOCK]
+    return loops[0] if loops else BLOCK if found and all(lanes is BLOCK for lanes in found) else None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import ShapeError, TraceError
-from .lanes import Identity, Lanes, counted, lanes_of, tag
+from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
 
 
 class DeviceInt(int):
@@ -165,7 +165,7 @@ class Places:
         if any(isinstance(end, (DeviceInt, torch.Tensor)) for end in (item.start, item.stop)):
             begin = 0 if item.start is None else int(item.start)
             end = size if item.stop is None else int(item.stop)
-            return self._run(begin, end, size, None, end - begin)
+            return self._run(begin, end, size, BLOCK, end - begin)
         begin, end, _ = item.indices(size)
         whole = len(self._along)
         own = lanes_of(self.tensor)[whole] if (begin, end) == (0, size) else None
@@ -189,7 +189,7 @@ class Places:
         if not item.ndim:
             return _Along(item.long(), ())
         together = any(v.ndim > 1 for v in self._vectors)
-        key = None if together else (lanes_of(item), item.shape)
+        key = None if together else (*(lanes for lanes in lanes_of(item) if lanes is not BLOCK), item.shape)
         if key not in self._groups:
             members = self._vectors if together else [item]
             shape = torch.broadcast_shapes(*(v.shape for v in members))  # type: ignore[no-untyped-call]
