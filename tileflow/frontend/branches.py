@@ -60,6 +60,8 @@ def opposite(t: Tracer, a: Any) -> Any:
 
 def _scalar(t: Tracer, test: TileValue) -> Any:
     value = t.operand(test)
+    if isinstance(value, Value) and value.dims and all(d.extent.constant == 1 for d in value.dims):
+        return t.operand(test.any())
     if isinstance(value, Value) and value.dims:
         raise TraceError("an if in device code takes a scalar", got=repr(test), where=t.location(),
                          hint="choose per element with torch.where(condition, a, b)")  # fmt: skip

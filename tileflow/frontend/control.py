@@ -129,10 +129,8 @@ class Control:
         return settle(t, tile, run, carried)
 
     def block(self, name: str, it: TileLoop, axis: int) -> Expr:
-        """The block size of one axis: given, 1 for a grid, or a knob of its own."""
+        """The block size of one axis: given, a grid's step, or a knob of its own."""
         t = self.tracer
-        if it.scalar:
-            return Expr.of(1)
         given = it.blocks[axis]
         if given is not None:
             return t.extent(t.as_expr(given, "block_size"))

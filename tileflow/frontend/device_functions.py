@@ -31,13 +31,13 @@ _FAMILIES = (_atomics, _random_numbers, _scans)  # imported for the meanings tha
 
 
 @device_function("tile")
-def tile(t: Tracer, begin_or_end: Any, end: Any = None, *, block_size: Any = None) -> TileLoop:
+def tile(t: Tracer, begin_or_end: Any, end: Any = None, block_size: Any = None) -> TileLoop:
     return _loop(begin_or_end, end, block_size, scalar=False)
 
 
 @device_function("grid")
-def grid(t: Tracer, begin_or_end: Any, end: Any = None) -> TileLoop:
-    return _loop(begin_or_end, end, None, scalar=True)
+def grid(t: Tracer, begin_or_end: Any, end: Any = None, step: Any = 1) -> TileLoop:
+    return _loop(begin_or_end, end, step, scalar=True)
 
 
 @device_function("jagged_tile")

@@ -209,8 +209,6 @@ class _RegionTrace:
 
     def _block(self, name: str, axis: int) -> Expr:
         t, given = self.tracer, self.loop.blocks[axis]
-        if self.loop.scalar:
-            return Expr.of(1)
         if given is None:
             return t.new_block(name, int(self.loop.ends[axis]) - int(self.loop.begins[axis]))
         return expr_of(given) or Expr.of(int(given))

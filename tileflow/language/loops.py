@@ -16,13 +16,13 @@ Size = Any  # an int, a 0-d tensor, or a size of the kernel
 
 
 @overload
-def tile(begin_or_end: Size, end: Size | None = None, *, block_size: Size | None = None) -> Iterator[Tile]: ...
+def tile(begin_or_end: Size, end: Size | None = None, block_size: Size | None = None) -> Iterator[Tile]: ...
 @overload
 def tile(
-    begin_or_end: Sequence[Size], end: Sequence[Size] | None = None, *, block_size: Sequence[Size] | None = None
+    begin_or_end: Sequence[Size], end: Sequence[Size] | None = None, block_size: Sequence[Size] | None = None
 ) -> Iterator[tuple[Tile, ...]]: ...
 @loop
-def tile(begin_or_end: Any, end: Any = None, *, block_size: Any = None) -> Iterator[Any]:
+def tile(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Iterator[Any]:
     """Iterate over tiles of ``[begin, end)``, or of a box when sequences are given.
 
     Outermost, the iterations run in parallel as the grid of one launch; inside another tile loop they run in order
@@ -45,10 +45,11 @@ def jagged_tile(lengths: torch.Tensor, *, block_size: Any = None) -> Iterator[Ti
 
 
 @loop
-def grid(begin_or_end: Any, end: Any = None) -> Iterator[Any]:
-    """Iterate over the ints of ``[begin, end)``, or tuples of them; outermost, one program of the grid for each."""
-    box = axes(begin_or_end, end, 1)
-    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [1] * len(box.ends))
+def grid(begin_or_end: Any, end: Any = None, step: Any = 1) -> Iterator[Any]:
+    """Iterate over every ``step``-th int of ``[begin, end)``, or tuples of them; outermost, one program of the grid for
+    each. ``step``: positive, a constant or a block size; a sequence of them for several axes."""
+    box = axes(begin_or_end, end, step)
+    found = eager.tiles([int(b) for b in box.begins], [int(e) for e in box.ends], [int(b) for b in box.blocks])
     for tiles in found:
         yield tuple(t.begin for t in tiles) if box.several else tiles[0].begin
 

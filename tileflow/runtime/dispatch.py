@@ -28,10 +28,10 @@ class HostContext(Protocol):
         ...
 
 
-def bounds(first: Any, end: Any = None, block_size: Any = None) -> Bounds:
+def bounds(first: Any, end: Any = None, block_size: Any = None, *, step: Any = None) -> Bounds:
     """(begins, ends) of ``tile``'s arguments: ``tile(end)``, ``tile(begin, end)``, either with lists for several axes.
 
-    ``block_size`` belongs to the config and is not looked at. Raises CallError.
+    ``block_size`` and a grid's ``step`` belong to the config and are not looked at. Raises CallError.
     """
     if end is None:
         if isinstance(first, (list, tuple)):
