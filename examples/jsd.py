@@ -33,7 +33,7 @@ def reference(log_q: torch.Tensor, log_p: torch.Tensor, beta: float) -> tuple[to
 
 
 @tileflow.kernel(inputs=inputs, reference=reference)
-def jsd(log_q: torch.Tensor, log_p: torch.Tensor, beta: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+def jsd(log_q: torch.Tensor, log_p: torch.Tensor, beta: tfl.constexpr = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
     """The mean over rows, in float32, and its gradient with respect to ``log_q``."""
     m = log_q.size(0)
     losses = torch.empty(m, dtype=torch.float32, device=log_q.device)

@@ -16,6 +16,7 @@ from ..space.build import suffixed
 from ..target import Target
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
+LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares registers
 LOOP_BLOCK = 1 << 12
 PROGRAM_ELEMENTS = 1 << 12
 ELEMENTS_PER_THREAD = 16
@@ -27,14 +28,14 @@ MIN_WARPS = 4
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
     wanted = chunk_sizes(ir, target)
-    row = 1
+    row, live = 1, max(live_tiles(ir), 1)
     for site, extent in rollable(ir).items():
         size = ir.hint(extent)
-        one_piece = pow2(size) <= ONE_PIECE
+        one_piece = pow2(size) <= ONE_PIECE and pow2(size) * live <= LIVE_ELEMENTS
         wanted[site] = 0 if one_piece else LOOP_BLOCK
         row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
     row = max(row, _whole(ir))
-    per_thread = min(ELEMENTS_PER_THREAD, pow2(LIVE_REGISTERS // max(live_tiles(ir), 1) + 1) // 2 or 1)
+    per_thread = min(ELEMENTS_PER_THREAD, pow2(LIVE_REGISTERS // live + 1) // 2 or 1)
     budget = max(PROGRAM_ELEMENTS * per_thread // ELEMENTS_PER_THREAD // row, 1)
     used = row
     for symbol, length in _blocks(ir):

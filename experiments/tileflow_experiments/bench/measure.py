@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tileflow.api import Kernel, load_kernel
+from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
 from tileflow.measure.timing import DeviceSampler, summarise
 from tileflow.runtime.describe import device_class
@@ -70,37 +71,44 @@ def run_cell(cell: Cell, compile_peer: bool) -> Result:
     kernel = load_kernel(cell.kernel)
     problem: dict[str, Any] = dict(cell.problem)
     args = kernel.inputs(device="cuda", **problem)
-    traffic = kernel.lower(args, target(device_class("cuda"))).traffic
+    lowered = kernel.lower(args, target(device_class("cuda")))
     timings: dict[str, Timing] = {}
     samplers: dict[str, DeviceSampler] = {}
     reference = make_reference(kernel.reference, args)
-    for name, call in _contenders(kernel, args, compile_peer).items():
+    for name, make in _contenders(kernel, lowered, compile_peer).items():
         try:
+            call = make()
             verdict = check_call(call, args, reference)
             samplers[name] = DeviceSampler(call, args)
+            host = _host_us(call, args)
         except Exception as error:  # a contender that fails is a cell of the report, not the end of the run
             timings[name] = Timing(error=f"{type(error).__name__}: {error}".splitlines()[0])
+            samplers.pop(name, None)
             continue
         wrong = "" if verdict.ok else f"{verdict.status}: {verdict.reason}"
-        timings[name] = Timing(host_us=_host_us(call, args), max_err=verdict.max_err, error=wrong)
+        timings[name] = Timing(host_us=host, max_err=verdict.max_err, error=wrong)
     for name, samples in _interleaved(samplers).items():
         found, known = summarise(samples), timings[name]
         timings[name] = Timing(found.median_us, found.ci95_us, known.host_us, known.max_err, known.error)
-    return Result(cell, traffic.bytes, traffic.flops, timings)
+    return Result(cell, lowered.traffic.bytes, lowered.traffic.flops, timings)
 
 
-def _contenders(kernel: Kernel, args: tuple[Any, ...], compile_peer: bool) -> dict[str, Callable[..., Any]]:
-    """``tileflow``: the kernel as a user calls it; ``default``: its zero-search config."""
-    lowered = kernel.lower(args, target(device_class("cuda")))
-    found: dict[str, Callable[..., Any]] = {
-        "tileflow": kernel,
-        "default": kernel.compile(lowered, lowered.default, "cuda"),
-        "eager": kernel.reference,
+def _contenders(kernel: Kernel, lowered: Lowered, compile_peer: bool) -> dict[str, Callable[[], Callable[..., Any]]]:
+    """What makes each. ``tileflow``: the kernel as a user calls it; ``default``: its zero-search config."""
+    found: dict[str, Callable[[], Callable[..., Any]]] = {
+        "tileflow": lambda: kernel,
+        "default": lambda: kernel.compile(lowered, lowered.default, "cuda"),
+        "eager": lambda: kernel.reference,
     }
     if compile_peer:
-        torch.compiler.reset()
-        found["torch.compile"] = torch.compile(kernel.reference, mode="max-autotune-no-cudagraphs", dynamic=False)
+        found["torch.compile"] = lambda: _compiled(kernel.reference)
     return found
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    torch.compiler.reset()
+    compiled: Callable[..., Any] = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
+    return compiled
 
 
 def _interleaved(samplers: Mapping[str, DeviceSampler]) -> dict[str, list[float]]:
