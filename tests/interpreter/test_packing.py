@@ -10,6 +10,8 @@ import pytest
 import torch
 from interpreted import close, load_module
 
+from tileflow.target import CATALOGUE
+
 KERNELS = str(Path(__file__).parent / "packing_kernels.py")
 CASES = load_module(KERNELS).CASES
 
@@ -33,3 +35,23 @@ def test_kernel_eagerly(name: str) -> None:
     case = CASES[name]
     args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
     assert close(case.kernel.run_eagerly(*args, config=dict(case.config)), case.wanted(*case.args)) == ""
+
+
+COMPILED = ("cat_of_three", "merged_and_taken_apart", "gathered", "packed_int4_product", "product_of_two_batches",
+            "batches_by_a_matrix", "short_inner_dimension_of_batches", "product_of_fp8")  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950"])
+def test_compiles(architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    from tileflow.build.compile import build
+
+    for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    device = next(t for t in CATALOGUE.values() if t.arch == architecture)
+    for name in COMPILED:
+        if architecture == "sm_80" and "fp8" in name:
+            continue  # excluded: there is no e4m3
+        lowered = CASES[name].kernel.lower(CASES[name].args, device)
+        for source in lowered.emit(lowered.default):
+            assert build(source, device).code.startswith(b"\x7fELF")

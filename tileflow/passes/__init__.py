@@ -11,8 +11,15 @@ from .masks import place_masks
 from .roll import roll
 from .strength import reduce_strength
 from .unify import unify_sizes
+from .unit_batches import drop_unit_batches
 
-PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (unify_sizes, fuse_dot, reduce_strength, remove_dead_code)
+PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
+    unify_sizes,
+    fuse_dot,
+    drop_unit_batches,
+    reduce_strength,
+    remove_dead_code,
+)
 
 
 def prepare(ir: KernelIR) -> KernelIR:
