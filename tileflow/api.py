@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, LaunchError, OutOfResources, SpecError
+from .errors import CallError, LaunchError, OutOfResources, SpecError, SplitError
 from .frontend.source import code_hash, semantic_hash
 from .frontend.split import HostFunction, split
 from .runtime.describe import call_key, describe, device_class, is_traced, tensors
@@ -71,6 +71,14 @@ class Kernel:
         self.scope: FunctionType = fn
         self.host: HostFunction = split(fn)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
+        for parameter in self.host.signature.parameters.values():
+            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
+                raise SplitError(
+                    "a kernel's parameters may be given by position, as a sweep does",
+                    got=str(parameter),
+                    where=self.name,
+                    hint="remove the * before it, or write out what ** holds",
+                )
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}

@@ -13,7 +13,9 @@ from .errors import CallError
 from .library import Operators
 from .runtime.describe import is_traced, tensors
 from .runtime.handles import enroll
-from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild
+from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild, rebuild_call
+
+__all__ = ["BackwardContext", "Differentiable", "differentiable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *leaves: Any) -> tuple[torch.Tensor, ...]:
         outputs: list[torch.Tensor] = []
-        call.results = flatten(call.forward(*rebuild(call.template, leaves)), "result", outputs)
+        call.results = flatten(call.forward(*rebuild_call(call.forward.host, call.template, leaves)), "result", outputs)
         ctx.pairing = call.pairing
         call.pairing.setup(ctx, call.template, leaves, outputs)
         return tuple(outputs)

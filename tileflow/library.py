@@ -18,7 +18,7 @@ import torch
 from .errors import CallError
 from .frontend.effects import Effects, Shapes, effects
 from .frontend.split import HostFunction
-from .runtime.leaves import Leaf, flatten, flatten_call, leaves_of, rebuild
+from .runtime.leaves import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
 
 NAMESPACE = "tileflow"
 
@@ -140,10 +140,10 @@ def _define(kernel: Subject, template: Hashable, found: Effects, rule: Rule | No
 
     def run(*leaves: Any) -> Any:
         with torch.no_grad():  # the operator's own rule is above this
-            return flat(kernel(*rebuild(template, leaves)))
+            return flat(kernel(*rebuild_call(kernel.host, template, leaves)))
 
     def shapes(*leaves: Any) -> Any:
-        return flat(kernel.host.run(Shapes(), *rebuild(template, leaves)))
+        return flat(kernel.host.run(Shapes(), *rebuild_call(kernel.host, template, leaves)))
 
     schema, stored = _schema(template, found)
     name = _name(kernel, schema)

@@ -9,7 +9,8 @@ import inspect
 import pytest
 
 PUBLIC = {
-    "tileflow": {"Config", "Kernel", "Target", "interpret", "kernel", "load_kernel"},
+    "tileflow": {"Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel"},
+    "tileflow.autograd": {"BackwardContext", "Differentiable", "differentiable"},
     "tileflow.language": {
         "Tile",
         "arange",
@@ -22,6 +23,7 @@ PUBLIC = {
         "atomic_or",
         "atomic_xchg",
         "atomic_xor",
+        "constexpr",
         "cumprod",
         "cumsum",
         "dot",

@@ -232,6 +232,23 @@ def test_layers_with_their_own_biases_share_a_graph() -> None:
     assert not torch.equal(layers[0](x), layers[1](x))
 
 
+def test_as_many_tensors_as_there_are() -> None:
+    @tileflow.kernel
+    def total(scale: float, *xs: Tensor) -> Tensor:
+        out = torch.empty_like(xs[0])
+        for tile in tfl.tile(out.size(0)):
+            acc = xs[0][tile]
+            for i in range(1, len(xs)):
+                acc = acc + xs[i][tile]
+            out[tile] = acc * scale
+        return out
+
+    fn = torch.compile(lambda *xs: total(2.0, *xs), fullgraph=True, backend="aot_eager")
+    for n in (2, 3):
+        xs = [torch.randn(5) for _ in range(n)]
+        torch.testing.assert_close(fn(*xs), sum(xs) * 2)
+
+
 def test_constants_of_the_kernel() -> None:
     @tileflow.kernel
     def power(x: Tensor, n: tfl.constexpr) -> Tensor:

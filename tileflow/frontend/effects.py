@@ -12,7 +12,7 @@ import torch
 from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.ops import EFFECTS
-from ..runtime.leaves import Leaf, flatten, leaves_of, rebuild
+from ..runtime.leaves import Leaf, flatten, leaves_of, rebuild_call
 from ..runtime.paths import Path, cell_of, default_of
 from .capture import launch_values
 from .lower import lower_call
@@ -53,7 +53,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     torch.library: an output that shares memory with an argument or another output, that is no tensor, or whose shape
     depends on the config.
     """
-    args = rebuild(template, leaves)
+    args = rebuild_call(host, template, leaves)
     memory = [leaf.untyped_storage() if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
     written: list[torch.UntypedStorage] = []
 

@@ -106,6 +106,13 @@ def flatten_call(host: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
     return _Items(tuple, tuple(templates)), leaves
 
 
+def rebuild_call(host: Signature, template: Hashable, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """The positional arguments of a call's template over other leaves."""
+    values: tuple[Any, ...] = rebuild(template, leaves)
+    *_, last = host.signature.parameters.values()
+    return (*values[:-1], *values[-1]) if last.kind is last.VAR_POSITIONAL else values
+
+
 def _constant(value: Any) -> Hashable:
     """A template without leaves. A symbolic number becomes the one that it is now, guarded."""
     if isinstance(value, (tuple, list)):
