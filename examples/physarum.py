@@ -2,8 +2,8 @@
 
 The model is Jones' (Characteristics of pattern formation and evolution in approximations of physarum transport
 networks; Artificial Life 16, 2010). An agent samples the trail ahead, to its left and to its right, turns to the
-strongest of the three, steps, and deposits. Between two steps the trail diffuses (a 3x3 mean) and decays. The world is a
-torus. Two kernels, driven from Python; the trail is double-buffered, so that all agents sense the same one.
+strongest of the three, steps, and deposits. Between two steps the trail diffuses (a 3x3 mean) and decays. The world is
+a torus. Two kernels, driven from Python; the trail is double-buffered, so that all agents sense the same one.
 
     python -m examples.physarum --agents 1048576 --size 1024 --steps 1000 --image physarum.png
 """
@@ -183,9 +183,8 @@ def main() -> None:
     print(f"{options.agents} agents on {options.size}^2: {run.steps_per_s:.1f} steps/s")
     if options.compare:
         eager = simulate(options.agents, options.size, max(options.steps // 10, 20), options.device, eager_step)
-        print(
-            f"eager torch: {eager.steps_per_s:.1f} steps/s; the kernels: {run.steps_per_s / eager.steps_per_s:.1f} times that"
-        )
+        ratio = run.steps_per_s / eager.steps_per_s
+        print(f"eager torch: {eager.steps_per_s:.1f} steps/s; the kernels make {ratio:.1f} times as many")
     if options.image:
         save(run.trail, options.image)
 
