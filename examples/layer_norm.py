@@ -91,6 +91,7 @@ def layer_norm_bwd(
     blocks = (m + block_m - 1) // block_m
     weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
     for rows in tfl.tile(m, block_size=block_m):
+        factor = weight[:].float()
         to_weight, to_bias = tfl.zeros([n]), tfl.zeros([n])
         for tile_m in tfl.tile(rows.begin, rows.end):
             row_scale = scale[tile_m][:, None]
@@ -98,7 +99,7 @@ def layer_norm_bwd(
             g = grad[tile_m, :].float()
             to_weight += (g * normed).sum(dim=0)
             to_bias += g.sum(dim=0)
-            g = g * weight[:].float()
+            g = g * factor
             shift = torch.mean(g, dim=1, keepdim=True)
             slope = torch.mean(g * normed, dim=1, keepdim=True)
             grad_x[tile_m, :] = (g - shift - normed * slope) * row_scale

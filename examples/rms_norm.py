@@ -80,13 +80,14 @@ def rms_norm_bwd(
     grad_x = torch.empty_like(x)
     partial = torch.empty((m + block_m - 1) // block_m, n, dtype=torch.float32, device=x.device)
     for rows in tfl.tile(m, block_size=block_m):
+        factor = weight[:].float()
         to_weight = tfl.zeros([n])
         for tile_m in tfl.tile(rows.begin, rows.end):
             scale = inv_rms[tile_m][:, None]
             normed = x[tile_m, :].float() * scale
             g = grad[tile_m, :].float()
             to_weight += (g * normed).sum(dim=0)
-            g = g * weight[:].float()
+            g = g * factor
             grad_x[tile_m, :] = (g - normed * torch.mean(g * normed, dim=1, keepdim=True)) * scale
         partial[rows.id, :] = to_weight
     return grad_x, partial.sum(dim=0).to(weight.dtype)

@@ -126,6 +126,8 @@ GALLERY: dict[str, Gallery] = {
     "examples.concat:concat": Gallery("m n k"),
     "examples.cross_entropy:cross_entropy": Gallery("m v"),
     "examples.cross_entropy:cross_entropy_bwd": Gallery("m v"),
+    "examples.dropout:dropout": Gallery("m n"),
+    "examples.dropout:dropout_bwd": Gallery("m n"),
     "examples.embedding:embedding": Gallery("m n rows"),
     "examples.exp:exp": Gallery("m n"),
     "examples.exp:exp_bwd": Gallery("m n"),

@@ -32,48 +32,48 @@ def layer_norm_bwd_0(
     for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
         rows_begin = pid * BLOCK_BLOCK_M
         rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
-        v0 = tl.full([4096], 0.0, tl.float32)
-        v1 = tl.full([4096], 0.0, tl.float32)
-        v2 = rows_begin + BLOCK_BLOCK_M
-        c0 = v1
-        c1 = v0
-        for tile_m_begin in tl.range(rows_begin, v2, BLOCK_TILE_M, num_stages=1):
+        v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0, eviction_policy='evict_last')
+        v1 = v0.to(tl.float32)
+        v2 = tl.full([4096], 0.0, tl.float32)
+        v3 = tl.full([4096], 0.0, tl.float32)
+        v4 = rows_begin + BLOCK_BLOCK_M
+        c0 = v3
+        c1 = v2
+        for tile_m_begin in tl.range(rows_begin, v4, BLOCK_TILE_M, num_stages=1):
             tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-            v3 = tl.load(scale_ptr + tile_m_idx, eviction_policy='evict_last')
-            v4 = v3[:, None]
-            v5 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
-            v6 = v5.to(tl.float32)
-            v7 = tl.load(mean_ptr + tile_m_idx, eviction_policy='evict_last')
-            v8 = v7[:, None]
-            v9 = v6 - v8
-            v10 = v9 * v4
-            v11 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
-            v12 = v11.to(tl.float32)
-            v13 = v12 * v10
-            v14 = tl.sum(v13, axis=0)
-            v15 = c1 + v14
-            v16 = tl.sum(v12, axis=0)
-            v17 = c0 + v16
-            v18 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0, eviction_policy='evict_last')
-            v19 = v18.to(tl.float32)
-            v20 = v19[None, :]
-            v21 = v12 * v20
+            v5 = tl.load(scale_ptr + tile_m_idx, eviction_policy='evict_last')
+            v6 = v5[:, None]
+            v7 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v8 = v7.to(tl.float32)
+            v9 = tl.load(mean_ptr + tile_m_idx, eviction_policy='evict_last')
+            v10 = v9[:, None]
+            v11 = v8 - v10
+            v12 = v11 * v6
+            v13 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0, eviction_policy='evict_last')
+            v14 = v13.to(tl.float32)
+            v15 = v14 * v12
+            v16 = tl.sum(v15, axis=0)
+            v17 = c1 + v16
+            v18 = tl.sum(v14, axis=0)
+            v19 = c0 + v18
+            v20 = v1[None, :]
+            v21 = v14 * v20
             v22 = tl.sum(v21, axis=1)
             v23 = v22[:, None]
             v24 = v23 / 2992.0
-            v25 = v21 * v10
+            v25 = v21 * v12
             v26 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v25, 0.0)
             v27 = tl.sum(v26, axis=1)
             v28 = v27[:, None]
             v29 = v28 / 2992.0
             v30 = v21 - v24
-            v31 = v10 * v29
+            v31 = v12 * v29
             v32 = v30 - v31
-            v33 = v32 * v4
+            v33 = v32 * v6
             v34 = v33.to(tl.bfloat16)
             tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v34, mask=(tl.arange(0, 4096) < 2992)[None, :])
-            c0 = v17
-            c1 = v15
+            c0 = v19
+            c1 = v17
         v35 = rows_begin // BLOCK_BLOCK_M
         tl.store(weights_ptr + v35 * 2992 + tl.arange(0, 4096), c1, mask=(tl.arange(0, 4096) < 2992))
         v36 = rows_begin // BLOCK_BLOCK_M

@@ -28,35 +28,35 @@ def rms_norm_bwd_0(
     pid = tl.program_id(0)
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
-    v0 = tl.full([4096], 0.0, tl.float32)
-    v1 = rows_begin + BLOCK_BLOCK_M
-    c0 = v0
-    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
+    v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.full([4096], 0.0, tl.float32)
+    v3 = rows_begin + BLOCK_BLOCK_M
+    c0 = v2
+    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v2 = tl.load(inv_rms_ptr + tile_m_idx)
-        v3 = v2[:, None]
-        v4 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5 * v3
-        v7 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-        v8 = v7.to(tl.float32)
-        v9 = v8 * v6
-        v10 = tl.sum(v9, axis=0)
-        v11 = c0 + v10
-        v12 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-        v13 = v12.to(tl.float32)
-        v14 = v13[None, :]
-        v15 = v8 * v14
-        v16 = v15 * v6
+        v4 = tl.load(inv_rms_ptr + tile_m_idx)
+        v5 = v4[:, None]
+        v6 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+        v7 = v6.to(tl.float32)
+        v8 = v7 * v5
+        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+        v10 = v9.to(tl.float32)
+        v11 = v10 * v8
+        v12 = tl.sum(v11, axis=0)
+        v13 = c0 + v12
+        v14 = v1[None, :]
+        v15 = v10 * v14
+        v16 = v15 * v8
         v17 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v16, 0.0)
         v18 = tl.sum(v17, axis=1)
         v19 = v18[:, None]
         v20 = v19 / 2992.0
-        v21 = v6 * v20
+        v21 = v8 * v20
         v22 = v15 - v21
-        v23 = v22 * v3
+        v23 = v22 * v5
         v24 = v23.to(tl.bfloat16)
         tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v24, mask=(tl.arange(0, 4096) < 2992)[None, :])
-        c0 = v11
+        c0 = v13
     v25 = rows_begin // BLOCK_BLOCK_M
     tl.store(partial_ptr + v25 * 2992 + tl.arange(0, 4096), c0, mask=(tl.arange(0, 4096) < 2992))

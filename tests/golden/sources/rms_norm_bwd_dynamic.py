@@ -1,7 +1,7 @@
 # config: block:block_m=16, block:tile_m=1, load:grad#0.access=pointer, load:grad#0.eviction=, load:inv_rms#0.eviction=, load:weight#0.eviction=, load:x#0.access=pointer, load:x#0.eviction=, num_stages=3, num_warps=8, persistent=0
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
-# guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and ((weight.shape.0 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_x.shape.1 % 16))) and (grad_x.shape.1 <= 2147483647)) and (0 == (grad_x.stride.0 % 16))) and (grad_x.stride.0 <= 2147483647)) and (0 == (partial.stride.0 % 16))) and (partial.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_x.shape.1 % 16))) and (grad_x.shape.1 <= 2147483647)) and (0 == (grad_x.stride.0 % 16))) and (grad_x.stride.0 <= 2147483647)) and (0 == (partial.stride.0 % 16))) and (partial.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
@@ -43,46 +43,46 @@ def rms_norm_bwd_0(
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
     rows_mask = rows_idx < end_0
-    v0 = tl.full([4096], 0.0, tl.float32)
-    v1 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
-    c0 = v0
-    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
+    v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.full([4096], 0.0, tl.float32)
+    v3 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
+    c0 = v2
+    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v2 = tl.load(inv_rms_ptr + tile_m_idx)
-        v3 = v2[:, None]
-        v4 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5 * v3
-        v7 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v8 = v7.to(tl.float32)
-        v9 = v8 * v6
-        v10 = tl.sum(v9, axis=0)
-        v11 = c0 + v10
-        v12 = tl.broadcast_to(v11, [4096])
-        v13 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
-        v14 = v13.to(tl.float32)
-        v15 = v14[None, :]
-        v16 = v8 * v15
-        v17 = v16 * v6
+        v4 = tl.load(inv_rms_ptr + tile_m_idx)
+        v5 = v4[:, None]
+        v6 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v7 = v6.to(tl.float32)
+        v8 = v7 * v5
+        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v10 = v9.to(tl.float32)
+        v11 = v10 * v8
+        v12 = tl.sum(v11, axis=0)
+        v13 = c0 + v12
+        v14 = tl.broadcast_to(v13, [4096])
+        v15 = v1[None, :]
+        v16 = v10 * v15
+        v17 = v16 * v8
         v18 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v17, 0.0)
         v19 = tl.sum(v18, axis=1)
         v20 = v19[:, None]
         v21 = x_shape_1.to(tl.float32)
         v22 = v20 / v21
-        v23 = v6 * v22
+        v23 = v8 * v22
         v24 = v16 - v23
-        v25 = v24 * v3
+        v25 = v24 * v5
         v26 = tl.broadcast_to(v25, [BLOCK_TILE_M, 4096])
         v27 = v26.to(tl.bfloat16)
         tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v27, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
-        c0 = v12
+        c0 = v14
     v28 = rows_begin // BLOCK_BLOCK_M
     v29 = tl.broadcast_to(c0, [4096])
     tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1))
 
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
-# guards: (((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and ((weight.shape.0 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_x.shape.1 <= 2147483647)) and (grad_x.stride.0 <= 2147483647)) and (partial.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# guards: (((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_x.shape.1 <= 2147483647)) and (grad_x.stride.0 <= 2147483647)) and (partial.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=8
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
@@ -124,39 +124,39 @@ def rms_norm_bwd_0(
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
     rows_mask = rows_idx < end_0
-    v0 = tl.full([4096], 0.0, tl.float32)
-    v1 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
-    c0 = v0
-    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
+    v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.full([4096], 0.0, tl.float32)
+    v3 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
+    c0 = v2
+    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v2 = tl.load(inv_rms_ptr + tile_m_idx)
-        v3 = v2[:, None]
-        v4 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5 * v3
-        v7 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v8 = v7.to(tl.float32)
-        v9 = v8 * v6
-        v10 = tl.sum(v9, axis=0)
-        v11 = c0 + v10
-        v12 = tl.broadcast_to(v11, [4096])
-        v13 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
-        v14 = v13.to(tl.float32)
-        v15 = v14[None, :]
-        v16 = v8 * v15
-        v17 = v16 * v6
+        v4 = tl.load(inv_rms_ptr + tile_m_idx)
+        v5 = v4[:, None]
+        v6 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v7 = v6.to(tl.float32)
+        v8 = v7 * v5
+        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v10 = v9.to(tl.float32)
+        v11 = v10 * v8
+        v12 = tl.sum(v11, axis=0)
+        v13 = c0 + v12
+        v14 = tl.broadcast_to(v13, [4096])
+        v15 = v1[None, :]
+        v16 = v10 * v15
+        v17 = v16 * v8
         v18 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v17, 0.0)
         v19 = tl.sum(v18, axis=1)
         v20 = v19[:, None]
         v21 = x_shape_1.to(tl.float32)
         v22 = v20 / v21
-        v23 = v6 * v22
+        v23 = v8 * v22
         v24 = v16 - v23
-        v25 = v24 * v3
+        v25 = v24 * v5
         v26 = tl.broadcast_to(v25, [BLOCK_TILE_M, 4096])
         v27 = v26.to(tl.bfloat16)
         tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v27, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
-        c0 = v12
+        c0 = v14
     v28 = rows_begin // BLOCK_BLOCK_M
     v29 = tl.broadcast_to(c0, [4096])
     tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1))

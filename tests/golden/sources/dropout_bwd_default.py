@@ -1,0 +1,42 @@
+# config: block:tile=1, block:tile#1=4096, group=1, load:grad#0.access=pointer, load:grad#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:grad_x#0.access=pointer
+# region 0, static
+# grid: 4000, 1, 1
+# guards: (((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (seed <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=4096
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# p: fp32 = p
+# seed: i32 = seed
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def dropout_bwd_0(
+    grad_ptr,
+    grad_x_ptr,
+    p,
+    seed,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    pid = tl.program_id(0)
+    tile_1_begin = (pid % 1) * BLOCK_TILE_1
+    tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+    tile_1_mask = tile_1_idx < 2992
+    tile_begin = (pid // 1)
+    tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
+    v0 = seed.to(tl.int64)
+    word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
+    bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
+    v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
+    v2 = v1 >= p
+    v3 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v4 = 1.0 - p
+    v5 = v3.to(tl.float32)
+    v6 = v5 / v4
+    v7 = tl.where(v2, v6, 0.0)
+    v8 = v7.to(tl.bfloat16)
+    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v8, mask=tile_1_mask[None, :])

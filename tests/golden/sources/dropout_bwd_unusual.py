@@ -1,0 +1,43 @@
+# config: block:tile=32, block:tile#1=16, group=4, load:grad#0.access=pointer, load:grad#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:grad_x#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: (((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (seed <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=32, BLOCK_TILE_1=16
+# grad_ptr: *bf16 % 16 = grad
+# grad_x_ptr: *bf16 % 16 = grad_x
+# p: fp32 = p
+# seed: i32 = seed
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def dropout_bwd_0(
+    grad_ptr,
+    grad_x_ptr,
+    p,
+    seed,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+        band = pid // (4 * 125)
+        height = tl.minimum(187 - band * 4, 4)
+        tile_1_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_1
+        tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+        tile_begin = (pid % (4 * 125) // height) * BLOCK_TILE
+        tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+        position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
+        v0 = seed.to(tl.int64)
+        word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
+        bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
+        v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
+        v2 = v1 >= p
+        v3 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], eviction_policy='evict_last')
+        v4 = 1.0 - p
+        v5 = v3.to(tl.float32)
+        v6 = v5 / v4
+        v7 = tl.where(v2, v6, 0.0)
+        v8 = v7.to(tl.bfloat16)
+        tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v8)

@@ -1,0 +1,43 @@
+# config: block:tile=32, block:tile#1=16, group=4, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=pointer
+# region 0, static
+# grid: 264, 1, 1
+# guards: (((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (seed <= 2147483647))
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_TILE=32, BLOCK_TILE_1=16
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# p: fp32 = p
+# seed: i32 = seed
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def dropout_0(
+    out_ptr,
+    x_ptr,
+    p,
+    seed,
+    BLOCK_TILE: tl.constexpr,
+    BLOCK_TILE_1: tl.constexpr,
+):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+        band = pid // (4 * 125)
+        height = tl.minimum(187 - band * 4, 4)
+        tile_1_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_1
+        tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
+        tile_begin = (pid % (4 * 125) // height) * BLOCK_TILE
+        tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+        position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
+        v0 = seed.to(tl.int64)
+        word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
+        bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
+        v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
+        v2 = v1 >= p
+        v3 = tl.load(x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], eviction_policy='evict_last')
+        v4 = 1.0 - p
+        v5 = v3.to(tl.float32)
+        v6 = v5 / v4
+        v7 = tl.where(v2, v6, 0.0)
+        v8 = v7.to(tl.bfloat16)
+        tl.store(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v8)
