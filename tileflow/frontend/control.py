@@ -132,6 +132,8 @@ class Control:
         """The block size of one axis: given, a grid's step, or a knob of its own."""
         t = self.tracer
         given = it.blocks[axis]
+        if it.scalar and given is None:
+            return Expr.of(1)
         if given is not None:
             return t.extent(t.as_expr(given, "block_size"))
         end = it.ends[axis]
