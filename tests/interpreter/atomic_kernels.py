@@ -219,3 +219,26 @@ def looped_beside(x: torch.Tensor) -> torch.Tensor:
         tfl.atomic_add(out, [0], total.sum())
         tfl.atomic_add(out, [1], (x[tile, :] * 0.5).sum())
     return out
+
+
+@case(KEYS, wanted=lambda keys: torch.stack((torch.cat((keys.new_ones(3), keys[3:] * 0 + 2)),
+                                             torch.cat((keys[3:] * 0 + 1, keys.new_zeros(3))))), tile=8)  # fmt: skip
+@tileflow.kernel
+def past_the_end(keys: torch.Tensor) -> torch.Tensor:
+    """A shifted tile's lanes outside the tensor update nothing and give 0."""
+    out = torch.ones(2, keys.size(0), dtype=keys.dtype, device=keys.device)
+    for tile in tfl.tile(keys.size(0)):
+        out[1, tile] = tfl.atomic_xchg(out, [0, tile + 3], 2)
+    return out
+
+
+@case(X, torch.tensor([5, 0, 37, 12, 20, 1, 8, 9, 30, 31, 32, 33, 2]), tile=4, part=8,
+      wanted=lambda x, n: torch.where(torch.arange(37) < n[:, None], x, 0).sum(0))  # fmt: skip
+@tileflow.kernel
+def jagged_columns(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(x.size(1), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        for part in tfl.jagged_tile(lengths[tile]):
+            place = part.index[None, :] + tile.index[:, None] * 0
+            tfl.atomic_add(out, [place], x[tile, part] + 1 - 1)
+    return out

@@ -160,6 +160,46 @@ def scan_within_a_tile(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+LENGTHS = torch.tensor([5, 1, 37, 12, 20, 1, 8, 9, 30, 31, 32, 33, 2])
+
+
+def jagged_reference(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    inside = torch.arange(x.size(1)) < lengths[:, None]
+    peaks = torch.where(inside, x - 9, -99).amax(1)
+    from_the_back = torch.where(inside, x, 0).flip(1).cumsum(1).sum(1)
+    return torch.stack((peaks, from_the_back, torch.where(inside, x + 1, 0).sum(1)))
+
+
+@case(X, LENGTHS, wanted=jagged_reference, tile=4)
+@tileflow.kernel
+def jagged_rows(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Rows of lengths of their own: what is past a row's end never counts, though it is not 0."""
+    out = torch.zeros(3, x.size(0), device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        for part in tfl.jagged_tile(lengths[tile], block_size=64):
+            row = x[tile, part]
+            out[0, tile] = tfl.reduce(torch.maximum, row - 9, 1)
+            out[1, tile] = tfl.cumsum((row + 1) * 1 - 1, 1, reverse=True).sum(1)
+            out[2, tile] = tfl.reduce(torch.add, row + 1, 1, other=0)
+    return out
+
+
+def over_parents_reference(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    inside = torch.arange(x.size(1)) < lengths[:, None]
+    return torch.where(inside, torch.where(inside, x + 1, 0).cumsum(0), 0)
+
+
+@case(X, LENGTHS, wanted=over_parents_reference)
+@tileflow.kernel
+def down_jagged_columns(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Down the parent's dimension the lanes that do not count lie in between."""
+    out = torch.zeros_like(x)
+    for tile in tfl.tile(x.size(0), block_size=16):
+        for part in tfl.jagged_tile(lengths[tile], block_size=64):
+            out[tile, part] = tfl.associative_scan(lambda a, b: a + b, x[tile, part] + 1, 0)
+    return out
+
+
 # ---- reductions by a function -------------------------------------------------------------------
 
 
@@ -245,8 +285,8 @@ def every(x: torch.Tensor) -> torch.Tensor:
 
 def holes() -> torch.Tensor:
     """Rows with no NaN, one, several, the last, all; equal numbers; infinities."""
-    x = rand(8, 37, seed=4).round()
-    x[1, 5] = x[2, 7] = x[2, 30] = x[3, 36] = NAN
+    x = rand(8, 300, seed=4).round()
+    x[1, 5] = x[2, 7] = x[2, 130] = x[3, 299] = NAN
     x[4] = NAN
     x[5] = float("-inf")
     x[6, 3] = float("inf")

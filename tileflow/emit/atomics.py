@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Op
-from ..ir.types import Value, is_float
+from ..ir.graph import Op, ValueIndex
+from ..ir.types import is_float
 from . import indexing
 from .dtypes import literal, triton_dtype
 from .table import emits
@@ -33,10 +33,8 @@ def atomic(e: Emitter, op: Op) -> None:
         text = f"tl.atomic_xchg({swapped}{suffix}.to({triton_dtype(tensor.dtype)}, bitcast=True)"
     else:
         text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
-    if op.attrs["has_mask"]:
-        explicit = op.inputs[-1]
-        assert isinstance(explicit, Value)
-        text = f"tl.where({e.name(explicit)}, {text}, {literal(0, tensor.dtype)})"
+    if mask and (op.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in op.attrs["index"])):
+        text = f"tl.where({mask}, {text}, {literal(0, tensor.dtype)})"  # what lies outside reads 0
     e.define(out, text, tensor.dtype)
 
 

@@ -1,7 +1,8 @@
 """The Triton text of scans, and of reductions by a function: the function becomes a ``@triton.jit`` helper.
 
-Lanes past a tile's end come last, so that a scan from the front never sees them. One from the back and a reduction
-would: there each lane carries a flag that says whether it counts, and the helper passes on the operand that does.
+Lanes past a tile's end come last as a rule, so that a scan from the front never meets them. One from the back and a
+reduction would: there each lane carries a flag that says whether it counts, and the helper passes on the operand that
+does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Block, Op
-from ..ir.types import Value
+from ..ir.types import Dim, Value
+from ..passes.masks import jagged_axes
 from .dtypes import compute_dtype
 from .table import emits
 
@@ -30,29 +32,42 @@ def scan(e: Emitter, op: Op) -> None:
 
 @emits("combine_scan")
 def combine_scan(e: Emitter, op: Op) -> None:
-    suffix = ", reverse=True" if op.attrs["reverse"] else ""
-    _combine(e, op, "tl.associative_scan", op.attrs["reverse"], suffix)
+    axis, dims = op.attrs["axis"], op.values[0].dims
+    flags = _flags(e, dims, axis) if op.attrs["reverse"] or not _ends_masked(e, dims, axis) else ""
+    _combine(e, op, "tl.associative_scan", flags, ", reverse=True" if op.attrs["reverse"] else "")
 
 
 @emits("combine")
 def combine(e: Emitter, op: Op) -> None:
-    _combine(e, op, "tl.reduce", op.attrs["flagged"])
+    flags = _flags(e, op.values[0].dims, op.attrs["axis"]) if op.attrs["other"] is None else ""
+    _combine(e, op, "tl.reduce", flags)
 
 
-def _combine(e: Emitter, op: Op, function: str, flagged: bool, suffix: str = "") -> None:
+def _flags(e: Emitter, dims: tuple[Dim, ...], axis: int) -> str:
+    """Which lanes count along an axis, as ints; empty where all do."""
+    axes = [a for a in (axis, *jagged_axes(e.plan.ir, dims, axis)) if e.plan.is_masked(dims[a])]
+    mask = " & ".join(e.lane_mask(dims, a) for a in axes)
+    return f"tl.broadcast_to(({mask}).to(tl.int32), {e.shape(dims)})" if mask else ""
+
+
+def _ends_masked(e: Emitter, dims: tuple[Dim, ...], axis: int) -> bool:
+    """Whether the lanes that do not count are the last ones along the axis: not where a reshape merged them with
+    others, nor where other lanes count in each row of a jagged tile."""
+    dim = dims[axis]
+    merged = dim.tile is not None and dim.extent != dim.step * e.plan.ir.tiles[dim.tile].block
+    return not merged and not jagged_axes(e.plan.ir, dims, axis)
+
+
+def _combine(e: Emitter, op: Op, function: str, flags: str, suffix: str = "") -> None:
     """One call for all of the op's values, then each result in the dtype that its value is held in."""
-    axis = op.attrs["axis"]
     operands = [e.as_dtype(v, _carried(v.type.dtype)) for v in op.values]
     helper = _helper(e, op.regions[0])
-    dims = op.values[0].dims
-    flagged = flagged and e.plan.is_masked(dims[axis])
-    if flagged:
-        lanes = e.lane_mask(dims, axis)
-        operands.append(f"tl.broadcast_to(({lanes}).to(tl.int32), {e.shape(dims)})")
+    if flags:
+        operands.append(flags)
         helper = _flagged(e, helper, len(op.values))
     names = [e.fresh("s") for _ in operands]
     values = operands[0] if len(operands) == 1 else f"({', '.join(operands)})"
-    e.writer.line(f"{', '.join(names)} = {function}({values}, {axis}, {helper}{suffix})")
+    e.writer.line(f"{', '.join(names)} = {function}({values}, {op.attrs['axis']}, {helper}{suffix})")
     for out, name in zip(op.outputs, names[: len(op.outputs)], strict=True):
         held = compute_dtype(out.type.dtype)
         e.define(out, name if held == _carried(held) else f"{name} != 0", held)

@@ -61,12 +61,11 @@ def reduce_by(
 ) -> Any:
     values = _values(t, tile)
     axes = range(len(values[0].dims)) if dim is None else [_axis(t, dim, values[0])]
+    fills = None if other is None else _fills(t, len(values), other)
     for axis in reversed(axes):
-        if other is not None:
-            values = _filled(t, values, axis, other)
         block = combining(t, fn, isinstance(tile, (tuple, list)), values)
         types = [TileType(v.type.dtype, v.dims[:axis] + v.dims[axis + 1 :]) for v in values]
-        values = _record(t, "combine", values, types, block, axis=axis, flagged=other is None)
+        values = _record(t, "combine", values, types, block, axis=axis, other=fills)
     found = tuple(t.wrap(v) for v in values)
     for axis in axes if keep_dims else ():
         found = tuple(x.unsqueeze(axis) for x in found)
@@ -119,15 +118,12 @@ def _axis(t: Tracer, dim: int, value: Value) -> int:
     return dim % rank
 
 
-def _filled(t: Tracer, values: tuple[Value, ...], axis: int, other: Any) -> tuple[Value, ...]:
-    """The values with ``other`` in the lanes past a tile's end."""
-    fills = tuple(other) if isinstance(other, (tuple, list)) else (other,) * len(values)
-    if len(fills) != len(values) or not all(isinstance(f, (bool, int, float)) for f in fills):
+def _fills(t: Tracer, count: int, other: Any) -> tuple[int | float, ...]:
+    """What stands in the lanes past a tile's end, one number for each value."""
+    fills = tuple(other) if isinstance(other, (tuple, list)) else (other,) * count
+    if len(fills) != count or not all(isinstance(f, (bool, int, float)) for f in fills):
         raise TraceError("other is a number, or one for each tile of the tuple", got=other, where=t.location())
-    return tuple(
-        t.emit("where_mask", (value, fill), value.type, axes=(axis,)).value
-        for value, fill in zip(values, fills, strict=True)
-    )
+    return fills
 
 
 def _record(

@@ -26,9 +26,10 @@
 | ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
 | ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
 | ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative sum or product |
-| ``combine`` | values of one shape | ``axis``, ``flagged``; region | drop a dimension, by the region's function |
+| ``combine`` | values of one shape | ``axis``, ``other``; region | drop a dimension, by the region's function |
 | ``combine_scan`` | values of one shape | ``axis``, ``reverse``; region | cumulative, by the region's function |
 | ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
+| ``dot_scaled`` | a, b, scales, acc | ``formats``, ``scaled`` | (m, k) @ (k, n) + acc of microscaling formats |
 | ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
 | ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
 | ``if`` | condition, captured... | two regions | a branch on a scalar |

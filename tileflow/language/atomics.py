@@ -16,7 +16,9 @@ import torch
 
 from ..errors import Location, TraceError
 from . import eager
+from .lanes import tag
 from .marks import device
+from .places import Places
 
 _INTS = ("int32", "int64")
 _WORDS = (*_INTS, "float32", "float64")
@@ -125,23 +127,28 @@ def _update(
     fn: str, tensor: torch.Tensor, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Mask
 ) -> torch.Tensor:
     """The eager meaning: one lane after another; lanes that name different elements go together."""
+    eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
-    everywhere = torch.ones((), dtype=torch.bool, device=tensor.device)
-    places, chosen = eager.places(tensor, index, everywhere if extra_mask is None else extra_mask)
-    lanes = [torch.as_tensor(v, device=tensor.device).to(tensor.dtype).expand(chosen.shape)[chosen] for v in values]
+    place = Places(tensor, tuple(index) if isinstance(index, list) else index)
+    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in values]
+    indices, inside = place.everywhere(extra_mask)
+    chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)
+    chosen = chosen if inside is None else chosen & inside
     memory = tensor.as_strided(
         (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)),), (1,)
     )
-    offsets = torch.zeros(int(chosen.sum()), dtype=torch.long, device=tensor.device)
-    for place, size, stride in zip(places, tensor.shape, tensor.stride(), strict=True):
-        offsets = offsets + place % size * stride
+    offsets = torch.zeros(place.shape, dtype=torch.long, device=tensor.device)
+    for along, size, stride in zip(indices, tensor.shape, tensor.stride(), strict=True):
+        offsets = offsets + along % size * stride
+    offsets, lanes = offsets[chosen], [v.expand(place.shape)[chosen] for v in given]
     found = torch.empty(len(offsets), dtype=tensor.dtype, device=tensor.device)
     for turn in _turns(offsets):
         here = offsets[turn]
         old = memory.index_select(0, here)
         found.index_copy_(0, turn, old)
         memory.index_copy_(0, here, _COMBINE[fn](old, *(v[turn] for v in lanes)))
-    return torch.zeros(chosen.shape, dtype=tensor.dtype, device=tensor.device).masked_scatter(chosen, found)
+    old = torch.zeros(place.shape, dtype=tensor.dtype, device=tensor.device).masked_scatter(chosen, found)
+    return tag(old, place.lanes)
 
 
 def _turns(offsets: torch.Tensor) -> list[torch.Tensor]:

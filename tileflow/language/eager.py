@@ -104,16 +104,6 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def places(tensor: torch.Tensor, index: Any, mask: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
-    """Where ``tensor[index]`` reads or writes: an index tensor a dimension, of the lanes in which ``mask`` is true; and
-    the mask in the shape of the result. Lanes that it leaves out may lie outside the tensor."""
-    found = Places(tensor, index)
-    indices, inside = found.everywhere(mask)
-    assert inside is not None
-    chosen = inside.expand(found.shape)
-    return tuple(i.expand(found.shape)[chosen] for i in indices), chosen
-
-
 @contextmanager
 def session(
     device: torch.device, kernel: CodeType, text: KernelText, config: Mapping[str, Choice] | None = None

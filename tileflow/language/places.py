@@ -88,7 +88,7 @@ class Places:
     def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
         """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""
         value = torch.as_tensor(value, device=self.tensor.device).to(self.tensor.dtype)
-        value = self._fit(value)
+        value = self.fit(value)
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
             return
@@ -118,7 +118,7 @@ class Places:
         named = sum(i is not None for i in self._plain)
         return named == self.tensor.ndim and counted(self.lanes, self.shape, self.tensor.device) is None
 
-    def _fit(self, value: torch.Tensor) -> torch.Tensor:
+    def fit(self, value: torch.Tensor) -> torch.Tensor:
         """``value`` against the index: where only one of both is a whole block, the lanes that both have."""
         for axis, block in self._elastic.items():
             position = axis - (len(self.shape) - value.ndim)

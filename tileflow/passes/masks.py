@@ -29,7 +29,7 @@ def may_be_masked(dim: Dim) -> bool:
     return not all(_is_power_of_two(f) for f in factors)
 
 
-def _jagged(ir: KernelIR, dims: tuple[Dim, ...], axis: int) -> tuple[int, ...]:
+def jagged_axes(ir: KernelIR, dims: tuple[Dim, ...], axis: int) -> tuple[int, ...]:
     """The dimensions of jagged loops in which each lane of ``axis`` has lanes of its own."""
     found = []
     for other, dim in enumerate(dims):
@@ -51,7 +51,7 @@ def _insert(ir: KernelIR) -> KernelIR:
     def masked(value: Operand, axis: int, fill: float | int, ops: list[Op]) -> Operand:
         if not isinstance(value, Value):
             return value
-        axes = tuple(a for a in (axis, *_jagged(ir, value.dims, axis)) if may_be_masked(value.dims[a]))
+        axes = tuple(a for a in (axis, *jagged_axes(ir, value.dims, axis)) if may_be_masked(value.dims[a]))
         if not axes:
             return value
         out = fresh.value(value.type, value)
@@ -60,18 +60,20 @@ def _insert(ir: KernelIR) -> KernelIR:
 
     def rewrite(op: Op) -> list[Op]:
         ops: list[Op] = []
-        # a scan from the front meets the masked lanes last
-        if op.kind == "reduce" or (op.kind == "scan" and op.attrs["reverse"]):
+        if op.kind in ("reduce", "scan"):
             (value,) = op.inputs
             assert isinstance(value, Value)
             fill = neutral(op.attrs["fn"], value.type.dtype)
             op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
-        elif op.kind == "dot":
-            a, b, *acc = op.inputs
+        elif op.kind == "combine" and op.attrs["other"] is not None:
+            fills = zip(op.inputs, op.attrs["other"], strict=True)
+            op = op.with_(inputs=tuple(masked(v, op.attrs["axis"], fill, ops) for v, fill in fills))
+        elif op.kind in ("dot", "dot_scaled"):
+            a, b, *rest = op.inputs
             assert isinstance(a, Value) and isinstance(b, Value)
             zero = 0.0 if is_float(a.type.dtype) else 0
             a, b = masked(a, len(a.dims) - 1, zero, ops), masked(b, len(b.dims) - 2, zero, ops)
-            op = op.with_(inputs=(a, b, *acc))
+            op = op.with_(inputs=(a, b, *rest))
         return [*ops, op]
 
     return with_body(ir, map_ops(ir.body, rewrite))
