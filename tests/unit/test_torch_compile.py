@@ -113,7 +113,7 @@ def exported(fn: Callable[..., Any], *args: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("backend", TRACED)
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True, None])
 def test_a_kernel_in_a_compiled_function(backend: str, dynamic: bool) -> None:
     fn = torch.compile(lambda x, w: norm(x, weight=w, eps=1e-3)[0], fullgraph=True, backend=backend, dynamic=dynamic)
     for m, n in ((5, 8), (70, 8), (5, 9)):
@@ -167,9 +167,13 @@ def test_arguments_that_are_stored_into(backend: str) -> None:
 
     total, x = torch.randn(4, 6), torch.randn(4, 6)
     before = total.clone()
-    got = torch.compile(fn, fullgraph=True, backend=backend)(total, x, 5)
+    compiled = torch.compile(fn, fullgraph=True, backend=backend)
+    got = compiled(total, x, 5)
     torch.testing.assert_close(total, before + x * 15)
     torch.testing.assert_close(got, x * 3 + total)
+    for n in (6, 7):
+        compiled(total, x, n)
+    torch.testing.assert_close(total, before + x * 3 * (5 + 6 + 7))
 
 
 def test_schemas_and_torchs_own_checks_of_an_operator() -> None:

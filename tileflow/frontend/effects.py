@@ -30,20 +30,20 @@ class Effects:
 class Shapes:
     """A host context that launches nothing: the host function's results have their shapes and no values.
 
-    ``largest`` answers the config's knobs by their last choice, else by their first.
+    Block sizes are 32, tunables their first choice; ``other``: 64, and the last choice.
     """
 
-    def __init__(self, largest: bool = False) -> None:
-        self._largest = largest
+    def __init__(self, other: bool = False) -> None:
+        self._other = other
 
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         """Nothing."""
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A choice that some config has."""
+        """A choice; a block size is not compared with its upper limit, which may be symbolic."""
         if function.__name__ == "register_block_size":
-            return min(64 if self._largest else 32, args[-1])
-        return args[1][-1 if self._largest else 0]
+            return max(64 if self._other else 32, args[0] if len(args) > 1 else 1)
+        return args[1][-1 if self._other else 0]
 
 
 def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Effects:
@@ -96,7 +96,7 @@ def _check_shapes(host: HostFunction, args: Sequence[Any], found: Sequence[torch
     """Asks for the shapes under other choices of the knobs."""
     others: list[Any] = []
     try:
-        flatten(host.run(Shapes(largest=True), *args), "result", others)
+        flatten(host.run(Shapes(other=True), *args), "result", others)
     except AssertionError:  # the host code's way to refuse a config
         return
     shapes, wanted = [tuple(v.shape) for v in others], [tuple(v.shape) for v in found]
