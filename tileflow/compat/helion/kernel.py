@@ -13,7 +13,7 @@ import torch
 from ... import api
 from ...build import compat
 from ...errors import CallError, ConfigError
-from ...runtime.describe import call_key, device_class
+from ...runtime.describe import call_key, device_class, tensors
 from ...target import Target, target
 from . import notes
 from .config import Config
@@ -75,7 +75,9 @@ class Kernel:
         self.fn = fn
         self.key = key
         self.__tileflow_kernel__ = Traced(fn, self.settings)
-        self.signature = self.__tileflow_kernel__.host.signature
+        host = self.__tileflow_kernel__.host
+        self.signature = host.signature
+        self._constants = [(i, n) for i, n in enumerate(host.signature.parameters) if n in host.constants]
         self.name = fn.__name__
         self._runs: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, fn)
@@ -84,6 +86,8 @@ class Kernel:
         if api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
         key = call_key(args, kwargs)
+        if self._constants:
+            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants]
         run = self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._prepare(self.normalize_args(*args, **kwargs))
@@ -156,7 +160,14 @@ class BoundKernel:
                 "runs as plain Python; TRITON_INTERPRET=1 runs what is generated",
             )
             return self.run_eagerly
-        return without_config if without_config and self._config is None else self.compile_config()
+        if without_config is None or self._config is not None:
+            return self.compile_config()
+        return torch.no_grad()(without_config) if self._needs_no_grad else without_config
+
+    @property
+    def _needs_no_grad(self) -> bool:
+        """The dialect lets calls pass by autograd."""
+        return torch.is_grad_enabled() and any(a.requires_grad for a in tensors(self._args))
 
     def __call__(self, *args: Any) -> Any:
         return self._run(*self.kernel.normalize_args(*args))
@@ -222,7 +233,7 @@ class BoundKernel:
 
 
 def _device_of(args: Sequence[Any]) -> torch.device:
-    devices = {a.device for a in args if isinstance(a, torch.Tensor)}
+    devices = {a.device for a in tensors(args)}
     if len(devices) != 1:
         raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
     return devices.pop()

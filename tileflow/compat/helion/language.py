@@ -6,7 +6,7 @@ thin functions below; what single kernels on single GPUs do not have is refused 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,14 +16,14 @@ from ...language.marks import inline
 
 SAME = (
     "Tile", "arange", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "constexpr", "cumprod", "cumsum",
+    "atomic_or", "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum",
     "device_print", "dot", "dot_scaled", "grid", "inline_asm_elementwise", "inline_triton", "jagged_tile", "join",
     "reduce", "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
     "triton_kernel",
 )  # fmt: skip
 ADAPTED = (
-    "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "register_reduction_dim", "store",
-    "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "zeros",
+    "constexpr", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "register_reduction_dim",
+    "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
@@ -64,6 +64,17 @@ def _refusal(name: str) -> Any:
 
 def _items(index: Any) -> tuple[Any, ...]:
     return tuple(index) if isinstance(index, (list, tuple)) else (index,)
+
+
+if TYPE_CHECKING:
+    constexpr = Any
+else:
+
+    class constexpr(tfl.constexpr):
+        """Annotates a parameter whose value is a constant of the kernel; called, it gives what it is called with."""
+
+        def __new__(cls, value: Any) -> Any:
+            return value
 
 
 @inline
