@@ -169,6 +169,20 @@ def test_a_jagged_tile_needs_lengths_over_a_tile() -> None:
         text(averaged, *args)
 
 
+def merged(x, lengths, out):
+    for t in tfl.tile(x.size(0)):
+        for j in tfl.jagged_tile(lengths[t]):
+            out[t] = x[t, j, :].reshape(t, -1).sum(1)
+
+
+def test_a_jagged_tile_keeps_its_dimension() -> None:
+    args = torch.ones(8, 8, 4), torch.full((8,), 3), torch.ones(8)
+    with pytest.raises(TraceError, match="a reshape keeps a jagged tile's dimension"):
+        text(merged, *args)
+    with pytest.raises(TraceError, match="a reshape keeps a jagged tile's dimension"):
+        tileflow.kernel(merged).run_eagerly(*args)
+
+
 # ---- 64 bits ------------------------------------------------------------------------------------
 
 HUGE = 2**31 + 70

@@ -59,9 +59,19 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
         return t.wrap(value)
     for d in value.dims:
         if d not in found:
+            _no_lengths(t, d, value.dims)
             _whole_power(t, d)
     settled = tuple(d if d in value.dims else _whole_power(t, d) for d in found)
     return t.emit("reshape", (value,), TileType(value.type.dtype, settled))
+
+
+def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
+    """A jagged dimension is masked by its parent's lanes: neither may be merged or taken apart."""
+    lengths = {other: t.tiles[other.tile].lengths for other in dims if other.tile is not None}
+    parents = [found.dims[0] for found in lengths.values() if found is not None]
+    if lengths.get(d) is not None or d in parents:
+        raise TraceError("a reshape keeps a jagged tile's dimension and its parent's", got=show(tuple(dims)),
+                         where=t.location(), hint="reduce over the jagged dimension first")  # fmt: skip
 
 
 @row("flatten", "ravel")

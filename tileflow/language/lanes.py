@@ -71,7 +71,8 @@ _NEUTRAL: dict[str, Callable[[torch.dtype], Any]] = {
 _STATISTICS = frozenset({"mean", "var", "std", "var_mean", "logsumexp", "norm"})
 _TRANSPOSED = (torch.Tensor.T.__get__, torch.Tensor.mT.__get__)  # type: ignore[attr-defined]
 _PRODUCTS = frozenset({"matmul", "__matmul__", "mm", "bmm", "dot"})
-_LOST = frozenset({"reshape", "view", "flatten", "cat", "stack", "split", "chunk", "flip", "gather", "sort", "unbind"})
+_RESHAPES = frozenset({"reshape", "flatten", "ravel", "unflatten"})
+_LOST = _RESHAPES | frozenset({"view", "cat", "stack", "split", "chunk", "flip", "gather", "sort", "unbind"})
 
 
 def _least(dtype: torch.dtype) -> Any:
@@ -103,6 +104,9 @@ def _cut(tensor: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
 def filled(func: Any, args: Sequence[Any], kwargs: Any) -> Sequence[Any]:
     """The arguments of a reduction or a product, with lanes that do not count at what changes nothing."""
     name = func.__name__
+    if name in _RESHAPES and counted(lanes_of(args[0]), args[0].shape, args[0].device) is not None:
+        raise TraceError("a reshape keeps a jagged tile's dimension and its parent's", got=name,
+                         hint="reduce over the jagged dimension first")  # fmt: skip
     if name in _PRODUCTS:
         return [_fill(a, 0) if isinstance(a, torch.Tensor) else a for a in args]
     if not args or not isinstance(args[0], torch.Tensor) or not any(lanes_of(args[0])):
