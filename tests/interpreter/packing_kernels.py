@@ -10,6 +10,7 @@ from language_kernels import SHORT_TILES, Case, ints, rand
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.language.scaled import widened
 
 CASES: dict[str, Case] = {}
 
@@ -214,8 +215,8 @@ def _unpacked(packed: torch.Tensor) -> torch.Tensor:
     return torch.stack([(packed << 4) >> 4, packed >> 4], 1).reshape(2 * packed.size(0), -1)
 
 
-@case(rand(9, 44), (rand(22, 20, seed=1) * 60).to(torch.int8), wanted=lambda x, b: x @ _unpacked(b).float(), eager=SHORT_TILES,
-      tile_m=16, tile_n=16, block_k=8)  # fmt: skip
+@case(rand(9, 44), (rand(22, 20, seed=1) * 60).to(torch.int8), wanted=lambda x, b: x @ _unpacked(b).float(),
+      eager=SHORT_TILES, tile_m=16, tile_n=16, block_k=8)  # fmt: skip
 @tileflow.kernel
 def packed_int4_product(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Row i of ``b`` holds rows 2i (the low bits) and 2i + 1 of a matrix of 4-bit ints."""
@@ -383,3 +384,35 @@ def _decayed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         p = x[:, begin : begin + 16]
         acc = acc * torch.sigmoid(p.sum(1))[:, None] + p @ y[begin : begin + 16]
     return acc
+
+
+SCALES = ints(6, 17, 5, seed=8).byte() + 124, ints(6, 9, 5, seed=9).byte() + 124
+
+
+@case(ints(256, 17, 80).byte(), SCALES[0], ints(256, 80, 9, seed=1).byte(), SCALES[1], tile_m=16, tile_n=16, block_g=2, eager=SHORT_TILES,
+      wanted=lambda a, s, b, r: widened(a, s, "e2m1", 1) @ widened(b, r, "e2m1", 0))  # fmt: skip
+@tileflow.kernel
+def product_of_mxfp4(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale: torch.Tensor) -> torch.Tensor:
+    """Groups of 32 numbers, 16 bytes each."""
+    m, n, groups = a.size(0), b.size(1), a_scale.size(1)
+    out = torch.empty(m, n, device=a.device)
+    block_g = tfl.register_block_size(groups)
+    for tile_m, tile_n in tfl.tile([m, n]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_g in tfl.tile(groups, block_size=block_g):
+            begin = tile_g.begin * 16
+            left, right = a[tile_m, begin : begin + 16 * block_g], b[begin : begin + 16 * block_g, tile_n]
+            acc = tfl.dot_scaled(left, a_scale[tile_m, tile_g], "e2m1", right, b_scale[tile_n, tile_g], "e2m1", acc)
+        out[tile_m, tile_n] = acc
+    return out
+
+
+@case(_fp8(rand(17, 64)), SCALES[0][:, :2], rand(64, 9, seed=1).bfloat16(), tile_m=16, tile_n=16,
+      wanted=lambda a, s, b: widened(a, s, "e4m3", 1) @ b.float())  # fmt: skip
+@tileflow.kernel
+def product_of_mxfp8(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Only one side has scales."""
+    out = torch.empty(a.size(0), b.size(1), device=a.device)
+    for tile_m, tile_n in tfl.tile([a.size(0), b.size(1)]):
+        out[tile_m, tile_n] = tfl.dot_scaled(a[tile_m, :], a_scale[tile_m, :], "e4m3", b[:, tile_n], None, "bf16")
+    return out

@@ -231,7 +231,7 @@ def converted(x):
         (converted, torch.float8_e4m3fnuz, "nvidia-h200", "is AMD's"),
         (converted, torch.float8_e4m3fnuz, "amd-mi300x", ""),
         (converted, torch.float8_e5m2, "nvidia-a100", ""),
-        (augmented, torch.float64, "amd-mi300x", "no float64 product"),
+        (augmented, torch.float64, "amd-mi300x", "no float64 products"),
         (augmented, torch.float64, "amd-mi350x", ""),
     ],
 )

@@ -27,6 +27,7 @@ PUBLIC = {
         "cumprod",
         "cumsum",
         "dot",
+        "dot_scaled",
         "full",
         "grid",
         "join",

@@ -130,19 +130,21 @@ def interpreting() -> bool:
 
 def mend_interpreter() -> None:
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
-    give it constants of bfloat16 and sums of it by atomics; round to the short types; and let it reduce
-    and scan whole slices at a time, where a function of the kernel's own combines them, instead of element by element.
+    give it constants of bfloat16, sums of it by atomics and scaled products; round to the short types; and let it
+    reduce and scan whole slices at a time, where a function of the kernel's own combines them.
     """
     import triton.language as tl
+    from triton.language.semantic import TritonSemantic
     from triton.runtime import interpreter
 
-    from .interpreted_floats import convert, is_ours
+    from .interpreted_floats import convert, is_ours, scaled_product
     from .interpreted_ops import add_bfloat16, bfloat16_bits, reduce_slices, scan_slices
 
     builder: Any = interpreter.InterpreterBuilder
     if hasattr(builder, "tileflow_dot"):
         return
     create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
+    semantic_dot_scaled = TritonSemantic.dot_scaled
     create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
 
     def widened(handle: Any) -> Any:
@@ -153,6 +155,17 @@ def mend_interpreter() -> None:
 
     def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
         return create_dot(self, widened(a), widened(b), *rest)
+
+    def dot_scaled_of_names(self: Any, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str,
+                            *rest: Any) -> Any:  # fmt: skip
+        names = tl.constexpr(a_format), tl.constexpr(b_format)
+        return semantic_dot_scaled(self, a, a_scale, names[0], b, b_scale, names[1], *rest)
+
+    def dot_scaled(self: Any, a: Any, a_scale: Any, a_format: Any, b: Any, b_scale: Any, b_format: Any,
+                   *rest: Any) -> Any:  # fmt: skip
+        scales = (None if scale is None else scale.data for scale in (a_scale, b_scale))
+        left, right = zip((a.data, b.data), scales, (a_format.name, b_format.name), strict=True)
+        return interpreter.TensorHandle(scaled_product(left, right) + rest[-1].data, tl.float32)
 
     def fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
         types = source.dtype.scalar.name, target.scalar.name
@@ -178,6 +191,7 @@ def mend_interpreter() -> None:
     builder.tileflow_dot = builder.create_dot = dot
     builder.get_bf16 = constant
     builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
+    builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw
     interpreter.ReduceOps.generic_reduce = reduce_slices
     interpreter.ScanOps.generic_scan = scan_slices

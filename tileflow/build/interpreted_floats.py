@@ -1,4 +1,4 @@
-"""Conversions between floating types for Triton's interpreter, by torch: its own cut off what bfloat16 cannot hold, and
+"""Floating types in Triton's interpreter, by torch: its own cut off what bfloat16 cannot hold, and
 lose infinities, NaNs and what is below the normal numbers of the 8-bit types."""
 
 from __future__ import annotations
@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
+from ..language.scaled import widened
 
 # by Triton's names; the interpreter holds the short types in numpy's ints
 _TYPES = {
@@ -26,3 +28,19 @@ def convert(values: Any, source: str, target: str) -> Any:
     """A numpy array of the type ``source`` as one of ``target``, rounded to nearest, ties to even."""
     floats = torch.from_numpy(values).view(_TYPES[source]).to(_TYPES[target])
     return floats.view(_HELD.get(target, _TYPES[target])).numpy()
+
+
+Side = tuple[Any, Any, str]
+
+
+def scaled_product(a: Side, b: Side) -> Any:
+    """The product of microscaling formats, each side as (values, scales or None, Triton's name of the format)."""
+    left, right = (_widened(*side, axis) for side, axis in ((a, 1), (b, 0)))
+    return (left @ right).numpy()
+
+
+def _widened(values: Any, scale: Any, name: str, axis: int) -> torch.Tensor:
+    format = name.lower()
+    tile = torch.from_numpy(values)
+    tile = tile.view(torch.bfloat16) if format == "bf16" else tile
+    return widened(tile, None if scale is None else torch.from_numpy(scale), format, axis)

@@ -37,6 +37,15 @@ def dot(e: Emitter, op: Op) -> None:
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
 
 
+@emits("dot_scaled")
+def dot_scaled(e: Emitter, op: Op) -> None:
+    a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
+    left, right = (rest.pop(0) if scaled else "None" for scaled in op.attrs["scaled"])
+    formats = [f"'{name}'" for name in op.attrs["formats"]]
+    acc = f", acc={rest[0]}" if rest else ""
+    e.define(op.output, f"tl.dot_scaled({a}, {left}, {formats[0]}, {b}, {right}, {formats[1]}{acc})", "float32")
+
+
 class _Shape:
     """The operands' shapes after folding: of rank 2, or 3 with ``batch`` in front."""
 

@@ -14,10 +14,13 @@ from ..expr import Expr
 from ..ir.types import Value, is_float
 from ..language.bounds import axes
 from . import atomics as _atomics
+from . import escapes as _escapes
 from . import random_numbers as _random_numbers
+from . import scaled as _scaled
 from . import scans as _scans
 from .control import TileLoop, scalar_loop
 from .device_table import DEVICE, device_function
+from .escapes import print_
 from .indexing import load, store
 from .promotion import dtype_name
 from .reductions import reduce as reduce_tile
@@ -27,7 +30,7 @@ from .values import SymInt, TileValue
 
 __all__ = ["DEVICE", "PYTHON"]
 
-_FAMILIES = (_atomics, _random_numbers, _scans)  # imported for the meanings that they register
+_FAMILIES = (_atomics, _random_numbers, _scaled, _scans, _escapes)  # imported for the meanings that they register
 
 
 @device_function("tile")
@@ -166,4 +169,4 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     math.ceil: _pointwise("ceil"),
 }
 
-ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint}  # also where no argument is traced
+ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint, print: print_}  # also where no argument is traced

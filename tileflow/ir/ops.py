@@ -31,6 +31,9 @@
 | ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
 | ``dot_scaled`` | a, b, scales, acc | ``formats``, ``scaled`` | (m, k) @ (k, n) + acc of microscaling formats |
 | ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
+| ``inline_asm`` | operands | ``asm``, ``constraints``, ``pack``, ``is_pure``, ``vendor`` | region: its reference |
+| ``foreign`` | operands | ``text``, ``arguments``, ``functions``, ``tensors`` | Triton text of the author's |
+| ``device_print`` | operands | ``prefix`` | print |
 | ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
 | ``if`` | condition, captured... | two regions | a branch on a scalar |
 """

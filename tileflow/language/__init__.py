@@ -16,12 +16,13 @@ from .atomics import (
     atomic_xor,
 )
 from .eager import EagerTile as Tile
+from .escapes import device_print, inline_asm_elementwise, inline_triton, triton_kernel
 from .knobs import register_block_size, register_tunable, specialize
 from .loops import barrier, grid, jagged_tile, static_range, tile
 from .marks import constexpr
 from .memory import load, store
-from .products import dot
 from .packing import join, split
+from .products import dot, dot_scaled
 from .random import rand, randint
 from .registers import arange, full, zeros
 from .scans import associative_scan, cumprod, cumsum, reduce
@@ -42,9 +43,13 @@ __all__ = [
     "constexpr",
     "cumprod",
     "cumsum",
+    "device_print",
     "dot",
+    "dot_scaled",
     "full",
     "grid",
+    "inline_asm_elementwise",
+    "inline_triton",
     "jagged_tile",
     "join",
     "load",
@@ -58,5 +63,6 @@ __all__ = [
     "static_range",
     "store",
     "tile",
+    "triton_kernel",
     "zeros",
 ]

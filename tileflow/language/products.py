@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from .marks import device
+from .scaled import widened
 
 
 @device
@@ -21,3 +22,23 @@ def dot(
     if acc is not None:
         return (acc + product).to(acc.dtype)
     return product if out_dtype is None else product.to(out_dtype)
+
+
+@device
+def dot_scaled(
+    a: torch.Tensor,
+    a_scale: torch.Tensor | None,
+    a_format: str,
+    b: torch.Tensor,
+    b_scale: torch.Tensor | None,
+    b_format: str,
+    acc: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The product in microscaling formats, in float32: (m, k) by (k, n).
+
+    Formats: ``e2m1`` (two numbers in a uint8 along k, the first in the low bits), ``e4m3`` and ``e5m2`` (fp8 or uint8),
+    ``bf16``, ``fp16``. Scales: uint8 exponents of 2, biased by 127, for 32 numbers each: (m, k / 32) and (n, k / 32);
+    None is 1. Devices without the formats widen them to bfloat16 first.
+    """
+    product = widened(a, a_scale, a_format, 1) @ widened(b, b_scale, b_format, 0)
+    return product if acc is None else (acc + product).to(acc.dtype)

@@ -15,6 +15,7 @@ from ..target import Target
 from .access import access_constraints, access_knobs
 from .constraints import constraints
 from .extents import Extents, block_of
+from .specialisation import specialisation_knob
 
 MAX_BLOCK = 1 << 14
 MIN_REDUCTION_BLOCK = 128
@@ -52,8 +53,11 @@ def _region_knobs(ir: KernelIR, rolled: dict[str, Expr], target: Target, taken: 
     knobs = [k for k in _blocks(ir) if k.name not in taken]
     knobs += [_reduction(ir, site, extent) for site, extent in rolled.items()]
     knobs += _grid(ir)
-    knobs += access_knobs(ir, target)
+    access = list(access_knobs(ir, target))
+    knobs += access
     knobs += _launch(ir, rolled, target)
+    warps, specialised = suffixed(ir, "num_warps"), suffixed(ir, "warp_specialize")
+    knobs += specialisation_knob(ir, specialised, warps, access, target)
     return knobs
 
 
@@ -76,14 +80,14 @@ def _blocks(ir: KernelIR) -> list[Knob]:
 
 
 def _floors(ir: KernelIR) -> dict[str, int]:
-    """The smallest sizes of a product: 16 each way, 32 inside for 8-bit operands."""
+    """The smallest sizes of a product: 16 each way, 32 inside for 8-bit operands and scaled ones."""
     floors: dict[str, int] = {}
     for op in ir.walk():
-        if op.kind != "dot":
+        if op.kind not in ("dot", "dot_scaled"):
             continue
         a, b = op.inputs[:2]
         assert isinstance(a, Value) and isinstance(b, Value)
-        inner = 32 if itemsize(a.type.dtype) == 1 else 16
+        inner = 32 if itemsize(a.type.dtype) == 1 or op.kind == "dot_scaled" else 16
         for dim, least in ((a.dims[-2], 16), (a.dims[-1], inner), (b.dims[-1], 16)):
             name, factor = block_of(dim.extent)
             floors[name] = max(floors.get(name, 1), least // factor)

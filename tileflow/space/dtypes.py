@@ -1,4 +1,4 @@
-"""Dtypes that a device lacks: a constraint that no config satisfies, with its reason."""
+"""Dtypes and assembly that a device lacks: a constraint that no config satisfies, with its reason."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _ADA = 89  # the first compute capability with e4m3
 
 def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     """One constraint for each thing that no config of this region can have on ``target``."""
+    for vendor in sorted({op.attrs["vendor"] for op in ir.walk() if op.kind == "inline_asm"} - {target.vendor}):
+        yield _never(f"assembly of {vendor}", f"the inline assembly is {vendor}'s; {target.name} is {target.vendor}'s")
     for dtype in sorted(_dtypes(ir)):
         if dtype.endswith("fnuz") and target.vendor == "nvidia":
             yield _never(f"{dtype} on {target.arch}", f"{dtype} is AMD's; {target.name} has float8_e4m3fn, float8_e5m2")
@@ -22,9 +24,16 @@ def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
             yield _never(
                 f"{dtype} on {target.arch}", f"{dtype} needs sm_{_ADA} or newer; {target.name} is {target.arch}"
             )
-    if target.arch == "gfx942" and any(op.kind == "dot" and op.attrs["acc"] == "float64" for op in ir.walk()):
-        yield _never(f"float64 products on {target.arch}",
-                     f"Triton's AMD backend has no float64 product for {target.arch}")  # fmt: skip
+    if target.arch == "gfx942":
+        for product in sorted(_products(ir) & {"float64", "scaled"}):
+            yield _never(f"{product} products on {target.arch}",
+                         f"Triton's AMD backend has no {product} products for {target.arch}")  # fmt: skip
+
+
+def _products(ir: KernelIR) -> set[str]:
+    """The accumulators' dtypes of products, and ``scaled``."""
+    plain = {op.attrs["acc"] for op in ir.walk() if op.kind == "dot"}
+    return plain | {"scaled" for op in ir.walk() if op.kind == "dot_scaled"}
 
 
 def _never(name: str, reason: str) -> Constraint:
