@@ -18,12 +18,13 @@ SAME = (
     "Tile", "arange", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
     "atomic_or", "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum",
     "device_print", "dot", "dot_scaled", "grid", "inline_asm_elementwise", "inline_triton", "jagged_tile", "join",
-    "reduce", "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
+    "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
     "triton_kernel",
 )  # fmt: skip
 ADAPTED = (
-    "constexpr", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "register_reduction_dim",
-    "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "zeros",
+    "constexpr", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "reduce",
+    "register_reduction_dim", "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id",
+    "tile_index", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
@@ -105,6 +106,12 @@ def store(tensor: Any, index: Any, value: Any, extra_mask: Any = None) -> Any:
 def subscript(tensor: Any, index: Any) -> Any:
     """``tensor[index]`` of a tile in registers."""
     return tensor[_items(index)]
+
+
+@inline
+def reduce(combine_fn: Any, input_tensor: Any, dim: Any = None, other: Any = None, keep_dims: bool = False) -> Any:
+    """``combine_fn`` over a dimension. Without ``other``, lanes past a tile's end are left out, not taken as 0."""
+    return tfl.reduce(combine_fn, input_tensor, dim, keep_dims, other)
 
 
 @inline
