@@ -389,8 +389,8 @@ def _decayed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 SCALES = ints(6, 17, 5, seed=8).byte() + 124, ints(6, 9, 5, seed=9).byte() + 124
 
 
-@case(ints(256, 17, 80).byte(), SCALES[0], ints(256, 80, 9, seed=1).byte(), SCALES[1], tile_m=16, tile_n=16, block_g=2, eager=SHORT_TILES,
-      wanted=lambda a, s, b, r: widened(a, s, "e2m1", 1) @ widened(b, r, "e2m1", 0))  # fmt: skip
+@case(ints(256, 17, 80).byte(), SCALES[0], ints(256, 80, 9, seed=1).byte(), SCALES[1], tile_m=16, tile_n=16, block_g=2,
+      eager=SHORT_TILES, wanted=lambda a, s, b, r: widened(a, s, "e2m1", 1) @ widened(b, r, "e2m1", 0))  # fmt: skip
 @tileflow.kernel
 def product_of_mxfp4(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale: torch.Tensor) -> torch.Tensor:
     """Groups of 32 numbers, 16 bytes each."""
