@@ -15,7 +15,6 @@ from ..target import Target
 from .access import access_constraints, access_knobs
 from .constraints import constraints
 from .extents import Extents, block_of
-from .specialisation import specialisation_knob
 
 MAX_BLOCK = 1 << 14
 MIN_REDUCTION_BLOCK = 128
@@ -53,11 +52,8 @@ def _region_knobs(ir: KernelIR, rolled: dict[str, Expr], target: Target, taken: 
     knobs = [k for k in _blocks(ir) if k.name not in taken]
     knobs += [_reduction(ir, site, extent) for site, extent in rolled.items()]
     knobs += _grid(ir)
-    access = list(access_knobs(ir, target))
-    knobs += access
+    knobs += access_knobs(ir, target)
     knobs += _launch(ir, rolled, target)
-    warps, specialised = suffixed(ir, "num_warps"), suffixed(ir, "warp_specialize")
-    knobs += specialisation_knob(ir, specialised, warps, access, target)
     return knobs
 
 
