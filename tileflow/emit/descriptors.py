@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, boxed, covers, same_end
+from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from ..ir.types import itemsize
 from ..runtime.abi import LaunchArg, TensorMap
@@ -82,8 +82,11 @@ def _box(e: Emitter, op: Op) -> Box:
     for stride in tensor.strides[:-1]:
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
     for item, size in zip(op.attrs["index"], tensor.shape, strict=True):
-        if isinstance(item, TileIndex) and covers(e.plan.ir, item, size):
+        if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
+    aligned = aligned_start(e.plan.ir, op.attrs["index"][-1], tensor)
+    assert aligned is not None
+    e.plan.guard(aligned)
     box = Box(tensor, tuple(block))
     e.boxes[box.name] = box
     return box

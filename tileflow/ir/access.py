@@ -42,15 +42,29 @@ def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
             known = isinstance(tile.end, Expr) and tile.end.symbols() <= ir.hints.keys()
             return tile.lengths is None and known and ir.hint(same_end(ir, item, size)) != 0
         case SliceIndex(start, dim):
-            return start == Expr.of(0) and dim.tile is None and dim.extent == size
+            known = dim.extent.symbols() <= ir.hints.keys()
+            return start == Expr.of(0) and dim.tile is None and known and ir.hint(same_end(ir, item, size)) != 0
     return True
 
 
-def same_end(ir: KernelIR, item: TileIndex, size: Expr) -> Expr:
-    """The condition that a tile's loop ends where the tensor's dimension does."""
-    end = ir.tiles[item.tile].end
+def same_end(ir: KernelIR, item: TileIndex | SliceIndex, size: Expr) -> Expr:
+    """The condition that a tile's loop, or a slice from the start, ends where the tensor's dimension does."""
+    end = ir.tiles[item.tile].end if isinstance(item, TileIndex) else item.dim.extent
     assert isinstance(end, Expr)
     return end.eq(size)
+
+
+def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | None:
+    """The condition that every box starts at a multiple of 16 bytes of a row, as Triton takes for granted; None where
+    only the device knows."""
+    start: Expr | Value | None = None
+    if isinstance(item, TileIndex):
+        start = ir.tiles[item.tile].begin
+    elif isinstance(item, SliceIndex):
+        start = item.start
+    if not isinstance(start, Expr) or not start.symbols() <= ir.hints.keys():
+        return None
+    return (start * itemsize(tensor.dtype) % ALIGNMENT).eq(0)
 
 
 def _axis(item: IndexItem) -> int | None:
@@ -66,14 +80,9 @@ def _axis(item: IndexItem) -> int | None:
 
 
 def _starts_aligned(ir: KernelIR, last: IndexItem, tensor: TensorParam) -> bool:
-    """Whether every box starts at a multiple of 16 bytes of a row: Triton takes that for granted."""
-    start: object = None
-    if isinstance(last, TileIndex):
-        start = ir.tiles[last.tile].begin
-    elif isinstance(last, SliceIndex):
-        start = last.start
-    known = start.constant if isinstance(start, Expr) else None
-    return known is not None and known * itemsize(tensor.dtype) % ALIGNMENT == 0
+    """In dynamic mode: in the traced example, and checked by each launch."""
+    condition = aligned_start(ir, last, tensor)
+    return condition is not None and ir.hint(condition) != 0
 
 
 def _strided(ir: KernelIR, tensor: TensorParam) -> bool:
