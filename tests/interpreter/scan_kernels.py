@@ -325,6 +325,15 @@ def softmax_with_nan(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(holes(), wanted=lambda x: x.logsumexp(1), tile=4)
+@tileflow.kernel
+def logsumexp_of_infinities(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = torch.logsumexp(x[tile, :], 1)
+    return out
+
+
 @case(rand(13, 5, 7).round(), wanted=lambda x: torch.stack((x.amax((1, 2)), x.amin((0, 2))[0].expand(13))), tile=4)
 @tileflow.kernel
 def over_several_dimensions(x: torch.Tensor) -> torch.Tensor:

@@ -196,6 +196,7 @@ def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
     if not x.is_floating_point():
         x = t.cast(x, dtype_name(torch.get_default_dtype()))
     peak = reduce(t, "max", x, dim, True)
+    peak = t.pointwise("where", t.pointwise("isinf", peak), 0.0, peak)  # inf - inf is none of torch's results
     total = reduce(t, "sum", t.pointwise("exp", x - peak), dim, True)
     result = t.pointwise("log", total) + peak
     return result if keepdim else squeeze(t, result, dim)
