@@ -1,9 +1,10 @@
 """Is a call's result right? Outputs and arguments, against a reference in higher precision.
 
-An element passes where ``|out - ref| <= tolerance * (rms(ref) + |ref|)``: the RMS of the whole tensor scales the
-absolute part, so that a sum near zero of large terms is not held to its own size. ``tolerance`` goes with the least
-precise floating-point type among the arguments and the output, whose rounding any kernel may do once more inside.
-Integers and booleans must be equal.
+An element passes where ``|out - ref| <= tolerance * (rms(ref) + |ref|)``: the RMS of the whole tensor, or of the
+element's row (the last dimension) where that is larger, scales the absolute part, so that a sum near zero of large
+terms is not held to its own size: the first rows of causal attention are means over few keys, the others over many.
+``tolerance`` goes with the least precise floating-point type among the arguments and the output, whose rounding any
+kernel may do once more inside. Integers and booleans must be equal.
 """
 
 from __future__ import annotations
@@ -160,16 +161,18 @@ def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str) -> Ver
 def _compare_float(got: torch.Tensor, expected: torch.Tensor, where: str, tolerance: float) -> Verdict:
     import torch
 
-    out, ref = torch.split(got.reshape(-1), _CHUNK), torch.split(expected.to(got.device).reshape(-1), _CHUNK)
-    squares = torch.stack([_finite_squares(part) for part in ref]).sum(0)
+    width = got.shape[-1] if got.ndim > 1 and got.shape[-1] <= _CHUNK else 1
+    rows = max(_CHUNK // width, 1)
+    out, ref = (torch.split(t.reshape(-1, width), rows) for t in (got, expected.to(got.device)))
+    squares = torch.stack([_finite_squares(part).sum(0) for part in ref]).sum(0)
     rms = (squares[0] / squares[1].clamp(min=1)).sqrt()
-    facts = torch.stack([_tally(*_judge(o, r, rms, tolerance)) for o, r in zip(out, ref, strict=True)]).cpu()
+    facts = torch.stack([_tally(*_judge(o, r, _scale(r, rms), tolerance)) for o, r in zip(out, ref, strict=True)]).cpu()
     unlike, wrong, worst = int(facts[:, 0].sum()), int(facts[:, 1].sum()), float(facts[:, 2].max())
     if not unlike and worst <= 1:
         return Verdict(Status.OK, worst)
     chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
-    special, ratio = _judge(out[chunk], ref[chunk], rms, tolerance)
-    flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * _CHUNK
+    special, ratio = _judge(out[chunk], ref[chunk], _scale(ref[chunk], rms), tolerance)
+    flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * rows * width
     at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
     values = f"at {at}: {got[at].item():.6g} not {expected[at].item():.6g}"
     if unlike:
@@ -179,13 +182,21 @@ def _compare_float(got: torch.Tensor, expected: torch.Tensor, where: str, tolera
     return Verdict(Status.INCORRECT, worst, reason)
 
 
+def _scale(ref: torch.Tensor, rms: torch.Tensor) -> torch.Tensor:
+    """The RMS of the whole tensor, or that of each row of ``ref`` where it is larger; shape (rows, 1)."""
+    if ref.shape[1] == 1:
+        return rms
+    squares = _finite_squares(ref)
+    return (squares[:, :1] / squares[:, 1:].clamp(min=1)).sqrt().maximum(rms)
+
+
 def _finite_squares(ref: torch.Tensor) -> torch.Tensor:
-    """(sum of squares, count) of the finite elements."""
+    """(sum of squares, count) of the finite elements of each row; shape (rows, 2)."""
     import torch
 
     values = ref.double()
     finite = values.isfinite()
-    return torch.stack((values.where(finite, 0).square().sum(), finite.sum().double()))
+    return torch.stack((values.where(finite, 0).square().sum(1), finite.sum(1).double()), 1)
 
 
 def _tally(unlike: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
