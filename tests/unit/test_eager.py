@@ -122,6 +122,27 @@ def test_masked_lanes_may_lie_outside() -> None:
     assert out.tolist() == [-1.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_tiles_are_values() -> None:
+    """What is loaded is a copy, and ``+=`` changes no other name's tile, nor its own dtype."""
+
+    @tileflow.kernel
+    def values(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            a = x[tile]
+            b = a
+            b += 1.5
+            n = tile.index
+            n += 2.7
+            out[tile] = a + 10 * b + 100 * n
+        return out
+
+    x = torch.zeros(5)
+    assert values.run_eagerly(x, torch.empty(5), config={"block:tile": 2}).tolist() == [
+        215.0 + 100 * i for i in range(5)
+    ]
+    assert x.tolist() == [0.0] * 5
+
+
 def test_half_operands_accumulate_in_float32() -> None:
     @tileflow.kernel
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -146,6 +146,8 @@ class Control:
 
     def _bound(self, bound: Any) -> Expr | Value:
         t = self.tracer
+        if isinstance(bound, TensorRef) and not bound.dims:
+            bound = bound[()]
         if isinstance(bound, TileValue):
             value = t.operand(bound)
             assert isinstance(value, Value)

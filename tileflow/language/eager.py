@@ -6,8 +6,9 @@ Inside :func:`session` the language's functions work on tensors, one tile after 
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..config import Choice
-from ..errors import CallError, TraceError
+from ..errors import CallError, ShapeError, TraceError
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, fitted, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike
@@ -88,8 +89,27 @@ class _EagerMode(TorchFunctionMode):
             return Places(*args).read()
         if func is torch.Tensor.__setitem__:
             return Places(*args[:2]).write(args[2])
+        if func.__name__ in _AUGMENTED:
+            return _augmented(func, *args)
         args = filled(func, fitted(args), kwargs)
         return follow(func, args, kwargs, _call(func, args, kwargs))
+
+
+# what torch calls for ``a op= b``, by name, and the operator
+_AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
+    "add_": operator.add, "sub_": operator.sub, "mul_": operator.mul, "div_": operator.truediv,
+    "floor_divide_": operator.floordiv, "remainder_": operator.mod, "pow_": operator.pow, "__iand__": operator.and_,
+    "__ior__": operator.or_, "__ixor__": operator.xor, "__ilshift__": operator.lshift, "__irshift__": operator.rshift,
+}  # fmt: skip
+
+
+def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
+    """``tile op= other``: a new tile of the same dtype and shape, for tiles are values that other names may have."""
+    tile, other = fitted((tile, other))
+    result: torch.Tensor = _AUGMENTED[func.__name__](tile, other).to(tile.dtype)
+    if result.shape != tile.shape:
+        raise ShapeError("a tile keeps its shape", got=f"{tuple(tile.shape)} op= {tuple(result.shape)}")
+    return follow(func, (tile, other), {}, result)  # type: ignore[no-any-return]
 
 
 def _is_ours(frame: FrameType) -> bool:
