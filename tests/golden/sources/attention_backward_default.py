@@ -1,4 +1,4 @@
-# config: block:block_m=16, block:block_n=16, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, group=1, group@1=8, group@2=8, load:delta#0@1.eviction=, load:delta#0@2.eviction=, load:grad_out#0.access=pointer, load:grad_out#0.eviction=, load:grad_out#0@1.access=pointer, load:grad_out#0@1.eviction=, load:grad_out#0@2.access=pointer, load:grad_out#0@2.eviction=, load:k#0@1.access=pointer, load:k#0@1.eviction=, load:k#0@2.access=pointer, load:k#0@2.eviction=, load:lse#0@1.eviction=, load:lse#0@2.eviction=, load:out#0.access=pointer, load:out#0.eviction=, load:q#0@1.access=pointer, load:q#0@1.eviction=, load:q#0@2.access=pointer, load:q#0@2.eviction=, load:v#0@1.access=pointer, load:v#0@1.eviction=, load:v#0@2.access=pointer, load:v#0@2.eviction=, num_stages=2, num_stages@1=4, num_stages@2=4, num_warps=8, num_warps@1=4, num_warps@2=4, order=0,1, order@1=0,1, order@2=0,1, persistent=0, persistent@1=0, persistent@2=0, reduce:sum#0=0, store:grad_k#0@1.access=pointer, store:grad_q#0@2.access=pointer, store:grad_v#0@1.access=pointer
+# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, group=1, group@1=1, group@2=1, load:delta#0@1.eviction=, load:delta#0@2.eviction=, load:grad_out#0.access=pointer, load:grad_out#0.eviction=, load:grad_out#0@1.access=descriptor, load:grad_out#0@1.eviction=, load:grad_out#0@2.access=descriptor, load:grad_out#0@2.eviction=, load:k#0@1.access=descriptor, load:k#0@1.eviction=, load:k#0@2.access=descriptor, load:k#0@2.eviction=, load:lse#0@1.eviction=, load:lse#0@2.eviction=, load:out#0.access=pointer, load:out#0.eviction=, load:q#0@1.access=descriptor, load:q#0@1.eviction=, load:q#0@2.access=descriptor, load:q#0@2.eviction=, load:v#0@1.access=descriptor, load:v#0@1.eviction=, load:v#0@2.access=descriptor, load:v#0@2.eviction=, num_stages=2, num_stages@1=2, num_stages@2=2, num_warps=8, num_warps@1=4, num_warps@2=4, order=0,1, order@1=0,1, order@2=0,1, persistent=0, persistent@1=0, persistent@2=0, reduce:sum#0=0, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
 # region 0, static
 # grid: 128, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2))
@@ -35,16 +35,16 @@ def attention_backward_0(
 # region 1, static
 # grid: 252, 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_k.align)) and (4 == grad_k.shape.0)) and (4000 == grad_k.shape.1)) and (32 == grad_k.shape.2)) and (128000 == grad_k.stride.0)) and (32 == grad_k.stride.1)) and (1 == grad_k.stride.2)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == grad_v.align)) and (4 == grad_v.shape.0)) and (4000 == grad_v.shape.1)) and (32 == grad_v.shape.2)) and (128000 == grad_v.stride.0)) and (32 == grad_v.stride.1)) and (1 == grad_v.stride.2)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == m)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
-# options: num_stages=4, num_warps=4
-# constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_N_1=64
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_BLOCK_M=128, BLOCK_TILE_N_1=64
 # delta_ptr: *fp32 % 16 = delta
-# grad_k_ptr: *bf16 % 16 = grad_k
-# grad_out_ptr: *bf16 % 16 = grad_out
-# grad_v_ptr: *bf16 % 16 = grad_v
-# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
-# q_ptr: *bf16 % 16 = q
-# v_ptr: *bf16 % 16 = v
+# k_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = k
+# v_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = v
+# q_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = q
+# grad_out_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = grad_out
+# grad_k_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_k
+# grad_v_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_v
 # LOG2_E: fp32 = LOG2_E
 # scale: fp32 = scale
 import triton
@@ -54,41 +54,40 @@ import triton.language as tl
 @triton.jit
 def attention_backward_1(
     delta_ptr,
-    grad_k_ptr,
-    grad_out_ptr,
-    grad_v_ptr,
-    k_ptr,
     lse_ptr,
-    q_ptr,
-    v_ptr,
+    k_desc_1x64x32,
+    v_desc_1x64x32,
+    q_desc_1x128x32,
+    grad_out_desc_1x128x32,
+    grad_k_desc_1x64x32,
+    grad_v_desc_1x64x32,
     LOG2_E,
     scale,
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_N_1: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * 63)
-    height = tl.minimum(4 - band * 8, 8)
-    head_1_begin = (band * 8 + pid % (8 * 63) % height)
-    head_1_idx = head_1_begin + tl.arange(0, 1)
-    tile_n_1_begin = (pid % (8 * 63) // height) * BLOCK_TILE_N_1
+    tile_n_1_begin = (pid % 63) * BLOCK_TILE_N_1
     tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
     tile_n_1_mask = tile_n_1_idx < 4000
-    v0 = tl.load(k_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
-    v1 = tl.load(v_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
+    head_1_begin = (pid // 63)
+    head_1_idx = head_1_begin + tl.arange(0, 1)
+    v0 = tl.reshape(k_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
+    v1 = tl.reshape(v_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
     v2 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
     v3 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
     c0 = v2
     c1 = v3
     for tile_m_1_begin in tl.range(tile_n_1_begin, 4000, BLOCK_BLOCK_M):
         tile_m_1_idx = tile_m_1_begin + tl.arange(0, BLOCK_BLOCK_M)
-        v4 = tl.load(q_ptr + head_1_begin * 128000 + tile_m_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :])
-        v5 = tl.load(grad_out_ptr + head_1_begin * 128000 + tile_m_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :])
+        tile_m_1_mask = tile_m_1_idx < 4000
+        v4 = tl.reshape(q_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
+        v5 = tl.reshape(grad_out_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
         v6 = tl.permute(v4, (1, 0))
         v7 = tl.dot(v0, v6)
         v8 = scale * LOG2_E
         v9 = v7 * v8
-        v10 = tl.load(lse_ptr + head_1_begin * 4000 + tile_m_1_idx)
+        v10 = tl.load(lse_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
         v11 = v10[None, :]
         v12 = v11 * 1.4426950408889634
         v13 = v9 - v12
@@ -98,35 +97,37 @@ def attention_backward_1(
         v17 = v15 >= v16
         v18 = tl.where(v17, v14, 0.0)
         v19 = v18.to(tl.bfloat16)
-        v20 = tl.dot(v19, v5, acc=c1)
-        v21 = tl.permute(v5, (1, 0))
-        v22 = tl.dot(v1, v21)
-        v23 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx)
-        v24 = v23[None, :]
-        v25 = v22 - v24
-        v26 = v18 * v25
-        v27 = v26.to(tl.bfloat16)
-        v28 = tl.dot(v27, v4, acc=c0)
-        c0 = v28
-        c1 = v20
-    v29 = c0 * scale
-    v30 = v29.to(tl.bfloat16)
-    tl.store(grad_k_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v30, mask=tile_n_1_mask[:, None])
-    v31 = c1.to(tl.bfloat16)
-    tl.store(grad_v_ptr + head_1_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v31, mask=tile_n_1_mask[:, None])
+        v20 = tl.where(tile_m_1_mask[None, :], v19, 0.0)
+        v21 = tl.dot(v20, v5, acc=c1)
+        v22 = tl.permute(v5, (1, 0))
+        v23 = tl.dot(v1, v22)
+        v24 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v25 = v24[None, :]
+        v26 = v23 - v25
+        v27 = v18 * v26
+        v28 = v27.to(tl.bfloat16)
+        v29 = tl.where(tile_m_1_mask[None, :], v28, 0.0)
+        v30 = tl.dot(v29, v4, acc=c0)
+        c0 = v30
+        c1 = v21
+    v31 = c0 * scale
+    v32 = v31.to(tl.bfloat16)
+    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v32, [1, 64, 32]))
+    v33 = c1.to(tl.bfloat16)
+    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v33, [1, 64, 32]))
 
 # region 2, static
 # grid: 252, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == grad_q.align)) and (4 == grad_q.shape.0)) and (4000 == grad_q.shape.1)) and (32 == grad_q.shape.2)) and (128000 == grad_q.stride.0)) and (32 == grad_q.stride.1)) and (1 == grad_q.stride.2)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
-# options: num_stages=4, num_warps=4
-# constexprs: BLOCK_BLOCK_N=16, BLOCK_TILE_M_2=64
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M_2=64
 # delta_ptr: *fp32 % 16 = delta
-# grad_out_ptr: *bf16 % 16 = grad_out
-# grad_q_ptr: *bf16 % 16 = grad_q
-# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
-# q_ptr: *bf16 % 16 = q
-# v_ptr: *bf16 % 16 = v
+# q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = q
+# grad_out_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_out
+# k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
+# v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
+# grad_q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_q
 # LOG2_E: fp32 = LOG2_E
 # scale: fp32 = scale
 import triton
@@ -136,27 +137,25 @@ import triton.language as tl
 @triton.jit
 def attention_backward_2(
     delta_ptr,
-    grad_out_ptr,
-    grad_q_ptr,
-    k_ptr,
     lse_ptr,
-    q_ptr,
-    v_ptr,
+    q_desc_1x64x32,
+    grad_out_desc_1x64x32,
+    k_desc_1x128x32,
+    v_desc_1x128x32,
+    grad_q_desc_1x64x32,
     LOG2_E,
     scale,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M_2: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * 63)
-    height = tl.minimum(4 - band * 8, 8)
-    head_2_begin = (band * 8 + pid % (8 * 63) % height)
-    head_2_idx = head_2_begin + tl.arange(0, 1)
-    tile_m_2_begin = (pid % (8 * 63) // height) * BLOCK_TILE_M_2
+    tile_m_2_begin = (pid % 63) * BLOCK_TILE_M_2
     tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
     tile_m_2_mask = tile_m_2_idx < 4000
-    v0 = tl.load(q_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None], other=0.0)
-    v1 = tl.load(grad_out_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_2_mask[:, None], other=0.0)
+    head_2_begin = (pid // 63)
+    head_2_idx = head_2_begin + tl.arange(0, 1)
+    v0 = tl.reshape(q_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
+    v1 = tl.reshape(grad_out_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
     v2 = tl.load(lse_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
     v3 = v2[:, None]
     v4 = tl.load(delta_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
@@ -166,8 +165,9 @@ def attention_backward_2(
     c0 = v6
     for tile_n_2_begin in tl.range(0, v7, BLOCK_BLOCK_N):
         tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
-        v8 = tl.load(k_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :])
-        v9 = tl.load(v_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :])
+        tile_n_2_mask = tile_n_2_idx < v7
+        v8 = tl.where(tile_n_2_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_2_begin, tile_n_2_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
+        v9 = tl.where(tile_n_2_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_2_begin, tile_n_2_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
         v10 = tl.permute(v8, (1, 0))
         v11 = tl.dot(v0, v10)
         v12 = scale * LOG2_E
@@ -184,8 +184,9 @@ def attention_backward_2(
         v23 = v22 - v5
         v24 = v20 * v23
         v25 = v24.to(tl.bfloat16)
-        v26 = tl.dot(v25, v8, acc=c0)
-        c0 = v26
-    v27 = c0 * scale
-    v28 = v27.to(tl.bfloat16)
-    tl.store(grad_q_ptr + head_2_begin * 128000 + tile_m_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v28, mask=tile_m_2_mask[:, None])
+        v26 = tl.where(tile_n_2_mask[None, :], v25, 0.0)
+        v27 = tl.dot(v26, v8, acc=c0)
+        c0 = v27
+    v28 = c0 * scale
+    v29 = v28.to(tl.bfloat16)
+    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v29, [1, 64, 32]))

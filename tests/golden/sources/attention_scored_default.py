@@ -1,14 +1,14 @@
-# config: block:tile_m=128, block:tile_n=256, group=8, load:k#0.access=pointer, load:k#0.eviction=, load:q#0.access=pointer, load:q#0.eviction=, load:score.cell:bias#0.access=pointer, load:score.cell:bias#0.eviction=, load:v#0.access=pointer, load:v#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_m=64, block:tile_n=128, group=1, load:k#0.access=descriptor, load:k#0.eviction=, load:q#0.access=descriptor, load:q#0.eviction=, load:score.cell:bias#0.access=descriptor, load:score.cell:bias#0.eviction=, load:v#0.access=descriptor, load:v#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=descriptor
 # region 0, static
-# grid: 128, 1, 1
+# grid: 252, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (2992 == k.shape.1)) and (32 == k.shape.2)) and (95744 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (2992 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == score.cell:bias.align)) and (2 == score.cell:bias.shape.0)) and (4000 == score.cell:bias.shape.1)) and (2992 == score.cell:bias.shape.2)) and (11968000 == score.cell:bias.stride.0)) and (2992 == score.cell:bias.stride.1)) and (1 == score.cell:bias.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (2992 == v.shape.1)) and (32 == v.shape.2)) and (95744 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_M=128, BLOCK_TILE_N=256
-# k_ptr: *bf16 % 16 = k
-# out_ptr: *bf16 % 16 = out
-# q_ptr: *bf16 % 16 = q
-# score_bias_ptr: *bf16 % 16 = score.cell:bias
-# v_ptr: *bf16 % 16 = v
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_TILE_M=64, BLOCK_TILE_N=128
+# q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = q
+# k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
+# score_bias_desc_1x64x128: tensordesc<bf16[1, 64, 128]> = score.cell:bias
+# v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
+# out_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = out
 # LOG2_E: fp32 = LOG2_E
 # scale: fp32 = scale
 import triton
@@ -16,26 +16,29 @@ import triton.language as tl
 
 
 @triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def attention_scored_0(
-    k_ptr,
-    out_ptr,
-    q_ptr,
-    score_bias_ptr,
-    v_ptr,
+    q_desc_1x64x32,
+    k_desc_1x128x32,
+    score_bias_desc_1x64x128,
+    v_desc_1x128x32,
+    out_desc_1x64x32,
     LOG2_E,
     scale,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    band = pid // (8 * 32)
-    height = tl.minimum(4 - band * 8, 8)
-    head_begin = (band * 8 + pid % (8 * 32) % height)
-    head_idx = head_begin + tl.arange(0, 1)
-    tile_m_begin = (pid % (8 * 32) // height) * BLOCK_TILE_M
+    tile_m_begin = (pid % 63) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
-    v0 = tl.load(q_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None], other=0.0)
+    head_begin = (pid // 63)
+    head_idx = head_begin + tl.arange(0, 1)
+    v0 = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
     v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
     v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
     v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
@@ -45,17 +48,17 @@ def attention_scored_0(
     for tile_n_begin in tl.range(0, 2992, BLOCK_TILE_N):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        v4 = tl.load(k_ptr + head_begin * 95744 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+        v4 = tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
         v5 = tl.permute(v4, (1, 0))
         v6 = tl.dot(v0, v5)
         v7 = v6 * scale
-        v8 = head_begin % 2 + tl.where((head_begin % 2 != 0) & ((head_begin < 0) != (2 < 0)), 2, 0)
-        v9 = tl.load(score_bias_ptr + v8 * 11968000 + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=0.0)
+        v8 = head_begin & 1
+        v9 = tl.reshape(score_bias_desc_1x64x128.load([v8, tile_m_begin, tile_n_begin]), [BLOCK_TILE_M, BLOCK_TILE_N])
         v10 = v9.to(tl.float32)
         v11 = v7 + v10
-        v12 = tl.load(v_ptr + head_begin * 95744 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+        v12 = tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
         v13 = tl.where(tile_n_mask[None, :], v11, float('-inf'))
-        v14 = tl.max(v13, axis=1)
+        v14 = tl.reduce(v13, 1, _maximum)
         v15 = v14 * LOG2_E
         v16 = tl.maximum(c1, v15, propagate_nan=tl.PropagateNan.ALL)
         v17 = v11 * LOG2_E
@@ -79,4 +82,4 @@ def attention_scored_0(
     v32 = c2[:, None]
     v33 = c0 / v32
     v34 = v33.to(tl.bfloat16)
-    tl.store(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v34, mask=tile_m_mask[:, None])
+    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v34, [1, 64, 32]))

@@ -1,26 +1,31 @@
-# config: block:block_n=32, block:tile_m=16, group=4, load:k#0.access=pointer, load:k#0.eviction=evict_last, load:k#1.access=pointer, load:k#1.eviction=evict_last, load:q#0.access=pointer, load:q#0.eviction=evict_last, load:v#0.access=pointer, load:v#0.eviction=evict_last, load:v#1.access=pointer, load:v#1.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=pointer
+# config: block:block_n=32, block:tile_m=16, group=4, load:k#0.access=descriptor, load:k#0.eviction=, load:k#1.access=descriptor, load:k#1.eviction=, load:q#0.access=descriptor, load:q#0.eviction=, load:v#0.access=descriptor, load:v#0.eviction=, load:v#1.access=descriptor, load:v#1.eviction=, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=32, BLOCK_TILE_M=16
-# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
-# out_ptr: *bf16 % 16 = out
-# q_ptr: *bf16 % 16 = q
-# v_ptr: *bf16 % 16 = v
+# q_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = q
+# k_desc_1x32x32: tensordesc<bf16[1, 32, 32]> = k
+# v_desc_1x32x32: tensordesc<bf16[1, 32, 32]> = v
+# out_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = out
 # scale: fp32 = scale
 import triton
 import triton.language as tl
 
 
 @triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def attention_0(
-    k_ptr,
     lse_ptr,
-    out_ptr,
-    q_ptr,
-    v_ptr,
+    q_desc_1x16x32,
+    k_desc_1x32x32,
+    v_desc_1x32x32,
+    out_desc_1x16x32,
     scale,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
@@ -32,7 +37,7 @@ def attention_0(
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         head_begin = (pid % (4 * 4) // height)
         head_idx = head_begin + tl.arange(0, 1)
-        v0 = tl.load(q_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], eviction_policy='evict_last')
+        v0 = tl.reshape(q_desc_1x16x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
         v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
         v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
         v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
@@ -42,12 +47,12 @@ def attention_0(
         for tile_n_begin in tl.range(0, tile_m_begin, BLOCK_BLOCK_N):
             tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_mask = tile_n_idx < tile_m_begin
-            v4 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v4 = tl.where(tile_n_mask[:, None], tl.reshape(k_desc_1x32x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x32x32.dtype))
             v5 = tl.permute(v4, (1, 0))
             v6 = tl.dot(v0, v5)
-            v7 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v7 = tl.where(tile_n_mask[:, None], tl.reshape(v_desc_1x32x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x32x32.dtype))
             v8 = tl.where(tile_n_mask[None, :], v6, float('-inf'))
-            v9 = tl.max(v8, axis=1)
+            v9 = tl.reduce(v8, 1, _maximum)
             v10 = v9 * scale
             v11 = tl.maximum(c1, v10, propagate_nan=tl.PropagateNan.ALL)
             v12 = v6 * scale
@@ -75,16 +80,16 @@ def attention_0(
         for tile_n_1_begin in tl.range(tile_m_begin, v27, BLOCK_BLOCK_N):
             tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_1_mask = tile_n_1_idx < v27
-            v28 = tl.load(k_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v28 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x32x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x32x32.dtype))
             v29 = tl.permute(v28, (1, 0))
             v30 = tl.dot(v0, v29)
             v31 = tile_m_idx[:, None]
             v32 = tile_n_1_idx[None, :]
             v33 = v31 >= v32
             v34 = tl.where(v33, v30, float('-inf'))
-            v35 = tl.load(v_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v35 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x32x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x32x32.dtype))
             v36 = tl.where(tile_n_1_mask[None, :], v34, float('-inf'))
-            v37 = tl.max(v36, axis=1)
+            v37 = tl.reduce(v36, 1, _maximum)
             v38 = v37 * scale
             v39 = tl.maximum(c4, v38, propagate_nan=tl.PropagateNan.ALL)
             v40 = v34 * scale
@@ -108,7 +113,7 @@ def attention_0(
         v55 = c5[:, None]
         v56 = c3 / v55
         v57 = v56.to(tl.bfloat16)
-        tl.store(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], v57)
+        out_desc_1x16x32.store([head_begin, tile_m_begin, 0], tl.reshape(v57, [1, 16, 32]))
         v58 = tl.log2(c5)
         v59 = c4 + v58
         v60 = v59 * 0.6931471805599453

@@ -1,4 +1,4 @@
-# config: block:tile_m=1, load:log_p#0.access=pointer, load:log_p#0.eviction=, load:log_q#0.access=pointer, load:log_q#0.eviction=, num_stages=2, num_warps=8, persistent=0, store:grad#0.access=pointer
+# config: block:tile_m=1, load:log_p#0.access=pointer, load:log_p#0.eviction=, load:log_q#0.access=pointer, load:log_q#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:sum#0=0, store:grad#0.access=pointer
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == log_p.align)) and (4000 == log_p.shape.0)) and (2992 == log_p.shape.1)) and (2992 == log_p.stride.0)) and (1 == log_p.stride.1)) and (1 == log_q.align)) and (4000 == log_q.shape.0)) and (2992 == log_q.shape.1)) and (2992 == log_q.stride.0)) and (1 == log_q.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (4000 == m))
@@ -8,7 +8,6 @@
 # log_p_ptr: *bf16 % 16 = log_p
 # log_q_ptr: *bf16 % 16 = log_q
 # losses_ptr: *fp32 % 16 = losses
-# beta: fp32 = beta
 import triton
 import triton.language as tl
 
@@ -19,7 +18,6 @@ def jsd_0(
     log_p_ptr,
     log_q_ptr,
     losses_ptr,
-    beta,
     BLOCK_TILE_M: tl.constexpr,
 ):
     pid = tl.program_id(0)
@@ -31,42 +29,19 @@ def jsd_0(
     v3 = v2.to(tl.float32)
     v4 = tl.exp(v1)
     v5 = tl.exp(v3)
-    v6 = beta == 0.0
-    if v6:
-        v7 = v3 - v1
-        v8 = v5 * v7
-        v9 = -v5
-        b0 = v9
-        b1 = v8
-    else:
-        v10 = beta == 1.0
-        if v10:
-            v11 = v1 - v3
-            v12 = v4 * v11
-            v13 = v12 + v4
-            b2 = v13
-            b3 = v12
-        else:
-            v14 = beta * v5
-            v15 = 1.0 - beta
-            v16 = v15 * v4
-            v17 = v14 + v16
-            v18 = tl.log(v17)
-            v19 = 1.0 - beta
-            v20 = v19 * v4
-            v21 = v1 - v18
-            v22 = v20 * v21
-            v23 = beta * v5
-            v24 = v3 - v18
-            v25 = v23 * v24
-            v26 = v25 + v22
-            b2 = v22
-            b3 = v26
-        b0 = b2
-        b1 = b3
-    v27 = tl.where((tl.arange(0, 4096) < 2992)[None, :], b1, 0.0)
-    v28 = tl.sum(v27, axis=1)
-    tl.store(losses_ptr + tile_m_idx, v28)
-    v29 = b0 / 4000.0
-    v30 = v29.to(tl.bfloat16)
-    tl.store(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v30, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    v6 = 0.5 * v5
+    v7 = 0.5 * v4
+    v8 = v6 + v7
+    v9 = tl.log(v8)
+    v10 = 0.5 * v4
+    v11 = v1 - v9
+    v12 = v10 * v11
+    v13 = 0.5 * v5
+    v14 = v3 - v9
+    v15 = v13 * v14
+    v16 = v15 + v12
+    v17 = tl.sum(v16, axis=1)
+    tl.store(losses_ptr + tile_m_idx, v17)
+    v18 = v12 / 4000.0
+    v19 = v18.to(tl.bfloat16)
+    tl.store(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v19, mask=(tl.arange(0, 4096) < 2992)[None, :])

@@ -37,8 +37,8 @@ def welford_0(
         tile_n_mask = tile_n_idx < 2992
         v3 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :], other=0.0)
         v4 = v3.to(tl.float32)
-        v5 = tl.minimum(tl.to_tensor(tile_n_begin) + BLOCK_BLOCK_N, 2992)
-        v6 = tl.to_tensor(tile_n_begin)
+        v5 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, 2992)
+        v6 = tl.cast(tile_n_begin, tl.int32)
         v7 = v5 - v6
         v8 = tl.sum(v4, axis=1)
         v9 = v7.to(tl.float32)
