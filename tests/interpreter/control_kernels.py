@@ -1,4 +1,4 @@
-"""Kernels of loops, branches, functions and knobs, one construct each, with what they must give beside them: ``CASES``."""
+"""Kernels of loops, branches, functions and knobs, one construct each, with what they must give: ``CASES``."""
 
 from __future__ import annotations
 
@@ -119,8 +119,12 @@ def if_of_a_registered_block_size(x: torch.Tensor) -> torch.Tensor:
 
 
 def _classified(n: torch.Tensor) -> torch.Tensor:
-    values = [(7 if v == 0 else v * 2 if v < 5 else v * v) if v >= 0 else (-v if v % 2 else v + 100) for v in n.tolist()]
-    return torch.tensor(values, dtype=n.dtype)
+    def one(v: int) -> int:
+        if v < 0:
+            return -v if v % 2 else v + 100
+        return 7 if v == 0 else v * 2 if v < 5 else v * v
+
+    return torch.tensor([one(v) for v in n.tolist()], dtype=n.dtype)
 
 
 @case(N, wanted=_classified)
@@ -174,7 +178,7 @@ def branches_on_tiles(x: torch.Tensor) -> torch.Tensor:
             out[tile] = x[tile] * 2
         elif tile.begin < 16:
             out[tile] = x[tile] + 1
-        elif tile.end < n and not tile.begin == 999:
+        elif tile.end < n and not tile.begin > 999:
             out[tile] = x[tile]
         else:
             out[tile] = -x[tile]
@@ -188,7 +192,7 @@ def scalars_choose_values(n: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(n)
     for i in tfl.grid(n.size(0)):
         v = n[i]
-        inside = -5 < v <= 3 and not v == 0
+        inside = -5 < v <= 3 and not (v > -1 and v < 1)
         low = max(v, -2) if v < 0 or v == 100 else v + 1
         out[i] = min(low, 8) if inside else 0
     return out
@@ -403,14 +407,14 @@ def static_python(x: torch.Tensor) -> torch.Tensor:
         columns = [x[tile, i] for i in range(3)]
         by_name = {f"c{i}": column for i, column in enumerate(columns)}
         total = sum(w * c for w, c in zip(WEIGHTS, columns, strict=True))
-        total = total + sum([by_name[name] for name in reversed(sorted(by_name))])
+        total = total + sum([by_name[name] for name in reversed(list(by_name))])
         biggest = columns[0]
         for column in columns[1:]:
             biggest = torch.maximum(biggest, column)
 
         def plus(v: Any, n: int = len(columns)) -> Any:
-            def inner(w: Any) -> Any:
-                return w + n if n > 2 else w
+            def inner(u: Any) -> Any:
+                return u + n if n > 2 else u
 
             return inner(v)
 
@@ -418,7 +422,7 @@ def static_python(x: torch.Tensor) -> torch.Tensor:
         while left > 0:
             total = total + 1
             left -= 1
-        halves = list(map(lambda v: v / 2, [biggest, biggest]))
+        halves = list(map(lambda v: v / 2, [biggest, biggest]))  # noqa: C417
         some = any([tile.begin >= 0, tile.begin < -1])
         out[tile] = plus(total) + halves[0] + (halves[1] if some else 0)
     return out

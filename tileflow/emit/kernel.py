@@ -12,6 +12,7 @@ from ..ir.types import Dim, Value
 from ..runtime.abi import LaunchArg
 from ..target import Target
 from . import atomics as _atomics
+from . import escapes as _escapes
 from . import grid, loops
 from . import products as _products
 from . import random_numbers as _random_numbers
@@ -28,6 +29,7 @@ from .table import EMIT
 from .writer import Writer
 
 _FAMILIES = (
+    _escapes,
     _products,
     _views,
     _atomics,
@@ -59,6 +61,7 @@ class Emitter:
         self.divisible = divisible
         self.writer = Writer()
         self._helpers: dict[str, str] = {}
+        self._constants: dict[str, str] = {}
         self._names: dict[Value, str] = {}
         self._held: dict[Value, str] = {}
         self.boxes: dict[str, Box] = {}
@@ -80,6 +83,11 @@ class Emitter:
             taken = self._helpers.values()
             self._helpers[text] = name if name not in taken else f"{name}{len(taken)}"
         return self._helpers[text]
+
+    def constant(self, name: str, text: str) -> str:
+        """A constant of the module; its name."""
+        self._constants[name] = text
+        return name
 
     @contextmanager
     def beside(self) -> Iterator[Writer]:
@@ -191,7 +199,7 @@ class Emitter:
         begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
         block = self.plan.extent_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
-        start = f"{start}.to(tl.int64)" if tile.wide else start
+        start = f"tl.cast({position}, tl.int64)" if tile.wide else start
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)
@@ -241,7 +249,8 @@ class Emitter:
         )
 
     def _head(self, name: str, args: tuple[LaunchArg, ...]) -> str:
-        helpers = "".join(f"\n\n@triton.jit\ndef {helper}{text}" for text, helper in self._helpers.items())
+        constants = "".join(f"\n{name} = {text}\n" for name, text in self._constants.items())
+        helpers = constants + "".join(f"\n\n@triton.jit\ndef {helper}{text}" for text, helper in self._helpers.items())
         parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
         inner = "".join(f"    {p},\n" for p in parameters)
         return f"{_HEADER}{helpers}\n\n@triton.jit\ndef {name}(\n{inner}):\n"

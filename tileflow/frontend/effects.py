@@ -59,6 +59,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
 
     def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
         paths = {op.attrs["tensor"] for op in ir.walk() if op.kind in EFFECTS}
+        paths |= {path for op in ir.walk() if op.kind == "foreign" for path in op.attrs["tensors"]}  # for all we know
         written.extend(_read(path, frame, host.fn).untyped_storage() for path in paths)
 
     lower_call(host, args, "static", watch=watch)

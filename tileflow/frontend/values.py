@@ -150,6 +150,12 @@ class TileValue:
     def __repr__(self) -> str:
         return f"tile {self.value.type}"
 
+    def __format__(self, spec: str) -> str:
+        raise TraceError(
+            "a tile has no text while the kernel is compiled", got=repr(self), where=self.tracer.location(),
+            hint='print it from the GPU: tfl.device_print("x", x)',
+        )  # fmt: skip
+
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
@@ -367,6 +373,9 @@ class TileProxy:
         return self.tracer.tiles[self.name].dim
 
     def __add__(self, offset: Any) -> TileProxy:
+        if isinstance(offset, TileValue):
+            raise TraceError("a tile is shifted by an int or a size", got=repr(offset), where=self.tracer.location(),
+                             hint="shift its indices: tile.index + offset")  # fmt: skip
         return TileProxy(
             self.name, self.tracer, self.scope, self.offset + self.tracer.as_expr(offset, "a tile's offset")
         )

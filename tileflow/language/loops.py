@@ -59,7 +59,7 @@ def static_range(begin_or_end: int, end: int | None = None, step: int = 1) -> ra
     """A ``range`` whose turns are written out one after the other, however many, with the variable a Python int.
 
     The bounds are ints; sizes become constants of the kernel, checked at each launch; a tunable counts as what the
-    config chose. (A plain ``range`` in device code is written out up to 16 turns; a longer one is a loop of the kernel.)
+    config chose. (A plain ``range`` in device code is written out up to 16 turns; longer ones are loops of the kernel.)
     """
     return range(begin_or_end) if end is None else range(begin_or_end, end, step)
 
@@ -67,4 +67,4 @@ def static_range(begin_or_end: int, end: int | None = None, step: int = 1) -> ra
 @device
 def barrier() -> None:
     """All that the tile loop before it stored is there for the one after it. Between outermost tile loops only, which
-    are launches: those of one stream run one after the other, so that nothing is left to do here."""
+    are launches: those of one stream run one after the other, and nothing is left to do here."""

@@ -19,7 +19,8 @@ def _bounds(ir: KernelIR) -> set[Value]:
 
 
 def _has_effect(op: Op) -> bool:
-    return op.kind in EFFECTS or any(inner.kind in EFFECTS for block in op.regions for inner in walk(block))
+    inner = (op for block in op.regions for op in walk(block))
+    return any(o.kind in EFFECTS or o.attrs.get("effect", False) for o in (op, *inner))
 
 
 def _sweep(block: Block, live: set[Value]) -> Block:

@@ -1,0 +1,89 @@
+"""Assembly, the author's own Triton text, printing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..expr import Expr
+from ..frontend.triton_text import assigned, replaced
+from ..ir.graph import Op
+from ..ir.types import Value
+from .dtypes import triton_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+_INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
+
+
+@emits("inline_asm")
+def inline_asm(e: Emitter, op: Op) -> None:
+    """Where the text is interpreted, the reference's ops instead: the compiler never looks at them."""
+    interpreted = e.constant(*_INTERPRETED)
+    names = [e.fresh("asm") for _ in op.outputs]
+    if op.regions:
+        e.writer.line(f"if {interpreted}:")
+        with e.writer.indented():
+            e.block(op.regions[0])
+            for name, result, out in zip(names, op.regions[0].results, op.outputs, strict=True):
+                e.writer.line(f"{name} = {e.as_dtype(result, out.type.dtype)}")
+        e.writer.line("else:")
+        with e.writer.indented():
+            e.writer.line(f"{', '.join(names)} = {_asm(e, op)}")
+    else:
+        place = f" at line {op.loc.line}" if op.loc else ""
+        reason = f"the inline assembly{place} needs a GPU: give it a reference= to be interpreted"
+        e.writer.line(f"tl.static_assert(not {interpreted}, {reason!r})")
+        e.writer.line(f"{', '.join(names)} = {_asm(e, op)}")
+    for name, out in zip(names, op.outputs, strict=True):
+        e.bind(out, name, out.type.dtype)
+
+
+def _asm(e: Emitter, op: Op) -> str:
+    args = ", ".join(e.as_dtype(v, v.type.dtype) for v in op.values)
+    dtypes = [triton_dtype(o.type.dtype) for o in op.outputs]
+    dtype = dtypes[0] if len(dtypes) == 1 else f"({', '.join(dtypes)})"
+    return (
+        f"tl.inline_asm_elementwise({op.attrs['asm']!r}, {op.attrs['constraints']!r}, [{args}], dtype={dtype}, "
+        f"is_pure={op.attrs['is_pure']}, pack={op.attrs['pack']})"
+    )
+
+
+@emits("foreign")
+def foreign(e: Emitter, op: Op) -> None:
+    names = {placeholder: _argument(e, op, value) for placeholder, value in op.attrs["arguments"]}
+    names |= {name: e.fresh(f"{name}_") for name in assigned(op.attrs["text"])}
+    for name, text in op.attrs["functions"]:
+        e.helper(name, text)
+    *statements, last = replaced(op.attrs["text"], names)
+    for statement in statements:
+        for line in statement.splitlines():
+            e.writer.line(line)
+    if not op.outputs:
+        for line in last.splitlines():
+            e.writer.line(line)
+        return
+    results = [e.fresh("result") for _ in op.outputs]
+    e.writer.line(f"{', '.join(results)} = {last}")
+    for name, out in zip(results, op.outputs, strict=True):
+        text = f"tl.cast({name}, {triton_dtype(out.type.dtype)})"
+        e.define(out, f"tl.broadcast_to({text}, {e.shape(out.dims)})" if out.dims else text, out.type.dtype)
+
+
+def _argument(e: Emitter, op: Op, value: Any) -> str:
+    """A tile in its own dtype, a pointer, a size, or a constant."""
+    if isinstance(value, Expr):
+        return e.plan.text(value)
+    if isinstance(value, int):
+        operand = op.inputs[value]
+        return e.as_dtype(operand, operand.type.dtype) if isinstance(operand, Value) else repr(operand)
+    if value.startswith("tensor "):
+        return e.tensor(e.plan.ir.tensor(value.removeprefix("tensor ")))
+    return str(value)
+
+
+@emits("device_print")
+def device_print(e: Emitter, op: Op) -> None:
+    values = "".join(f", {e.name(v)}" for v in op.inputs)
+    e.writer.line(f"tl.device_print({op.attrs['prefix']!r}{values})")
