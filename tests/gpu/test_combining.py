@@ -1,0 +1,41 @@
+"""The interpreter's kernels of atomics, scans and reductions on the GPU, at the default config and a random one."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tileflow.runtime.describe import device_class
+from tileflow.target import target
+
+pytestmark = pytest.mark.gpu
+
+HERE = Path(__file__).parent.parent
+sys.path[:0] = [str(HERE / "interpreter"), str(HERE / "unit")]
+
+from atomic_kernels import CASES as ATOMICS  # noqa: E402
+from interpreted import close  # noqa: E402
+from scan_kernels import CASES as SCANS  # noqa: E402
+
+CASES = {**ATOMICS, **SCANS}
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str, mode: str) -> None:
+    """Host code allocates on the GPU; three calls in a row, so that what is accumulated into must be fresh."""
+    case: Any = CASES[name]
+    with torch.device("cuda"):
+        args = tuple(a.cuda() for a in case.args)
+        lowered = case.kernel.lower(args, target(device_class(args[0].device)), mode=mode)
+        sampled = lowered.space.sample(random.Random(len(name)))
+        for config in (lowered.default, lowered.space.repair(lowered.default.with_(dict(case.config))), sampled):
+            call = case.kernel.compile(lowered, config, "cuda")
+            for _ in range(3):
+                got = call(*(a.clone() for a in args))
+                assert close(got.cpu(), case.wanted(*case.args)) == "", str(config)
