@@ -37,24 +37,27 @@ class TileLoop:
     several: bool
     scalar: bool
     start: Any = 0
-    step: int = 1
+    step: Any = 1
     lengths: Value | None = None
 
     def item(self, counter: TileValue) -> Any:
         """What the body of a scalar loop gets."""
-        return counter if self.step == 1 else counter * self.step + self.start
+        is_plain = isinstance(self.step, int) and self.step == 1
+        return counter if is_plain else counter * self.step + self.start
 
     def __iter__(self) -> Iterator[Any]:
         raise TraceError("a tile loop in device code is a for statement of its own", got="tfl.tile or tfl.grid",
                          hint="count with tile.id in place of enumerate, index in place of zip")  # fmt: skip
 
 
-def scalar_loop(t: Tracer, start: Any, stop: Any, step: int = 1) -> TileLoop:
-    """A loop of the kernel over ``range(start, stop, step)``, whose bounds may be scalars of the kernel."""
-    if step == 1:
+def scalar_loop(start: Any, stop: Any, step: Any) -> TileLoop:
+    """A loop of the kernel over ``range(start, stop, step)``. The bounds may be scalars of the kernel, the step a
+    size, which counts up."""
+    if isinstance(step, int) and step == 1:
         return TileLoop((start,), (stop,), (None,), several=False, scalar=True)
-    distance = stop - start if step > 0 else start - stop
-    count = (distance + (abs(step) - 1)) // abs(step)
+    is_down = isinstance(step, int) and step < 0
+    distance, stride = (start - stop, -step) if is_down else (stop - start, step)
+    count = (distance + (stride - 1)) // stride
     return TileLoop((0,), (count,), (None,), several=False, scalar=True, start=start, step=step)
 
 
@@ -74,7 +77,7 @@ class Control:
     ) -> Any:  # fmt: skip
         """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it."""
         if isinstance(it, range) and len(it) > UNROLLED:
-            it = scalar_loop(self.tracer, it.start, it.stop, it.step)
+            it = scalar_loop(it.start, it.stop, it.step)
         if isinstance(it, TileLoop):
             return self._device_loop(it, targets, body, names, values)
         for item in self._iterate(it):

@@ -117,10 +117,10 @@ def _pointwise(fn: str) -> Callable[..., Any]:
 def _range(t: Tracer, *args: Any) -> Any:
     """A range that the trace does not know: a loop of the kernel."""
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    if not isinstance(step, int) or step == 0:
-        raise TraceError("the step of a range in device code is an int other than 0", got=repr(step),
+    if not isinstance(step, (int, SymInt)) or (isinstance(step, int) and step == 0):
+        raise TraceError("the step of a range in device code is a size, or an int other than 0", got=repr(step),
                          where=t.location())  # fmt: skip
-    return scalar_loop(t, start, stop, step)
+    return scalar_loop(start, stop, step)
 
 
 @device_function("static_range")
