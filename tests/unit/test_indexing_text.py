@@ -201,7 +201,7 @@ def rows(x, index, out):
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_indices_have_64_bits_where_the_loop_goes_beyond_32(mode: str) -> None:
     long = text(flat, meta(HUGE), meta(HUGE), mode=mode)
-    assert "tile_begin = pid.to(tl.int64) * BLOCK_TILE" in long
+    assert "tile_begin = tl.cast(pid, tl.int64) * BLOCK_TILE" in long
     assert "int64" not in text(flat, meta(4096), meta(4096), mode=mode)
 
 
