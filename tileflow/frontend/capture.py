@@ -109,7 +109,10 @@ class Capturer:
         return Expr.sym(symbol)
 
     def _stride(self, symbol: str, size: int, stride: int) -> Expr:
-        """As a size; strides of 0 and 1 are constants, for they decide how memory is read."""
+        """As a size; strides of 0 and 1 are constants, for they decide how memory is read. A dimension of one element
+        may have any: torch itself gives it another one on the meta device than elsewhere."""
+        if size == 1:
+            return Expr.of(stride)
         if stride in (0, 1):
             self.t.assume(symbol, stride)
             return Expr.of(stride)
