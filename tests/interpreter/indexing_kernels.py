@@ -392,3 +392,80 @@ def jagged_over_the_parent(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tens
         for tile_j in tfl.jagged_tile(lengths[tile_b]):
             out[tile_j] = (x[tile_b, tile_j] + 1).sum(0)
     return out
+
+
+@case(rand(37, 5), torch.tensor([0, 3, 4, 14, 37]), tile_b=2, tile_j=4, tile_k=8, tile_m=4,
+      wanted=lambda x, o: torch.cat([torch.softmax(s, 0) for s in segments(x, o)]))  # fmt: skip
+@tileflow.kernel
+def jagged_softmax(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """In one pass over each sequence its maximum and its sum, scattered back in another."""
+    out = torch.empty_like(x)
+    for tile_b, tile_m in tfl.tile([offsets.size(0) - 1, x.size(1)]):
+        starts = offsets[tile_b]
+        lengths = offsets[tile_b + 1] - starts
+        best, total = tfl.full([tile_b, tile_m], -1e30), tfl.zeros([tile_b, tile_m])
+        for tile_j in tfl.jagged_tile(lengths):
+            value = x[starts[:, None] + tile_j.index[None, :], tile_m]
+            above = torch.maximum(best, value.amax(1))
+            total = total * torch.exp(best - above) + torch.exp(value - above[:, None, :]).sum(1)
+            best = above
+        for tile_k in tfl.jagged_tile(lengths):
+            rows = starts[:, None] + tile_k.index[None, :]
+            out[rows, tile_m] = torch.exp(x[rows, tile_m] - best[:, None, :]) / total[:, None, :]
+    return out
+
+
+@case(rand(37, 5), OFFSETS, tile_b=2, tile_j=4, tile_k=2,
+      wanted=lambda x, o: torch.stack([s[:, 0].sum() * s[:, 1].sum() for s in segments(x, o)]))  # fmt: skip
+@tileflow.kernel
+def jagged_in_jagged(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Two jagged tiles over one parent, in one tile of three dimensions."""
+    out = torch.empty(offsets.size(0) - 1, device=x.device)
+    for tile_b in tfl.tile(offsets.size(0) - 1):
+        starts = offsets[tile_b]
+        lengths = offsets[tile_b + 1] - starts
+        total = tfl.zeros([tile_b])
+        for tile_j in tfl.jagged_tile(lengths):
+            first = x[starts[:, None] + tile_j.index[None, :], 0]
+            for tile_k in tfl.jagged_tile(lengths):
+                second = x[starts[:, None] + tile_k.index[None, :], 1]
+                total += (first[:, :, None] * second[:, None, :]).sum(2).sum(1)
+        out[tile_b] = total
+    return out
+
+
+@case(rand(45), wanted=lambda x: torch.stack([F.pad(x, (0, 9))[24 * i : 24 * i + 24].amax() for i in range(2)]), b=8)
+@tileflow.kernel
+def slice_of_three_blocks(x: torch.Tensor) -> torch.Tensor:
+    """A length that is no power of two; past the tensor's end it reads 0, and 0 counts."""
+    out = torch.empty(2, device=x.device)
+    b = tfl.register_block_size(8, 8)
+    for t in tfl.tile(x.size(0) // 3, block_size=b):
+        out[t.id] = x[t.begin * 3 : t.begin * 3 + 3 * b].amax()
+    return out
+
+
+@case(rand(9, seed=5), ints(9, 9, seed=6), b=4,
+      wanted=lambda x, i: F.pad(x, (1, 0)) + F.pad(x, (0, 1)) + torch.zeros(10).index_add(0, i, x))  # fmt: skip
+@tileflow.kernel
+def atomics(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Atomics take the same indices."""
+    out = torch.zeros(10, device=x.device)
+    b = tfl.register_block_size(8)
+    for t in tfl.tile(x.size(0), block_size=b):
+        tfl.atomic_add(out, [t + 1], x[t])
+        tfl.atomic_add(out, [slice(t.begin, t.begin + b)], x[t.begin : t.begin + b])
+        tfl.atomic_add(out, [index[t]], x[t])
+    return out
+
+
+@case(rand(9), torch.tensor(7), wanted=lambda x, n: x[:7].sum()[None], tile=4)
+@tileflow.kernel
+def bound_of_a_scalar_tensor(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(1, device=x.device)
+    for one in tfl.tile(1):
+        total = tfl.zeros([one])
+        for tile in tfl.tile(n):
+            total += x[tile].sum()
+        out[one] = total
+    return out
