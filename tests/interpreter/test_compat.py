@@ -17,6 +17,7 @@ SHORT_TILES = "the last tile of a size is as short as it really is, and does not
 EAGERLY = {
     **dict.fromkeys(("int4_gemm", "kl_div", "kl_div_log_target", "kl_div_none", "long_sum"), SHORT_TILES),
     "sparse_attention": SHORT_TILES,
+    "inline_text": "text in Triton has no meaning as plain Python",
     "grouped_gemm_persistent": "two aranges of equal block sizes go together element by element",
 }
 

@@ -273,9 +273,7 @@ def test_index_tiles_of_one_loop_are_flagged(caplog: pytest.LogCaptureFixture) -
 # ---- names --------------------------------------------------------------------------------------
 
 DOCUMENTED = {*language.SAME, *language.ADAPTED, *language.REFUSED}
-NOT_YET = {
-    "breakpoint", "device_print", "dot_scaled", "inline_asm_elementwise", "inline_triton", "triton_kernel",
-}  # fmt: skip
+NOT_YET = {"breakpoint"}
 
 
 def test_every_documented_name_of_the_language_is_there_or_listed_as_missing() -> None:

@@ -500,6 +500,29 @@ def every_other_reference(x, scale):
     return out
 
 
+@helion.kernel(config=helion.Config(block_sizes=[8, 8]))
+def inline_text(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        value = x[tile]
+        kept = hl.inline_triton(
+            """
+            total = {lhs} + {rhs} * 2
+            tl.where(total > 0, total, 0.0)
+            """,
+            args={"lhs": value, "rhs": y[tile]},
+            output_like=value,
+        )
+        out[tile] = hl.triton_kernel(TRITON, args=(kept, 1.0), output_like=value)
+    return out
+
+
+TRITON = """
+def shifted(a, by):
+    return a + by
+"""
+
+
 @helion.kernel(config=helion.Config(block_sizes=[8]))
 def powers(x: torch.Tensor, exponent: hl.constexpr, negate: hl.constexpr) -> torch.Tensor:
     out = torch.empty_like(x)
@@ -563,6 +586,7 @@ def cases():
         table_reference,
     )  # fmt: skip
     yield "every_other_row", every_other_row, (f(7, 20), [f(20), f(20)]), every_other_reference
+    yield "inline_text", inline_text, (f(7, 20), f(7, 20)), lambda a, b: torch.relu(a + 2 * b) + 1
     yield "distilled", distilled, (0.3, 2.0, f(5, 50), f(5, 50)), distilled_reference
     yield "powers", powers, (f(20), 3, True), lambda x, n, negate: -(x**n)
     yield "powers_of_constants", powers, (f(20), hl.constexpr(2), hl.constexpr(False)), lambda x, n, negate: x**2

@@ -13,18 +13,18 @@ import torch
 from ... import language as tfl
 from ...errors import UnsupportedOp
 from ...language.marks import inline
+from .triton_functions import jit_function
 
 SAME = (
-    "Tile", "arange", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
+    "Tile", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
     "atomic_or", "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum",
-    "device_print", "dot", "dot_scaled", "grid", "inline_asm_elementwise", "inline_triton", "jagged_tile", "join",
+    "device_print", "dot", "grid", "inline_asm_elementwise", "inline_triton", "jagged_tile", "join",
     "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
-    "triton_kernel",
 )  # fmt: skip
 ADAPTED = (
-    "constexpr", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint", "reduce",
-    "register_reduction_dim", "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id",
-    "tile_index", "zeros",
+    "arange", "constexpr", "dot_scaled", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint",
+    "reduce", "register_reduction_dim", "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id",
+    "tile_index", "triton_kernel", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
@@ -91,6 +91,22 @@ def full(shape: Any, value: Any, dtype: torch.dtype = torch.float32, device: Any
 
 
 @inline
+def arange(start_or_end: Any, end: Any = None, *, dtype: torch.dtype | None = None, device: Any = None) -> Any:
+    """The ints of ``[start, end)`` in registers, int32 unless told."""
+    return tfl.arange(start_or_end, end, dtype=torch.int32 if dtype is None else dtype)
+
+
+@inline
+def dot_scaled(
+    mat1: Any, mat1_scale: Any, mat1_format: str, mat2: Any, mat2_scale: Any, mat2_format: str, acc: Any = None,
+    out_dtype: torch.dtype | None = None,
+) -> Any:  # fmt: skip
+    """The product of two tiles in a format of few bits, with a scale for each 32 elements of the inner dimension."""
+    product = tfl.dot_scaled(mat1, mat1_scale, mat1_format, mat2, mat2_scale, mat2_format, acc)
+    return product if out_dtype is None else product.to(out_dtype)
+
+
+@inline
 def load(tensor: Any, index: Any, extra_mask: Any = None, eviction_policy: str | None = None) -> Any:
     """``tensor[index]``, zero where ``extra_mask`` is false; ``index`` is a list, one item a dimension."""
     return tfl.load(tensor, _items(index), extra_mask=extra_mask, eviction_policy=eviction_policy)
@@ -130,6 +146,12 @@ def rand(shape: Any, seed: Any, device: Any = None) -> Any:
 def randint(shape: Any, low: int, high: int, seed: Any, device: Any = None) -> Any:
     """Uniform ints in [low, high), int32."""
     return tfl.randint(shape, low, high, seed)  # type: ignore[attr-defined,unused-ignore]
+
+
+@inline
+def triton_kernel(triton_source_or_fn: Any, args: Any, output_like: Any) -> Any:
+    """What a ``@triton.jit`` function gives, named or as it is or as text; of the type of ``output_like``."""
+    return tfl.triton_kernel(jit_function(triton_source_or_fn), args, output_like)
 
 
 @inline
