@@ -253,6 +253,11 @@ def of_a_loaded_length(x):
         x[tile.begin : tile.begin + x[0].int()] = 1.0
 
 
+def from_the_end(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = x[-tile.block_size :].sum()
+
+
 def between_floats(x):
     for tile in tfl.tile(x.size(0)):
         x[tile] = x[x[0] : x[0] + 4].sum()
@@ -289,6 +294,7 @@ def transposed(x):
         (boolean_mask, TraceError, "boolean masks select with torch.where"),
         (to_the_end, TraceError, "loop over what only the kernel knows"),
         (of_a_loaded_length, TraceError, "a slice has a length in sizes and block sizes"),
+        (from_the_end, TraceError, "a slice by block sizes counts from the start"),
         (between_floats, TraceError, "a slice is between ints, sizes and integer scalars"),
         (past_the_end, ShapeError, "an index must lie inside x, but got 64"),
         (before_the_begin, ShapeError, "an index must lie inside x, but got -65"),

@@ -32,6 +32,12 @@ def is_known(e: Expr) -> bool:
     return not any(s.startswith("%") for s in e.symbols())
 
 
+def is_negative(e: Expr) -> bool:
+    """Whether a form is the opposite of a sum of sizes and block sizes."""
+    terms = e.args if e.op == "sum" else (e,)
+    return is_known(e) and e != Expr.of(0) and all(_sign(term) < 0 for term in terms)
+
+
 def tile_between(t: Tracer, start: Expr, length: Expr) -> tuple[str, Expr] | None:
     """The tile and the offset that ``tile.begin + offset`` to ``tile.end + offset`` is; None where no tile is it."""
     for name in (s.removeprefix(_END) for s in length.symbols() if s.startswith(_END)):

@@ -15,7 +15,7 @@ from ..errors import ShapeError, TraceError
 from ..expr import Expr
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.types import Dim, TileType, Value
-from .affine import affine, inside, is_known, tile_between
+from .affine import affine, inside, is_known, is_negative, tile_between
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
@@ -126,6 +126,9 @@ class _Resolver:
         if not is_known(length):
             raise self._wrong("a slice has a length in sizes and block sizes", f"{item.start!r} : {item.stop!r}"[:200],
                               "loop over what only the kernel knows: for tile in tfl.tile(start, stop)")  # fmt: skip
+        if is_negative(start) or is_negative(stop):
+            raise self._wrong("a slice by block sizes counts from the start", f"{item.start!r} : {item.stop!r}"[:200],
+                              "from the end: x[x.size(0) - n : x.size(0)]")  # fmt: skip
         dim = Dim(self.t.extent(length))
         lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
         if start != Expr.of(0):
