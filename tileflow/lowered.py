@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -55,7 +56,22 @@ class Lowered:
     @cached_property
     def space(self) -> ConfigSpace:
         """Every knob of the call and the constraints between them."""
-        return build_space(self.regions, self._call.host_knobs, self.target)
+        return build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
+
+    def _other_ways(self) -> Iterator[KernelIR]:
+        """What the regions become by each choice of the author's own knobs: the code that it selects may have loops,
+        and so knobs, that the first choice's has not."""
+        seen = {ir.hash for ir in self.regions}
+        for knob in self._call.host_knobs:
+            for choice in knob.choices[1:]:
+                try:
+                    call = lower_call(self.host, self.args, self.mode, {knob.name: choice})
+                except AssertionError:  # of host code, which does not accept it: emit says so
+                    continue
+                for ir in _prepared(call).regions:
+                    if ir.hash not in seen:
+                        seen.add(ir.hash)
+                        yield ir
 
     @cached_property
     def default(self) -> Config:

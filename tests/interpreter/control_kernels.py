@@ -534,3 +534,23 @@ def tunables(x: torch.Tensor) -> torch.Tensor:
         out[tile] = (value * 2 if twice else value + value) + odd - split
     assert parts.numel() == split
     return out
+
+
+@case(X, wanted=lambda x: x.sum(1), knobs={"tunable:way": "tiles", "tunable:parts": 2}, tile_m=4, tile_n=8)
+@tileflow.kernel
+def tunables_that_select_loops(x: torch.Tensor) -> torch.Tensor:
+    """The space has the knobs of the loops that other choices select."""
+    m, n = x.shape
+    way = tfl.register_tunable("way", ["row", "tiles"])
+    parts = tfl.register_tunable("parts", [1, 2, 4])
+    out = torch.empty(m)
+    for tile_m in tfl.tile(m):
+        if way == "row":
+            total = x[tile_m, :].sum(1)
+        else:
+            sums = [tfl.zeros([tile_m]) for _ in tfl.static_range(parts)]
+            for tile_n in tfl.tile(n):
+                sums = [s + x[tile_m, tile_n].sum(1) / parts for s in sums]
+            total = sum(sums)
+        out[tile_m] = total
+    return out

@@ -61,10 +61,7 @@ def _traced_reference(t: Tracer, reference: Reference, args: Sequence[Any], outp
 @device_function("inline_triton")
 def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
     named = dict(args) if isinstance(args, Mapping) else {str(n): a for n, a in enumerate(args)}
-    try:
-        body = parse(text, list(named))
-    except TraceError as error:
-        raise TraceError(str(error), where=t.location()) from error
+    body = parse(text, list(named))
     if output_like is not None and not has_result(body):
         raise TraceError("inline Triton with a result ends with an expression", got=body.splitlines()[-1],
                          where=t.location())  # fmt: skip
@@ -74,10 +71,7 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
 @device_function("triton_kernel")
 def triton_kernel(t: Tracer, function: Any, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
     known: dict[str, str] = {}
-    try:
-        name = jit_function(function, known)
-    except TraceError as error:
-        raise TraceError(str(error), where=t.location()) from error
+    name = jit_function(function, known)
     by_name = isinstance(args, Mapping)
     named = dict(args) if by_name else {str(n): a for n, a in enumerate(args)}
     passed = ", ".join(f"{n}={ARGUMENT.format(n)}" if by_name else ARGUMENT.format(n) for n in named)

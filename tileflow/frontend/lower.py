@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..config import Choice
-from ..errors import HostDataError, KernelError, Location, TraceError
+from ..errors import HostDataError, Location, TileflowError, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..language.knobs import check_choices
@@ -155,6 +155,11 @@ class _RegionTrace:
         try:
             with TraceMode(t):
                 run(self.control, *proxies, *captured)
+        except TileflowError as error:
+            if error.where is not None:
+                raise
+            where = _place(error, t.files)
+            raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
         except UnboundLocalError as error:
             raise TraceError(
                 "a variable is assigned on every way to its use",
@@ -163,13 +168,14 @@ class _RegionTrace:
                 hint="assign it before the loop, or in both branches",
             ) from error
         except TypeError as error:
-            if isinstance(error, KernelError):
-                raise
+            hint = "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
+            if "indices must be integers" in str(error):
+                hint = "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
             raise TraceError(
                 "device code must be what tileflow can record",
                 got=str(error).splitlines()[0],
                 where=_place(error, t.files),
-                hint="where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)",
+                hint=hint,
             ) from error
         return self._finish()
 

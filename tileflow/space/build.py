@@ -21,7 +21,8 @@ MIN_REDUCTION_BLOCK = 128
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
-    """The space of one lowered call. Regions after the first suffix their launch knobs with ``@<region>``."""
+    """The space of one lowered call. Regions after the first suffix their launch knobs with ``@<region>``. Several of
+    one number are the ways that a tunable selects: the space has the knobs of all, and what each demands."""
     knobs: dict[str, Knob] = {}
     for host in host_knobs:
         if host.choices:
@@ -30,7 +31,7 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
     for ir in regions:
         rolled = rollable(ir)
         own = _region_knobs(ir, rolled, target, knobs)
-        knobs.update({k.name: k for k in own})
+        knobs.update({k.name: k for k in own if k.name not in knobs or knobs[k.name].active != TRUE})
         extents = Extents(ir, rolled)
         found += constraints(ir, extents, knobs, target, suffixed(ir, "num_warps"), suffixed(ir, "num_stages"))
         found += access_constraints(ir, extents, target)
