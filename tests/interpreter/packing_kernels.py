@@ -148,6 +148,15 @@ def merged_outside_a_tile(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@case(rand(11, 4), wanted=lambda x: torch.stack([x[:8].mean(), x[8:].mean()]))
+@tileflow.kernel
+def mean_of_merged_lanes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(2, dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(x.size(0), block_size=8):
+        out[tile.id] = x[tile, :].flatten().mean()
+    return out
+
+
 @case(rand(11, 4), wanted=lambda x: (x * 2).sum(1), tile=8)
 @tileflow.kernel
 def merged_and_taken_apart(x: torch.Tensor) -> torch.Tensor:

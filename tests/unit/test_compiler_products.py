@@ -260,3 +260,40 @@ def test_what_a_device_lacks_is_excluded(kernel: Any, dtype: torch.dtype, device
 def test_refused(expression: str, left: torch.dtype, right: torch.dtype, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         traced(expression, {"a": torch.ones(4, 8, dtype=left), "b": torch.ones(8, 16, dtype=right)})
+
+
+def other_order(x):
+    out = torch.empty(2, x.size(0))
+    for tile in tfl.tile(x.size(1)):
+        both = x[0, tile].repeat_interleave(2) + torch.cat([x[0, tile], x[1, tile]])
+        out[0, tile] = both.reshape(-1, 2)[:, 0]
+    return out
+
+
+def two_tiles_merged(x):
+    out = torch.empty(x.size(0), x.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), x.size(1)]):
+        out[tile_m, tile_n] = x[tile_m, tile_n].flatten().sum()
+    return out
+
+
+def wrong_scale(x):
+    out = torch.empty(x.size(0), x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        a = x[tile, :].to(torch.uint8)
+        out[tile, tile] = tfl.dot_scaled(a, a, "e4m3", a.T, None, "e4m3")
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (other_order, "one order"),
+        (two_tiles_merged, "may not merge the dimensions of two tiles"),
+        (wrong_scale, "a scale stands for 32 numbers"),
+    ],
+)
+def test_refused_in_kernels(kernel: Callable[..., Any], message: str) -> None:
+    with pytest.raises(KernelError, match=message) as error:
+        lower(kernel, A)
+    assert __file__ in str(error.value)

@@ -40,7 +40,7 @@ def emit_for(e: Emitter, op: Op) -> None:
 
 def _is_memory_loop(body: Block) -> bool:
     kinds = {op.kind for op in walk(body)}
-    return "load" in kinds and "dot" not in kinds and "for" not in kinds
+    return "load" in kinds and not kinds & {"dot", "dot_scaled", "for"}
 
 
 def emit_if(e: Emitter, op: Op) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..expr import Expr
-from ..ir.types import TileType, Value
+from ..ir.types import Dim, TileType, Value
 from .promotion import dtype_name
 from .torch_table import row
 from .trace import INT32_MAX, Tracer
@@ -68,8 +68,15 @@ def count(t: Tracer, x: TileValue, dim: Any) -> Any:
     total: Any = 1
     for axis in axes:
         d = x.value.dims[axis % rank]
-        total = total * (t.size(d.extent) if d.tile is None else t.valid_lanes(d.tile))
+        total = total * (t.size(d.extent) if d.tile is None else _valid(t, d, d.tile))
     return total
+
+
+def _valid(t: Tracer, d: Dim, tile: str) -> Any:
+    """How many lanes of a tile's dimension count: where a reshape merged it with others, each several times."""
+    times = d.extent.quotient(t.tiles[tile].block)
+    assert times is not None  # a merged dimension is a multiple of the tile's
+    return t.valid_lanes(tile) if times.constant == 1 else t.valid_lanes(tile) * t.size(times)
 
 
 @row("mean")

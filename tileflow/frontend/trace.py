@@ -241,6 +241,9 @@ class Tracer:
         if a.tile and b.tile and a.tile != b.tile:
             raise ShapeError("tiles of two different loops never meet elementwise", got=f"{a} and {b}",
                              where=self.location())  # fmt: skip
+        if a.tile and b.tile and a.step != b.step:
+            raise ShapeError("a tile's lanes meet elementwise in one order", got=f"{a} and {b}", where=self.location(),
+                             hint="join or repeat both tiles alike")  # fmt: skip
         return a if a.tile else b
 
     def same_size(self, a: Expr, b: Expr) -> bool:

@@ -51,7 +51,7 @@ def _products_fit(
     """The operands of a pipelined product wait in shared memory, once a stage."""
     found = []
     for op in ir.walk():
-        if op.kind != "dot":
+        if op.kind not in ("dot", "dot_scaled"):
             continue
         size = Expr.of(0)
         for operand in op.inputs[:2]:
@@ -87,7 +87,7 @@ def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
     """Bytes that an iteration loads: of each loop without products, and of each reduction that may be looped."""
     found = []
     for op in ir.walk():
-        if op.kind == "for" and not any(inner.kind in ("dot", "for") for inner in op.regions[0].ops):
+        if op.kind == "for" and not any(inner.kind in ("dot", "dot_scaled", "for") for inner in op.regions[0].ops):
             loads = [inner.output for inner in op.regions[0].ops if inner.kind == "load"]
             found.append((f"loop {op.attrs['tile']}", _bytes(loads, extents)))
     for extent, site in extents.sites.items():
