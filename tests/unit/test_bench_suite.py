@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from tileflow_experiments.bench.suite import SUITE, Cell
 from tileflow_experiments.spec import parse
 
@@ -25,6 +26,6 @@ def test_every_cell_lowers_and_moves_something(cell: Cell) -> None:
 
 
 def test_the_sweep_of_the_suite_covers_it() -> None:
-    spec = parse(SPEC.read_text())
+    spec = parse(yaml.safe_load(SPEC.read_text()))
     tuned = {(k.kernel, frozenset(problem)) for k in spec.kernels for problem in k.problems}
     assert tuned == {(cell.kernel, frozenset(cell.problem)) for cell in SUITE}

@@ -49,12 +49,19 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     """Attention's shape (FlashAttention-2; Dao, 2023, arXiv:2307.08691): few rows a program, so that several programs
     share a multiprocessor and one's exponentials run beside another's products."""
     a, b = _operands(scores)
-    width = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent)
-    columns = 64 if width >= WIDE_HEAD else 128
-    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): 64, _symbol(b.dims[-1]): columns}
-    wanted[suffixed(ir, "num_warps")] = 4
-    wanted[suffixed(ir, "num_stages")] = (3 if width >= WIDE_HEAD else 2) if target.vendor == "nvidia" else 2
-    return wanted | {k.name: "descriptor" for k in access_knobs(ir, target) if k.name.endswith(".access")}
+    wide = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent) >= WIDE_HEAD
+    loops = [op for op in ir.walk() if op.kind == "for" and any(inner.kind == "dot" for inner in op.regions[0].ops)]
+    # programs of a causal loop are of unequal length, and its second loop a short one: fewer and larger ones
+    rows, warps, stages = (128, 8, 2) if len(loops) > 1 else (64, 4, 3 if wide else 2)
+    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): 64 if wide else 128}
+    wanted[suffixed(ir, "num_warps")] = warps
+    wanted[suffixed(ir, "num_stages")] = stages if target.vendor == "nvidia" else 2
+    return wanted | _boxes(ir, target)
+
+
+def _boxes(ir: KernelIR, target: Target) -> dict[str, Choice]:
+    """Descriptors wherever the target has a copy engine."""
+    return {k.name: "descriptor" for k in access_knobs(ir, target) if k.name.endswith(".access")}
 
 
 def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
@@ -68,20 +75,38 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     for name in ir.grid:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
-    m, n, warps = _output_block(lengths[0], lengths[1], batch, target)
+    direct = _is_loaded(ir, b)
+    m, n, warps = _output_block(lengths[0], lengths[1], batch, direct, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
     wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = (3 if m * n >= 128 * 256 else 4) if target.vendor == "nvidia" else 2
+    wanted[suffixed(ir, "num_stages")] = (
+        (3 if m * n >= 128 * 256 or not direct else 4) if target.vendor == "nvidia" else 2
+    )
     wanted[suffixed(ir, "group")] = 8
-    return wanted
+    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+    if tiles > target.sm_count and _boxes(ir, target):
+        wanted[suffixed(ir, "persistent")] = 1
+    return wanted | _boxes(ir, target)
 
 
-def _output_block(m: int, n: int, batch: int, target: Target) -> tuple[int, int, int]:
-    """The largest output block that gives at least nine tenths of the multiprocessors a tile, and its warps."""
-    shapes = ((128, 256, 8), (128, 128, 8 if target.vendor == "nvidia" else 4), (64, 256, 4), (64, 128, 4), (64, 64, 4))
+def _is_loaded(ir: KernelIR, operand: Value) -> bool:
+    """Whether an operand comes from memory as it is, and not by way of arithmetic in registers."""
+    makers = {v: op for op in ir.walk() for v in op.outputs}
+    while operand in makers and makers[operand].kind in ("where_mask", "permute"):
+        (operand, *_) = makers[operand].values
+    return operand in makers and makers[operand].kind == "load"
+
+
+def _output_block(m: int, n: int, batch: int, direct: bool, target: Target) -> tuple[int, int, int]:
+    """The largest output block that gives at least nine tenths of the multiprocessors a tile, and its warps. Tall where
+    the right operand is made in registers, which each program does anew."""
+    middle = (128, 128, 8 if target.vendor == "nvidia" else 4)
+    shapes = (
+        ((128, 256, 8), middle, (64, 256, 4), (64, 128, 4), (64, 64, 4)) if direct else ((256, 64, 4), (128, 64, 4))
+    )
     for rows, columns, warps in shapes:
         fits = rows <= pow2(m) and columns <= pow2(n)
         if fits and batch * -(-m // rows) * -(-n // columns) >= 0.9 * target.sm_count:
