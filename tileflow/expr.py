@@ -19,8 +19,6 @@ from .errors import TableError
 
 ExprLike: TypeAlias = "Expr | int"
 
-INT32_MAX = 2**31 - 1
-
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,

@@ -34,6 +34,7 @@ PUBLIC = {
         "grid",
         "inline_asm_elementwise",
         "inline_triton",
+        "jagged_tile",
         "join",
         "load",
         "rand",

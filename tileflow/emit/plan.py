@@ -13,10 +13,9 @@ from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam
-from ..ir.types import Dim
+from ..ir.types import INT32_MAX, Dim
 from .divisors import Divisors
 
-INT32_MAX = 2**31 - 1
 # Python's own text would be wrong here: Triton divides towards zero
 _TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0}, {1})",
            "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})",
@@ -72,8 +71,8 @@ class Plan:
         return name
 
     def text(self, e: Expr, wide: bool = False) -> str:
-        """A size expression as Triton text; its symbols become arguments. ``wide``: computed in 64 bits, as it is anyway
-        where the example's value does not fit 32."""
+        """A size expression as Triton text; its symbols become arguments. ``wide``: computed in 64 bits, as it is in any
+        case where the example's value does not fit 32."""
         wide = wide or self._overflows(e)
         match e.op:
             case "const":

@@ -12,10 +12,10 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..expr import Expr
-from ..ir.types import Dim, TileType, Value
+from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .promotion import dtype_name
 from .torch_table import row
-from .trace import INT32_MAX, Tracer
+from .trace import Tracer
 from .values import SymInt, TileValue
 from .views import squeeze, unsqueeze
 

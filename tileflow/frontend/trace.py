@@ -21,11 +21,9 @@ from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.ops import POINTWISE
-from ..ir.types import ONE, Dim, TileType, Value
+from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
-
-INT32_MAX = 2**31 - 1
 
 
 class Names:
@@ -336,7 +334,8 @@ class Tracer:
         return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
 
     def is_wide(self, *bounds: Expr | Value) -> bool:
-        """Whether a loop's indices need 64 bits: by its bounds, or by the tensors' sizes where the kernel computes them."""
+        """Whether a loop's indices need 64 bits: by its bounds, or where the kernel computes those by the sizes of the
+        tensors."""
         sizes = [e for e in bounds if isinstance(e, Expr) and e.symbols() <= self.hints.keys()]
         if any(isinstance(b, Value) and b.type.dtype == "int64" for b in bounds):
             sizes += [size for tensor in self.tensors.values() for size in tensor.shape]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..expr import INT32_MAX, Expr
+from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
 from ..ir.ops import neutral
-from ..ir.types import Dim, TileType, Value
+from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
