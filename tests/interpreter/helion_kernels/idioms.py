@@ -313,8 +313,12 @@ def causal(b, h, i, j):
 def sparse_causal(q, k, v):
     size, n = 32, q.size(2)
     wide = -(-n // size)
-    counts = torch.arange(1, wide + 1, dtype=torch.int32).expand(q.size(0), q.size(1), wide).contiguous()
-    blocks = torch.arange(wide, dtype=torch.int32).expand(q.size(0), q.size(1), wide, wide).contiguous()
+    counts = (
+        torch.arange(1, wide + 1, dtype=torch.int32, device=q.device).expand(q.size(0), q.size(1), wide).contiguous()
+    )
+    blocks = (
+        torch.arange(wide, dtype=torch.int32, device=q.device).expand(q.size(0), q.size(1), wide, wide).contiguous()
+    )
     return sparse_attention(q, k, v, soft_cap, counts, blocks, causal, size, size, 1 / math.sqrt(q.size(3)), True)
 
 

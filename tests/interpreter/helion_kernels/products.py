@@ -228,8 +228,8 @@ def moe_matmul(
 def moe(a: torch.Tensor, w: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     order = torch.argsort(chosen, stable=True).to(torch.int32)
     counts = torch.bincount(chosen, minlength=w.size(0)).to(torch.int32)
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int32), counts.cumsum(0).to(torch.int32)])
-    return moe_matmul(a, w, counts, offsets, order, torch.empty(int(counts.max())))
+    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0).to(torch.int32)])
+    return moe_matmul(a, w, counts, offsets, order, a.new_empty(int(counts.max())))
 
 
 def experts(a: torch.Tensor, w: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,18 @@
+"""The kernels written against another dialect, compiled and run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "interpreter"))
+from compat_runs import cases, check
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name", tuple(cases()))
+def test_on_the_gpu(name: str) -> None:
+    assert check(name, "cuda") == ""
