@@ -71,8 +71,8 @@ class Plan:
         return name
 
     def text(self, e: Expr, wide: bool = False) -> str:
-        """A size expression as Triton text; its symbols become arguments. ``wide``: computed in 64 bits, as it is in any
-        case where the example's value does not fit 32."""
+        """A size expression as Triton text; its symbols become arguments. ``wide``: computed in 64 bits, as it is in
+        any case where the example's value does not fit 32."""
         wide = wide or self._overflows(e)
         match e.op:
             case "const":
