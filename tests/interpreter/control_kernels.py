@@ -554,3 +554,18 @@ def tunables_that_select_loops(x: torch.Tensor) -> torch.Tensor:
             total = sum(sums)
         out[tile_m] = total
     return out
+
+
+def shifted(bias: torch.Tensor, value: Any, tile: Any, *, by: int, scale: float = 1.0) -> Any:
+    return (value + bias[tile]) * scale + by
+
+
+@case(V, functools.partial(shifted, rand(37, seed=5), by=3, scale=2.0), tile=8,
+      wanted=lambda x, f: f(x, slice(None)) + 1)  # fmt: skip
+@tileflow.kernel
+def partials_as_arguments(x: torch.Tensor, f: Callable[..., Any]) -> torch.Tensor:
+    """What the partial holds is read anew at each launch."""
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = f(x[tile], tile) + 1
+    return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import CellType, FunctionType
 from typing import Any
 
@@ -59,6 +59,11 @@ def _collect(name: str, value: Any, callable_hash: CallableHash, specs: list[tup
     if isinstance(value, (tuple, list)):
         for i, item in enumerate(value):
             _collect(f"{name}.item:{i}", item, callable_hash, specs)
+    elif isinstance(value, partial):
+        _collect(f"{name}.attr:func", value.func, callable_hash, specs)
+        _collect(f"{name}.attr:args", value.args, callable_hash, specs)
+        for word, item in sorted(value.keywords.items()):
+            _collect(f"{name}.attr:keywords.key:{word}", item, callable_hash, specs)
     elif isinstance(value, FunctionType):
         specs.append((name, _callable_spec(name, value, callable_hash)))
     else:
@@ -190,6 +195,9 @@ def _key(value: Any) -> Hashable:
         return value  # type: ignore[no-any-return]
     if kind is tuple or kind is list:
         return tuple(map(_key, value))
+    if kind is partial:
+        keywords = tuple((word, _key(item)) for word, item in sorted(value.keywords.items()))
+        return (partial, _key(value.func), _key(value.args), keywords)
     if kind is FunctionType:
         captured = tuple((name, _key(inner)) for name, inner in _captured(value))
         return (value.__code__, id(value.__globals__), captured)
