@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from interpreted import load_module
+from tileflow_experiments.spec import parse
 
 import tileflow
 import tileflow.language
@@ -42,6 +44,30 @@ def test_as_python(path: str) -> None:
 
 def test_through_the_interpreter(interpreter: Callable[..., Any], path: str) -> None:
     assert interpreter("interpreted:run_file", path) == ""
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path) -> str:
+    """The tutorial's blocks as the one program that they are."""
+    file = tmp_path / "tutorial.py"
+    file.write_text("\n\n".join(code for _, code in blocks_of((PAGES / "tutorial.md").read_text())))
+    return str(file)
+
+
+def test_the_tutorial_as_python(tutorial: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with tileflow.interpret():
+        load_module(tutorial)
+    told = capsys.readouterr().out
+    assert "tutorial.py" in told and "^" in told and "torch.where" in told  # the error that it prints
+
+
+def test_the_tutorial_through_the_interpreter(interpreter: Callable[..., Any], tutorial: str) -> None:
+    assert interpreter("interpreted:run_file", tutorial) == ""
+
+
+def test_the_tutorial_shows_a_spec_that_can_be_read() -> None:
+    (spec,) = re.findall(r"^```yaml\n(.*?)^```$", (PAGES / "tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert parse(yaml.safe_load(spec)).kernels[0].kernel == "my_kernels:add_rms_norm"
 
 
 def test_the_list_of_operations_is_the_table() -> None:
