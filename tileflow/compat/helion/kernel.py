@@ -83,7 +83,7 @@ class Kernel:
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if api.interpreting():
+        if torch.compiler.is_dynamo_compiling() or api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
         key = call_key(args, kwargs)
         if self._constants:
