@@ -217,7 +217,11 @@ class _RegionTrace:
         t, given = self.tracer, self.loop.blocks[axis]
         if given is None:
             return t.new_block(name, int(self.loop.ends[axis]) - int(self.loop.begins[axis]))
-        return expr_of(given) or Expr.of(int(given))
+        expr = expr_of(given)
+        if expr is not None and expr.op != "sym" and t.mode == "dynamic":
+            # it may hold this axis' size as a plain number, and a launch does not tell its block sizes
+            t.assume(f"end.{axis}", int(self.loop.ends[axis]))
+        return Expr.of(int(given)) if expr is None else expr
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
         """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0.
