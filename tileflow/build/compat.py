@@ -144,7 +144,7 @@ def mend_interpreter() -> None:
     if hasattr(builder, "tileflow_dot"):
         return
     create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
-    semantic_dot_scaled = TritonSemantic.dot_scaled
+    semantic_dot_scaled, patch_lang_tensor = TritonSemantic.dot_scaled, interpreter._patch_lang_tensor
     create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
 
     def widened(handle: Any) -> Any:
@@ -188,11 +188,17 @@ def mend_interpreter() -> None:
     def constant(self: Any, value: float) -> Any:
         return interpreter.TensorHandle(bfloat16_bits([value]), tl.bfloat16)
 
+    def patch_tensor(tensor: Any, scope: Any) -> None:
+        patch_lang_tensor(tensor, scope)
+        # 3.6 asks numpy for the int of an array of one element, which numpy 2.4 and later refuse
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
     builder.tileflow_dot = builder.create_dot = dot
     builder.get_bf16 = constant
     builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw
+    interpreter._patch_lang_tensor = patch_tensor
     interpreter.ReduceOps.generic_reduce = reduce_slices
     interpreter.ScanOps.generic_scan = scan_slices
 
