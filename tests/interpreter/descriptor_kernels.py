@@ -91,7 +91,7 @@ REFERENCES: dict[str, tuple[Any, tuple[torch.Tensor, ...], Callable[..., torch.T
 }
 
 
-def check(name: str) -> list[str]:
+def check(name: str, device: str = "cpu") -> list[str]:
     """What is wrong; empty when every config is right and goes by descriptors."""
     kernel, args, reference = REFERENCES[name]
     lowered = kernel.lower(args, target("nvidia-h200"))
@@ -103,7 +103,7 @@ def check(name: str) -> list[str]:
         sources = lowered.emit(config)
         if not any(a.kind == "descriptor" for s in sources for a in s.args):
             wrong.append(f"no descriptor under {config}")
-        result = kernel.compile(lowered, config, "cpu")(*args)
+        result = kernel.compile(lowered, config, device)(*(a.to(device) for a in args)).cpu()
         expected = reference(*args, block=block)
         if not torch.allclose(result, expected, atol=1e-4, rtol=1e-4):
             wrong.append(f"{name} under {config}: off by {(result - expected).abs().max()}")

@@ -54,8 +54,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def arguments(case: Case) -> tuple[Any, ...]:
-    made = kernel(case.kernel).inputs(**problem(case.kernel, case.sizes, case.dtype, case.option))
+def arguments(case: Case, device: str = "cpu") -> tuple[Any, ...]:
+    made = kernel(case.kernel).inputs(device=device, **problem(case.kernel, case.sizes, case.dtype, case.option))
     return tuple(LAYOUTS[case.layout](a) if isinstance(a, torch.Tensor) and a.ndim else a for a in made)
 
 

@@ -1,10 +1,11 @@
-"""Kernels of random numbers."""
+"""Kernels of random numbers, and calls of them (``CASES``), which give what they give eagerly."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from language_kernels import Case, rand
 
 import tileflow
 import tileflow.language as tfl
@@ -100,3 +101,26 @@ def dropout_backward(grad: torch.Tensor, p: float, seed: int) -> torch.Tensor:
             mask = keep([tile_m, tile_n], p, seed)
             out[tile_m, tile_n] = torch.where(mask, grad[tile_m, tile_n] / (1 - p), 0.0)
     return out
+
+
+X, EVEN, LONG_ROWS = rand(13, 37), rand(12, 64, seed=1), rand(5, 300, seed=2)
+_CALLS: list[tuple[Any, tuple[Any, ...], dict[str, int]]] = [
+    (uniform, (X, 1), {"block:tile_m": 4, "block:tile_n": 8}),
+    (uniform, (X, -3), {"block:tile_m": 1, "block:tile_n": 2}),
+    (uniform, (X, 5), {"block:tile_n": 16}),
+    (uniform, (EVEN, 5), {"block:tile_n": 16}),
+    (uniform, (EVEN, 7), {"block:tile_m": 8, "block:tile_n": 16}),
+    (uniform, (EVEN, 2**40 + 9), {"block:tile_m": 2}),
+    (uniform, (EVEN[:, :62], 0), {"block:tile_n": 32}),
+    (flat, (X, 1), {"block:tile": 64}),
+    (flat, (X, 1), {"block:tile": 2}),
+    (whole_rows, (LONG_ROWS, 3), {"block:tile": 4, "reduce:sum#0": 128}),
+    (whole_rows, (LONG_ROWS, 3), {"block:tile": 2, "reduce:sum#0": 0}),
+    (triangle, (EVEN[:, :12], torch.tensor([11])), {"block:tile_m": 4, "block:tile_n": 8}),
+    (ints, (X[0], -100, 2**30, 4), {"block:tile": 8}),
+    (shifted, (X[0], 4), {"block:tile": 8}),
+]
+CASES = {
+    f"{kernel.__name__}-{n}": Case(kernel, args, kernel.run_eagerly, tuple(config.items()))
+    for n, (kernel, args, config) in enumerate(_CALLS)
+}

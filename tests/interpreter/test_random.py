@@ -19,8 +19,7 @@ from tileflow.target import target
 Interpreter = Callable[..., Any]
 PATH = str(Path(__file__).parent / "random_kernels.py")
 TARGETS = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "amd-mi300x", "amd-mi350x")
-X = torch.randn(13, 37, generator=torch.Generator().manual_seed(0))
-EVEN = torch.randn(12, 64, generator=torch.Generator().manual_seed(1))
+X, EVEN = kernels.X, kernels.EVEN
 SEEDS = (0, 1, 7, -3, 2**40 + 9)
 
 
@@ -42,37 +41,24 @@ def test_the_published_vectors(counter: Any, key: int, words: tuple[int, ...]) -
     assert tuple(int(w) for w in philox(tensors, key)) == words  # type: ignore[arg-type]
 
 
-CALLS = [
-    *(Call(PATH, "uniform", (x, seed), config)
-      for x, seed, config in [
-          (X, 1, (("block:tile_m", 4), ("block:tile_n", 8))), (X, -3, (("block:tile_m", 1), ("block:tile_n", 2))),
-          (EVEN, 7, (("block:tile_m", 8), ("block:tile_n", 16))), (EVEN, 2**40 + 9, (("block:tile_m", 2),)),
-          (EVEN[:, :62], 0, (("block:tile_n", 32),)),
-      ]),
-    Call(PATH, "uniform", (EVEN, 5), (("block:tile_n", 16),), "dynamic"),
-    Call(PATH, "uniform", (X, 5), (("block:tile_n", 16),), "dynamic"),
-    Call(PATH, "flat", (X, 1), (("block:tile", 64),)),
-    Call(PATH, "flat", (X, 1), (("block:tile", 2),)),
-    Call(PATH, "whole_rows", (torch.randn(5, 300), 3), (("block:tile", 4), ("reduce:sum#0", 128))),
-    Call(PATH, "whole_rows", (torch.randn(5, 300), 3), (("block:tile", 2), ("reduce:sum#0", 0))),
-    Call(PATH, "triangle", (EVEN[:, :12], torch.tensor([11])), (("block:tile_m", 4), ("block:tile_n", 8))),
-    Call(PATH, "ints", (X[0], -100, 2**30, 4), (("block:tile", 8),)),
-    Call(PATH, "shifted", (X[0], 4), (("block:tile", 8),)),
-]  # fmt: skip
+DYNAMIC = ("uniform-2", "uniform-3")  # of sizes that are multiples of 16, and of others
+CALLS = {
+    name: Call(PATH, case.kernel.__name__, case.args, case.config, "dynamic" if name in DYNAMIC else "static")
+    for name, case in kernels.CASES.items()
+}
 
 
 @pytest.fixture(scope="module")
-def results(interpreter: Interpreter) -> list[Any]:
-    return interpreter("interpreted:run_all", CALLS)  # type: ignore[no-any-return]
+def results(interpreter: Interpreter) -> dict[str, Any]:
+    return dict(zip(CALLS, interpreter("interpreted:run_all", list(CALLS.values())), strict=True))
 
 
-@pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{c.name}-{n}" for n, c in enumerate(CALLS)])
-def test_eager_and_interpreted_agree(results: list[Any], number: int) -> None:
+@pytest.mark.parametrize("name", CALLS)
+def test_eager_and_interpreted_agree(results: dict[str, Any], name: str) -> None:
     """To the bit, where nothing is summed."""
-    call, got = CALLS[number], results[number]
+    call, got = CALLS[name], results[name]
     assert isinstance(got, torch.Tensor), got
-    for config in (None, dict(call.config)):
-        config = {k: v for k, v in config.items() if k.startswith("block")} if config else None
+    for config in ({}, {k: v for k, v in call.config if k.startswith("block")}):
         wanted = getattr(kernels, call.name).run_eagerly(*call.args, config=config)
         if call.name in ("whole_rows", "shifted"):
             torch.testing.assert_close(got, wanted)

@@ -1,0 +1,57 @@
+"""Processes that share the GPU, and what the cells of a run add up to: the last line, and a report as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "interpreter"), str(HERE.parent / "unit")]
+
+if TYPE_CHECKING:
+    from cells import Cell
+    from crew import Crew
+
+REPORT = "TILEFLOW_GALLERY_REPORT"  # a path: where the gallery's cells go as JSON
+MOST_PROCESSES = 16  # each holds a context on the device, some 600 MB
+CELLS: pytest.StashKey[list[Cell]] = pytest.StashKey()
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """A process a core, in which nothing compiled before is found again."""
+    from crew import Crew
+
+    folders = {name: str(tmp_path_factory.mktemp(name.lower())) for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR")}
+    size = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    with Crew(size, "cuda", folders) as crew:
+        yield crew
+
+
+@pytest.fixture(scope="session")
+def gallery_cells(pytestconfig: pytest.Config) -> list[Cell]:
+    """Where the gallery's test puts its cells, for the summary."""
+    return pytestconfig.stash.setdefault(CELLS, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    cells = config.stash.get(CELLS, [])
+    if not cells:
+        return
+    counts = Counter(cell.status for cell in cells)
+    terminalreporter.write_line(
+        f"gallery: {len(cells)} cells, {counts['failed']} failed,"
+        f" {counts['refused']} configs refused by the compiler (out of resources)"
+    )
+    if REPORT in os.environ:
+        unlike = [asdict(cell) for cell in cells if cell.status != "ok"]
+        summary = {"cells": len(cells), "failed": counts["failed"], "refused": counts["refused"], "not_ok": unlike}
+        Path(os.environ[REPORT]).write_text(json.dumps(summary, indent=1))

@@ -1,0 +1,63 @@
+"""The kernels of one construct each, which the interpreter's tests define in tables ``CASES``, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from interpreted import close, load_module
+
+from tileflow.api import Kernel
+from tileflow.config import Config
+from tileflow.lowered import Lowered
+from tileflow.measure.inputs import map_tensors
+
+KERNELS = Path(__file__).parent.parent / "interpreter"
+# Those of indices have a file of their own here.
+MODULES = ("language", "control", "scan", "atomic", "packing", "escape", "random")
+
+
+def cases(module: str) -> dict[str, Any]:
+    found: dict[str, Any] = load_module(str(KERNELS / f"{module}_kernels.py")).CASES
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ConstructJob:
+    """Case ``name`` of a module, under the default config and its own."""
+
+    module: str
+    name: str
+    mode: str
+
+    @property
+    def case(self) -> Any:
+        return cases(self.module)[self.name]
+
+    @property
+    def subject(self) -> Kernel:
+        kernel: Kernel = self.case.kernel
+        return kernel
+
+    def arguments(self, device: str) -> tuple[Any, ...]:
+        return tuple(map_tensors(lambda tensor: tensor.to(device, copy=True), self.case.args))
+
+    def configs(self, lowered: Lowered) -> Sequence[Config]:
+        own = lowered.space.repair(lowered.default.with_(dict(self.case.config)))
+        return tuple(dict.fromkeys((lowered.default, own)))
+
+    def judge(self, args: tuple[Any, ...], device: str) -> Callable[[Callable[..., Any]], str]:
+        wanted = self.case.wanted(*self.arguments("cpu"))
+
+        def judged(call: Callable[..., Any]) -> str:
+            with torch.device(device):  # some of them allocate where torch does by default
+                got = call(*self.arguments(device))
+            return close(got.cpu(), wanted)
+
+        return judged
+
+    def __str__(self) -> str:
+        return f"{self.module} {self.name} {self.mode}"
