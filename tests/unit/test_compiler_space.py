@@ -24,7 +24,7 @@ from tileflow.target import CATALOGUE, target
 
 H200 = target("nvidia-h200")
 EACH_PROBLEM = range(len(PROBLEMS["space"]))
-BLOCKS = ("block", "reduction")
+FULLY = ("nvidia-h200", "amd-mi300x")  # one of each vendor meets every problem, the others one each in turn
 
 _lowered: dict[tuple[str, tuple[int, ...], str, str], Lowered] = {}
 
@@ -49,7 +49,8 @@ def is_served(space: ConfigSpace) -> bool:
 @pytest.mark.parametrize("device", CATALOGUE)
 @pytest.mark.parametrize("name", GALLERY)
 def test_the_default_is_valid_everywhere(name: str, device: str) -> None:
-    for sizes in GALLERY[name].rows("space"):
+    problems, turn = GALLERY[name].rows("space"), list(GALLERY).index(name) + list(CATALOGUE).index(device)
+    for sizes in problems if device in FULLY else (problems[turn % len(problems)],):
         it = lowered(name, sizes, device)
         if not is_served(it.space):
             with pytest.raises(ConfigError, match="needs"):
