@@ -23,6 +23,9 @@ _MATRIX_FRACTION = 0.75
 _ENOUGH_WARPS = 0.25  # of an SM's warps: from here on more of them hide no more latency
 _ENOUGH_WARPS_ASYNC = 0.0625  # where a warp does not wait for its loads and products
 _SPILL_USES = 2  # a spilled value is stored once and loaded once
+# What products that a whole warp waits for reach of the peak from Hopper on (Luo et al., 2024, arXiv:2402.13499: 63 %)
+_WARP_MMA_FRACTION = 0.65
+_PACKED_RATE = 2  # products without a matrix unit, two halves an instruction at the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,60 @@ def estimate(traffic: Traffic, launches: Sequence[Launch], target: Target) -> Mo
 def roofline_us(traffic: Traffic, target: Target) -> float:
     """The least time of ``traffic`` on ``target`` by its datasheet."""
     return max(memory_us(traffic.bytes, target), traffic.flops / (target.tflops(traffic.flop_dtype) * 1e6))
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFacts:
+    """What is known of a built config before it runs. ``values``: numbers by name, for a model to learn from.
+
+    ``least_us``: no time below it is possible on this target, with the matrix instructions that the binary has and the
+    SMs that its grid fills. ``spilled``: bytes that spilled registers move over the bytes that the call must.
+    ``fits``: a block of every launch fits an SM.
+    """
+
+    values: tuple[tuple[str, float], ...]
+    least_us: float
+    spilled: float
+    fits: bool
+
+
+def static_facts(traffic: Traffic, launches: Sequence[Launch], target: Target) -> StaticFacts:
+    """The facts of a call's binaries; sums and extremes over its launches."""
+    found = [launch.resources for launch in launches]
+    values = {
+        "registers": max((r.registers for r in found), default=0),
+        "spills": max((r.spills for r in found), default=0),
+        "shared": max((r.shared for r in found), default=0),
+        "threads": max((r.threads for r in found), default=0),
+        "programs": sum(launch.programs for launch in launches),
+        "occupancy": min((occupancy(r, target) for r in found), default=0.0),
+    }
+    for name, count in (pair for r in found for pair in r.instructions):
+        values[f"mix.{name}"] = values.get(f"mix.{name}", 0) + count
+    fits = bool(found) and values["occupancy"] > 0
+    if fits:
+        values["modelled_us"] = estimate(traffic, launches, target).total_us
+    moved = sum(r.spills * r.threads * launch.programs for r, launch in zip(found, launches, strict=True)) * _SPILL_USES
+    return StaticFacts(
+        tuple(sorted((name, float(value)) for name, value in values.items())),
+        max(memory_us(traffic.bytes, target), _least_compute_us(traffic, launches, target)),
+        moved / max(traffic.bytes, 1),
+        fits,
+    )
+
+
+def _least_compute_us(traffic: Traffic, launches: Sequence[Launch], target: Target) -> float:
+    """Of the arithmetic, on the best unit that any launch uses; 0 where its type or the grid is not known."""
+    programs = max((launch.programs for launch in launches), default=0)
+    if not (traffic.flop_dtype and programs):
+        return 0.0
+    kinds = {name for launch in launches for name, count in launch.resources.instructions if count} & MATRIX_CLASSES
+    rate = target.tflops(traffic.flop_dtype)
+    if not kinds:
+        rate = min(rate, _PACKED_RATE * target.tflops("float32"))
+    elif kinds == {"mma"} and target.capability in (90, 100):
+        rate *= _WARP_MMA_FRACTION
+    return traffic.flops / (rate * 1e6) / min(programs / target.sm_count, 1.0)
 
 
 def memory_us(size: float, target: Target) -> float:

@@ -29,9 +29,11 @@ STOPPED = 3
 
 app = typer.Typer(help="Tune tileflow kernels and look at what was found.", no_args_is_help=True, add_completion=False)
 sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
+lab = typer.Typer(help="Record a kernel's space once, try strategies on it without a GPU.", no_args_is_help=True)
 shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_is_help=True)
 app.add_typer(sweeps, name="sweep")
 app.add_typer(shown_tables, name="table")
+app.add_typer(lab, name="lab")
 
 TablePath = Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")]
 Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
@@ -155,6 +157,23 @@ def tune(
     sweep.check_spec(wanted)
     folder = _folder(out)
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
+
+
+@lab.command("record")
+def lab_record(
+    spec: Annotated[Path, typer.Argument(help="A sweep's YAML file: its kernels, problems, first device class, seed.")],
+    out: Annotated[Path, typer.Option(help="The folder for the recordings, one Parquet file a problem.")],
+    seconds: Annotated[float, typer.Option(help="Of all problems together, shared out evenly.")] = 240.0,
+    cores: Annotated[int, typer.Option(help="Compile processes; 0: as many as there are cores.")] = 0,
+) -> None:
+    """Measure a large sample of each problem's space on this machine's GPU."""
+    from tileflow_cluster.pipeline import TileflowStages
+
+    from .lab.record import record
+    from .spec import read
+
+    _import_from_here()
+    record(read(spec), out, seconds, TileflowStages(compile_s=20.0), cores=cores)
 
 
 def main() -> None:
