@@ -17,6 +17,7 @@ from tileflow.measure.timing import DeviceSampler, summarise
 from tileflow.runtime.describe import device_class
 from tileflow.target import target
 
+from .peers import PEERS, eager
 from .suite import Cell
 
 ROUNDS = 10
@@ -45,6 +46,7 @@ class Result:
     cell: Cell
     bytes: int
     flops: int
+    flop_dtype: str
     timings: Mapping[str, Timing]
 
 
@@ -75,7 +77,7 @@ def run_cell(cell: Cell, compile_peer: bool) -> Result:
     timings: dict[str, Timing] = {}
     samplers: dict[str, DeviceSampler] = {}
     reference = make_reference(kernel.reference, args)
-    for name, make in _contenders(kernel, lowered, compile_peer).items():
+    for name, make in _contenders(kernel, lowered, args, compile_peer).items():
         try:
             call = make()
             verdict = check_call(call, args, reference)
@@ -90,17 +92,20 @@ def run_cell(cell: Cell, compile_peer: bool) -> Result:
     for name, samples in _interleaved(samplers).items():
         found, known = summarise(samples), timings[name]
         timings[name] = Timing(found.median_us, found.ci95_us, known.host_us, known.max_err, known.error)
-    return Result(cell, lowered.traffic.bytes, lowered.traffic.flops, timings)
+    traffic = lowered.traffic
+    return Result(cell, traffic.bytes, traffic.flops, traffic.flop_dtype, timings)
 
 
-def _contenders(kernel: Kernel, lowered: Lowered, compile_peer: bool) -> dict[str, Callable[[], Callable[..., Any]]]:
+def _contenders(
+    kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], compile_peer: bool
+) -> dict[str, Callable[[], Callable[..., Any]]]:
     """What makes each. ``tileflow``: the kernel as a user calls it; ``default``: its zero-search config."""
     found: dict[str, Callable[[], Callable[..., Any]]] = {
         "tileflow": lambda: kernel,
         "default": lambda: kernel.compile(lowered, lowered.default, "cuda"),
-        "eager": lambda: kernel.reference,
+        "eager": lambda: eager(kernel.name, kernel.reference, args),
     }
-    if compile_peer:
+    if compile_peer and kernel.name not in PEERS:
         found["torch.compile"] = lambda: _compiled(kernel.reference)
     return found
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tileflow.ir.types import itemsize
+
 from .measure import Ceilings, Result
 
 CONTENDERS = ("tileflow", "default", "eager", "torch.compile")
@@ -30,8 +32,8 @@ def to_markdown(header: dict[str, Any], ceilings: Ceilings, dispatch: dict[str, 
         "",
         "| kernel | "
         + " | ".join(f"{c} us" for c in CONTENDERS)
-        + " | of the roofline | over eager | default over tuned |",
-        "|---|" + "---|" * (len(CONTENDERS) + 3),
+        + " | of the roofline | over eager | over torch.compile | default over tuned |",
+        "|---|" + "---|" * (len(CONTENDERS) + 4),
     ]
     lines += [_row(r, ceilings) for r in results]
     lines += [
@@ -57,7 +59,7 @@ def _row(result: Result, ceilings: Ceilings) -> str:
     ours = _us(result, "tileflow")
     roofline = _roofline_us(result, ceilings)
     parts = [f"{roofline / ours:.0%}" if ours else "-", _ratio(result, "eager", "tileflow"),
-             _ratio(result, "tileflow", "default")]  # fmt: skip
+             _ratio(result, "torch.compile", "tileflow"), _ratio(result, "tileflow", "default")]  # fmt: skip
     return f"| {result.cell.title} | {' | '.join(cells)} | {' | '.join(parts)} |"
 
 
@@ -72,24 +74,46 @@ def _ratio(result: Result, over: str, name: str) -> str:
 
 
 def _roofline_us(result: Result, ceilings: Ceilings) -> float:
+    """By the copy bandwidth and the bf16 product of the same run; 8-bit operands go through at twice the rate."""
+    rate = ceilings.matmul_tflops * (2 if itemsize(result.flop_dtype) == 1 else 1)
     memory = result.bytes / ceilings.copy_gbps / 1e3
-    compute = result.flops / ceilings.matmul_tflops / 1e6 if result.cell.bound == "matrix" else 0.0
+    compute = result.flops / rate / 1e6 if result.cell.bound == "matrix" else 0.0
     return max(memory, compute)
 
 
+# The kernels of the chart that Helion was announced with (PyTorch blog, October 2025).
+LAUNCH_POST = ("cross_entropy", "matmul", "int4_matmul", "jsd", "kl_div", "layer_norm", "layer_norm_bwd", "rms_norm",
+               "rms_norm_bwd", "softmax", "welford")  # fmt: skip
+
+
 def _summary(results: Sequence[Result]) -> list[str]:
-    """Geomeans per kernel over its shapes, then over kernels."""
-    lines = []
+    """Geomeans per kernel over its shapes, then over kernels: of all, of those bound by memory or by the matrix units,
+    and of the ones that others compare."""
+    groups: dict[str, list[Result]] = {
+        "all": list(results),
+        "bound by memory": [r for r in results if r.cell.bound == "memory"],
+        "bound by the matrix units": [r for r in results if r.cell.bound == "matrix"],
+        "the eleven of Helion's launch post": [r for r in results if _name(r) in LAUNCH_POST],
+    }
+    lines = ["| geomean of tileflow over | " + " | ".join(groups) + " |", "|---|" + "---|" * len(groups)]
     for peer in ("eager", "torch.compile"):
-        kernels: dict[str, list[float]] = {}
-        for r in results:
-            theirs, ours = _us(r, peer), _us(r, "tileflow")
-            if theirs:
-                kernels.setdefault(r.cell.kernel, []).append(theirs / ours if ours else 1.0)
-        if kernels:
-            lines.append(f"Geomean over {peer}: {_geomean([_geomean(v) for v in kernels.values()]):.2f}x "
-                         f"over {len(kernels)} kernels.")  # fmt: skip
+        lines.append(f"| {peer} | " + " | ".join(_over(group, peer, "tileflow") for group in groups.values()) + " |")
+    lines.append("| its default | " + " | ".join(_over(g, "default", "tileflow") for g in groups.values()) + " |")
     return lines
+
+
+def _name(result: Result) -> str:
+    return result.cell.kernel.rpartition(":")[2]
+
+
+def _over(results: Sequence[Result], peer: str, name: str) -> str:
+    """``2.56x (21)``: the ratio and how many kernels it is of."""
+    kernels: dict[str, list[float]] = {}
+    for r in results:
+        theirs, ours = _us(r, peer), _us(r, name)
+        if theirs:
+            kernels.setdefault(r.cell.kernel, []).append(theirs / ours if ours else 1.0)
+    return f"{_geomean([_geomean(v) for v in kernels.values()]):.2f}x ({len(kernels)})" if kernels else "-"
 
 
 def _geomean(values: Sequence[float]) -> float:
