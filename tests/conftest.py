@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -24,6 +25,9 @@ RAY_ENVIRONMENT = {
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# Folders whose tests want the one Ray, or the GPU's time, to themselves.
+ALONE = ("tests/cluster/", "tests/gpu/")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code gives now")
@@ -38,6 +42,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # A busy machine is no reason to fail, and a run that gates a change draws the same examples each time.
     hypothesis.settings.register_profile("tileflow", deadline=None, derandomize="CI" in os.environ)
     hypothesis.settings.load_profile("tileflow")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests go to one process and share what its fixtures make there; so do those of the folders ``ALONE``."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "alone" if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
