@@ -23,6 +23,7 @@ from .descriptors import Box
 from .dtypes import signature
 from .indexing import tensor_name
 from .ops import operand_text
+from .order import barriers
 from .plan import Plan, constexpr_name
 from .source import TritonSource
 from .table import EMIT
@@ -67,6 +68,7 @@ class Emitter:
         self.boxes: dict[str, Box] = {}
         self._tensors: dict[str, TensorParam] = {}
         self._scalars: dict[str, str] = {}
+        self._barriers = barriers(self.plan, self.plan.int_choice(self.knob("num_warps"), 4) * target.warp_size)
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
         self._counts: dict[str, int] = {}
 
@@ -217,6 +219,8 @@ class Emitter:
         self._converted.append({})
         for op in block.ops:
             self.writer.at(op.loc)
+            if id(op) in self._barriers:
+                self.writer.line("tl.debug_barrier()")
             if op.kind == "for":
                 loops.emit_for(self, op)
             elif op.kind == "if":

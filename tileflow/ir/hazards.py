@@ -1,0 +1,118 @@
+"""Accesses of one tensor in one program that must stay in the order in which the author wrote them.
+
+The threads of a program share its tensors without waiting for each other: what one of them stored, another sees only
+behind a barrier, and what one of them is about to load, another may have overwritten. Two accesses conflict if at least
+one writes, unless their indices say that they never name one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..expr import Expr
+from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
+from .types import Dim, Value
+
+_NAMING = ("tile_index", "tile_begin")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load, store or atomic of ``tensor``. ``places``: by tensor dimension what names the elements, equal for equal
+    ones, a tile's name for its own lanes; None: any of them may be meant. ``dims``: of the lanes."""
+
+    op: Op
+    tensor: str
+    writes: bool
+    places: tuple[object, ...] | None
+    dims: tuple[Dim, ...]
+
+    def is_lanewise(self, other: Access) -> bool:
+        """Whether each lane of one names the element that the same lane of the other does."""
+        return self.places is not None and self.places == other.places and self.dims == other.dims
+
+    def is_apart(self, other: Access, loops: frozenset[str]) -> bool:
+        """Whether both never name one element, ``loops`` being the tiles whose loops went on in between."""
+        if self.places is None or other.places is None:
+            return False
+        return any(_apart(a, b, loops) for a, b in zip(self.places, other.places, strict=True))
+
+
+Pending = dict[tuple[int, frozenset[str]], Access]  # by the op and the loops that went on since
+Conflict = Callable[[Access, Access], bool]
+
+
+def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
+    """The ids (Python's) of the ops before which a barrier must stand, given that one stands before each of them.
+
+    ``conflict``: of two accesses of one tensor, of which one writes and that are not apart, whether they need one
+    between them.
+    """
+    defined = {v: op for op in ir.walk() for v in op.outputs}
+    written = {a.tensor for op in ir.walk() for a in _accesses(op, defined) if a.writes}
+    found: set[int] = set()
+
+    def visit(block: Block, pending: Pending) -> Pending:
+        for op in block.ops:
+            if op.kind == "for":
+                pending = loop(op, pending)
+            elif op.kind == "if":
+                sides = [visit(side, pending) for side in op.regions]
+                pending = {key: access for side in sides for key, access in side.items()}
+            elif op.kind != "combine":
+                pending = step(op, pending)
+        return pending
+
+    def loop(op: Op, pending: Pending) -> Pending:
+        (body,) = op.regions
+        once = visit(body, pending)
+        again = {(key, loops | {op.attrs["tile"]}): access for (key, loops), access in once.items()}
+        return pending | visit(body, again)
+
+    def step(op: Op, pending: Pending) -> Pending:
+        own = [a for a in _accesses(op, defined) if a.tensor in written]
+        for access in own:
+            for (_, loops), earlier in pending.items():
+                if earlier.tensor != access.tensor or not (earlier.writes or access.writes):
+                    continue
+                if not earlier.is_apart(access, loops) and conflict(earlier, access):
+                    found.add(id(op))
+        if id(op) in found:
+            pending = {}
+        return pending | {(id(op), frozenset[str]()): access for access in own}
+
+    visit(ir.body, {})
+    return found
+
+
+def _accesses(op: Op, defined: dict[Value, Op]) -> list[Access]:
+    if op.kind == "foreign":  # the author's text may do anything with them
+        return [Access(op, tensor, True, None, ()) for tensor in op.attrs["tensors"]]
+    if op.kind not in ("load", "store", "atomic"):
+        return []
+    value = op.output if op.kind == "load" else op.inputs[0]
+    dims = value.dims if isinstance(value, Value) else ()
+    places = tuple(_place(op, item, defined) for item in op.attrs["index"])
+    return [Access(op, op.attrs["tensor"], op.kind != "load", places, dims)]
+
+
+def _place(op: Op, item: object, defined: dict[Value, Op]) -> object:
+    match item:
+        case TileIndex(tile):
+            return tile
+        case ValueIndex(position):
+            value = op.inputs[position]
+            made = defined.get(value) if isinstance(value, Value) else None
+            return made.attrs["tile"] if made is not None and made.kind in _NAMING else value
+        case ExprIndex(size):
+            return size
+        case SliceIndex(start, dim):
+            return start, dim.extent
+    raise AssertionError(item)
+
+
+def _apart(a: object, b: object, loops: frozenset[str]) -> bool:
+    if isinstance(a, Expr) and isinstance(b, Expr):
+        return (a - b).constant not in (None, 0)
+    return isinstance(a, str) and a == b and a in loops
