@@ -10,13 +10,14 @@ from ..space.build import suffixed
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 
+FEW_ROWS = 64
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
 def product_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region with products that should not have their plain defaults."""
     dots = [op for op in ir.walk() if op.kind == "dot"]
-    wanted = chunk_sizes(ir, target)
+    wanted = chunk_sizes(ir, target.sm_count)
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target)
     return wanted
@@ -76,6 +77,8 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
     direct = _is_loaded(ir, b)
+    if pow2(lengths[0]) <= FEW_ROWS:
+        return _skinny(ir, op, lengths, direct, target)
     m, n, warps = _output_block(lengths[0], lengths[1], batch, direct, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
@@ -90,6 +93,18 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     if tiles > target.sm_count and _boxes(ir, target):
         wanted[suffixed(ir, "persistent")] = 1
     return wanted | _boxes(ir, target)
+
+
+def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, target: Target) -> dict[str, Choice]:
+    """A product of so few rows that it only streams the right operand: narrow blocks, so that every multiprocessor has
+    a program, and long ones, so that much is in flight."""
+    a, b = _operands(op)
+    k = (256 if target.vendor == "nvidia" else 128) // itemsize(a.type.dtype)
+    dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), 64 if direct else 32, k)
+    wanted: dict[str, Choice] = {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
+    wanted[suffixed(ir, "num_warps")] = 4
+    wanted[suffixed(ir, "num_stages")] = 5 if target.vendor == "nvidia" else 2
+    return wanted
 
 
 def _is_loaded(ir: KernelIR, operand: Value) -> bool:

@@ -18,16 +18,17 @@ from ..target import Target
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares registers
 LOOP_BLOCK = 1 << 12
-PROGRAM_ELEMENTS = 1 << 12
-ELEMENTS_PER_THREAD = 16
+PROGRAM_BYTES = 1 << 13  # of the tensor with the shortest elements
+BYTES_PER_THREAD = 64  # four loads of the widest kind in flight
 LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
-CHUNKS_PER_SM = 2
+CHUNK_WARPS = 8  # of all chunks of a multiprocessor together, where one has fewer
 MIN_WARPS = 4
 
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region without products that should not have their plain defaults."""
-    wanted = chunk_sizes(ir, target)
+    wanted: dict[str, Choice] = {}
+    chunked = chunks(ir)
     row, live = 1, max(live_tiles(ir), 1)
     for site, extent in rollable(ir).items():
         size = ir.hint(extent)
@@ -35,34 +36,42 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted[site] = 0 if one_piece else LOOP_BLOCK
         row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
     row = max(row, _whole(ir))
-    per_thread = min(ELEMENTS_PER_THREAD, pow2(LIVE_REGISTERS // live + 1) // 2 or 1)
-    budget = max(PROGRAM_ELEMENTS * per_thread // ELEMENTS_PER_THREAD // row, 1)
+    per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(LIVE_REGISTERS // live + 1) // 2 or 1)
+    budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
     used = row
     for symbol, length in _blocks(ir):
-        if symbol in wanted:
+        if symbol in chunked:
             continue
         wanted[symbol] = size = min(budget, pow2(length))
         budget = max(budget // size, 1)
         used *= size
     warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
-    wanted[suffixed(ir, "num_warps")] = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
+    warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
+    wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = 3
-    return wanted
+    return wanted | chunk_sizes(ir, max(CHUNK_WARPS // warps, 1) * target.sm_count)
 
 
-def chunk_sizes(ir: KernelIR, target: Target) -> dict[str, Choice]:
-    """Block sizes of the grid that no register tile has: how much work a program does. A few programs for each
-    multiprocessor, since what they leave behind (partial sums, as a rule) must be summed again."""
+def chunks(ir: KernelIR) -> dict[str, str]:
+    """The grid's tiles whose block no register tile has, by their block symbol: how much work a program does."""
     in_registers = {s for op in ir.walk() for v in (*op.inputs, *op.outputs) if isinstance(v, Value)
                     for d in v.dims for s in d.extent.symbols()}  # fmt: skip
-    found: dict[str, Choice] = {}
+    blocks = {ir.tiles[name].block: name for name in ir.grid}
+    return {e.args[0]: name for e, name in blocks.items() if e.op == "sym" and e.args[0] not in in_registers}
+
+
+def chunk_sizes(ir: KernelIR, programs: int) -> dict[str, Choice]:
+    """Sizes of the chunks that give about so many programs: few, since what they leave behind (partial sums, as a rule)
+    must be summed again."""
     others = prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1)
-    for name in ir.grid:
-        block = ir.tiles[name].block
-        if block.op == "sym" and block.args[0] not in in_registers:
-            programs = max(CHUNKS_PER_SM * target.sm_count // max(others, 1), 1)
-            found[block.args[0]] = pow2(-(-tile_length(ir, name) // programs))
-    return found
+    wanted = max(programs // max(others, 1), 1)
+    return {symbol: pow2(-(-tile_length(ir, name) // wanted)) for symbol, name in chunks(ir).items()}
+
+
+def _element(ir: KernelIR) -> int:
+    """Bytes of an element of what most of the loads of tiles read."""
+    sizes = [itemsize(op.output.type.dtype) for op in ir.walk() if op.kind == "load" and op.output.dims]
+    return max(set(sizes), key=sizes.count, default=4)
 
 
 def _whole(ir: KernelIR) -> int:
