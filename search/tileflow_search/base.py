@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tileflow.config import Config, ConfigSpace
+from tileflow.cost import StaticFacts
 from tileflow.errors import ConfigError
 
 from .protocol import Result
@@ -53,6 +54,18 @@ class RandomStrategy:
         if standing is None or standing.infrastructure:
             self._known[config] = result
             self._learn(config, result)
+
+    def built(self, config: Config, facts: StaticFacts) -> None:
+        """Most strategies learn from times alone."""
+
+    def rank(self, configs: Sequence[Config]) -> list[float]:
+        """All equal: measured in the order in which they were built."""
+        return [0.0] * len(configs)
+
+    @property
+    def finished(self) -> str:
+        """Most strategies use whatever budget they are given."""
+        return ""
 
     # ---- what the other strategies add ----------------------------------------------------------
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from tileflow.config import Config
+from tileflow.cost import StaticFacts
 from tileflow.errors import InternalError
 
 
@@ -52,3 +53,14 @@ class Strategy(Protocol):
         The first verdict on a config stands: a loss may be followed by one, anything after it is passed over.
         Raises ConfigError for a config that is not of this space.
         """
+
+    def built(self, config: Config, facts: StaticFacts) -> None:
+        """``config`` was compiled and waits to be measured; ``facts`` are its binaries'."""
+
+    def rank(self, configs: Sequence[Config]) -> list[float]:
+        """One number for each config that waits to be measured, all of them built: the lowest is measured first, equal
+        ones in their order, and those at infinity never. A dropped config is told as violated."""
+
+    @property
+    def finished(self) -> str:
+        """Why nothing more is worth asking for; empty while something is. What is under way may change that."""

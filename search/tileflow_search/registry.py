@@ -11,6 +11,7 @@ from tileflow.errors import SpecError
 
 from .base import ExhaustiveStrategy, RandomStrategy
 from .codec import Codec
+from .default import DefaultStrategy
 from .local import LocalSampler
 from .optuna_strategy import OptunaStrategy
 from .protocol import Strategy
@@ -26,6 +27,7 @@ def _local(space: ConfigSpace, seed: int) -> Strategy:
 
 
 STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
+    "default": DefaultStrategy,
     "random": RandomStrategy,
     "exhaustive": ExhaustiveStrategy,
     "tpe": _tpe,

@@ -65,8 +65,20 @@ def test_a_slow_kernel_is_measured_as_often_as_the_budget_allows() -> None:
 
 def test_it_stops_early_where_it_cannot_beat_the_incumbent() -> None:
     hopeless, close = normal(200.0, 20.0), normal(101.0, 20.0)
-    assert len(measure(hopeless, Effort(), incumbent_us=100.0).samples_us) == 7
+    assert len(measure(hopeless, Effort(), incumbent_us=100.0).samples_us) == hopeless.drawn == 3
     assert len(measure(close, Effort(), incumbent_us=100.0).samples_us) > 50
+
+
+def test_one_slow_launch_among_the_first_does_not_decide() -> None:
+    times = iter([500.0, 101.0, 500.0])
+    winner = Distribution(lambda: next(times, 90.0))
+    assert measure(winner, Effort(), incumbent_us=100.0).median_us == 90.0
+
+
+def test_what_is_a_little_slower_is_stopped_after_the_first_round() -> None:
+    source = random.Random(2)
+    slower = Distribution(lambda: 110.0 if slower.drawn <= 3 else source.gauss(125.0, 1.0))
+    assert len(measure(slower, Effort(), incumbent_us=100.0).samples_us) == 7
 
 
 def test_an_outlier_does_not_move_the_median() -> None:

@@ -26,8 +26,9 @@ Sampler = Callable[[int], list[float]]  # that many times of one call, in micros
 class Effort:
     """How long to measure. ``budget_us``: of the calls themselves. Stops before ``max_samples`` once the median's 95 %
     interval is within ``precision`` of it, and once even the fastest fifth is slower than ``hopeless`` times the
-    incumbent."""
+    incumbent; after ``first_samples`` where even the fastest of those is."""
 
+    first_samples: int = 3
     min_samples: int = 7
     max_samples: int = 100
     budget_us: float = 100_000.0
@@ -36,8 +37,15 @@ class Effort:
 
 
 def measure(sampler: Sampler, effort: Effort, incumbent_us: float | None = None) -> Measurement:
-    """Sample until ``effort`` is satisfied. The first three samples only say how many more the budget allows."""
-    estimate = percentile(sorted(sampler(3)), 0.5)
+    """Sample until ``effort`` is satisfied.
+
+    The first few samples say how many more the budget allows, and are the whole answer where they cannot beat
+    ``incumbent_us`` by far: racing, as in Birattari et al., 2002, with one rival.
+    """
+    first = sampler(effort.first_samples)
+    if incumbent_us is not None and min(first) > effort.hopeless * incumbent_us:
+        return summarise(first)
+    estimate = percentile(sorted(first), 0.5)
     limit = min(effort.max_samples, max(effort.min_samples, int(effort.budget_us / max(estimate, 1e-3))))
     samples: list[float] = []
     while len(samples) < limit:

@@ -1,0 +1,185 @@
+"""The default strategy: seeds, a diverse start, islands led by a model, an exhaustive polish, restarts, an end.
+
+Many configs are built and few measured: a model of the knobs alone says what to build, one that also sees the binaries
+says what to measure first and what never. It ends by itself once no candidate promises a gain of half a percent, no
+neighbour of the best is untried and no restart has helped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from tileflow.config import Config, ConfigSpace
+from tileflow.cost import StaticFacts
+from tileflow.errors import ConfigError
+
+from .base import RandomStrategy
+from .diverse import diverse
+from .features import Features
+from .protocol import Result
+from .statics import hopeless
+from .surrogate import TimeModel
+
+WORTHWHILE = math.log2(1.005)  # a gain for which another trial is worth its time
+BATCH = 8  # proposals between two fits
+DOUBT = 16  # trials without a gain after which the model's promises count half
+APART = 3.0  # steps between the centres of two islands
+MUTANTS, STRANGERS = 12, 16  # candidates besides the neighbours: of each island, of the whole space
+
+
+class DefaultStrategy(RandomStrategy):
+    """``prune``: drop by static facts. ``model``: propose, order and drop by one. ``islands``: how many places are
+    searched around at once. ``restarts``: how often it starts elsewhere, without a gain, before it ends."""
+
+    def __init__(
+        self, space: ConfigSpace, seed: int, *, prune: bool = True, model: bool = True, islands: int = 4,
+        restarts: int = 2,
+    ) -> None:  # fmt: skip
+        super().__init__(space, seed)
+        self._features = Features(space)
+        self._prune, self._islands, self._restarts = prune, islands, restarts
+        self._model = TimeModel(self._features, seed) if model else None
+        self._start = itertools.islice(diverse(space, seed), 2 * len(self._features.names))
+        self._queue: deque[Config] = deque()
+        self._times: dict[Config, float] = {}  # log2 of the good ones
+        self._facts: dict[Config, StaticFacts] = {}
+        self._certain: set[Config] = set()  # measured whatever the model thinks: seeds and polish
+        self._dropped: set[Config] = set()
+        self._best, self._dry, self._restarted = math.inf, 0, 0
+        self._finished = ""
+
+    def seed(self, configs: Iterable[Config]) -> None:
+        super().seed(configs)
+        self._certain |= set(self._seeds)
+
+    # ---- what to build --------------------------------------------------------------------------
+
+    def _suggest(self) -> Config | None:
+        while self._queue or self._plan():
+            config = self._queue.popleft()
+            if config not in self._known:
+                return config
+        return None
+
+    def _plan(self) -> bool:
+        """Queue the next proposals; False leaves the next config to chance."""
+        self._queue.extend(itertools.islice(self._start, BATCH))
+        if self._queue or not self._times:
+            return bool(self._queue)
+        centres = self._centres()
+        candidates = [self._around(centre) for centre in centres] + [self._strangers()]
+        gains = self._gains({config for group in candidates for config in group})
+        ranked = [sorted((c for c in group if gains[c] >= WORTHWHILE), key=lambda c: -gains[c]) for group in candidates]
+        turns = (c for row in itertools.zip_longest(*ranked) for c in row if c is not None)
+        self._queue.extend(itertools.islice(dict.fromkeys(turns), BATCH))
+        if not self._queue:
+            self._queue.extend(self._unknown_of(self.space.neighbours(centres[0])))
+            self._certain.update(self._queue)
+        if not self._queue and self._restarted < self._restarts:
+            self._restarted += 1
+            self._queue.extend(self._restart())
+        if not self._queue:
+            self._finished = (
+                f"no candidate promises {2**WORTHWHILE - 1:.1%}, every neighbour of the best is known, "
+                f"and {self._restarted} restarts have not helped"
+            )
+        return bool(self._queue)
+
+    def _centres(self) -> list[Config]:
+        """The best configs that lie apart, best first."""
+        centres: list[Config] = []
+        for config in sorted(self._times, key=self._times.__getitem__):
+            if all(self._features.distance(config, centre) >= APART for centre in centres):
+                centres.append(config)
+                if len(centres) == self._islands:
+                    break
+        return centres
+
+    def _around(self, centre: Config) -> list[Config]:
+        """Unknown neighbours of ``centre``, and configs that differ from it in more: mutants, and children that take
+        each knob from it or from another good one (uniform crossover: Syswerda, 1989)."""
+        changed = [self._mutant(centre) for _ in range(MUTANTS)]
+        mates = sorted(self._times, key=self._times.__getitem__)[: 2 * BATCH]
+        for _ in range(MUTANTS // 2):
+            mate = dict(self._rng.choice(mates).items)
+            changed.append(centre.with_({name: mate[name] for name in mate if self._rng.random() < 0.5}))
+        repaired = (config for raw in changed for config in self._repaired(raw))
+        return self._unknown_of(itertools.chain(self.space.neighbours(centre), repaired))
+
+    def _mutant(self, config: Config) -> Config:
+        """Two or three knobs changed: numbers by one or two steps."""
+        changes = {}
+        names = self._features.names
+        for name in self._rng.sample(names, min(self._rng.choice((2, 3)), len(names))):
+            knob = self.space.knob(name)
+            at = knob.choices.index(config[name]) + self._rng.choice((-2, -1, 1, 2))
+            last = len(knob.choices) - 1
+            changes[name] = knob.choices[min(max(at, 0), last)] if knob.ordered else self._rng.choice(knob.choices)
+        return config.with_(changes)
+
+    def _strangers(self) -> list[Config]:
+        return self._unknown_of(filter(None, (self._draw() for _ in range(STRANGERS))))
+
+    def _restart(self) -> list[Config]:
+        """The most promising of many strangers."""
+        found = [config for _ in range(BATCH) for config in self._strangers()]
+        gains = self._gains(set(found))
+        return sorted(gains, key=lambda c: (-gains[c], c.key))[:BATCH]
+
+    def _repaired(self, config: Config) -> Iterator[Config]:
+        try:
+            yield self.space.repair(config)
+        except ConfigError:
+            return
+
+    def _unknown_of(self, configs: Iterable[Config]) -> list[Config]:
+        return [config for config in dict.fromkeys(configs) if config not in self._known]
+
+    def _gains(self, configs: set[Config]) -> dict[Config, float]:
+        """Expected gain over the best, less believed the longer there was none; chance where there is no model."""
+        ordered = sorted(configs, key=lambda c: c.items)
+        doubt = 1 + self._dry / DOUBT
+        if self._model is None or not self._model.ready:
+            return {config: self._rng.uniform(0.0, 0.1) / doubt for config in ordered}
+        return {c: p.gain(self._best) / doubt for c, p in zip(ordered, self._model.before(ordered), strict=True)}
+
+    # ---- what to measure ------------------------------------------------------------------------
+
+    def built(self, config: Config, facts: StaticFacts) -> None:
+        self._facts[config] = facts
+        if self._model is not None:
+            self._model.built(config, facts)
+
+    def rank(self, configs: Sequence[Config]) -> list[float]:
+        ranks = [0.0] * len(configs)
+        if self._model is not None and self._model.ready:
+            predictions = self._model.after(configs)
+            ranks = [math.inf if p.gain(self._best) < WORTHWHILE / 4 else p.mean - p.deviation for p in predictions]
+        for i, config in enumerate(configs):
+            if config in self._certain:
+                ranks[i] = -math.inf
+            if self._prune and hopeless(self._facts[config], self._best):
+                ranks[i] = math.inf
+        self._dropped |= {config for config, rank in zip(configs, ranks, strict=True) if rank == math.inf}
+        return ranks
+
+    # ---- what became of it ----------------------------------------------------------------------
+
+    def _learn(self, config: Config, result: Result) -> None:
+        if result.infrastructure or config in self._dropped:
+            return
+        self._dry += 1
+        if result.time_us is not None:
+            self._times[config] = time = math.log2(result.time_us)
+            if time < self._best - WORTHWHILE:
+                self._dry, self._restarted, self._finished = 0, 0, ""
+            self._best = min(self._best, time)
+        if self._model is not None:
+            self._model.learn(config, self._times.get(config))
+
+    @property
+    def finished(self) -> str:
+        return self._finished
