@@ -1,14 +1,14 @@
-# config: block:block_n=128, block:tile_m=64, group=1, load:k#0.access=descriptor, load:k#0.eviction=, load:k#1.access=descriptor, load:k#1.eviction=, load:q#0.access=descriptor, load:q#0.eviction=, load:v#0.access=descriptor, load:v#0.eviction=, load:v#1.access=descriptor, load:v#1.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=descriptor
+# config: block:block_n=128, block:tile_m=128, group=1, load:k#0.access=descriptor, load:k#0.eviction=, load:k#1.access=descriptor, load:k#1.eviction=, load:q#0.access=descriptor, load:q#0.eviction=, load:v#0.access=descriptor, load:v#0.eviction=, load:v#1.access=descriptor, load:v#1.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:out#0.access=descriptor
 # region 0, static
-# grid: 252, 1, 1
+# grid: 128, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
-# options: num_stages=2, num_warps=4
-# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=64
+# options: num_stages=2, num_warps=8
+# constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=128
 # lse_ptr: *fp32 % 16 = lse
-# q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = q
+# q_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = q
 # k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
 # v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
-# out_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = out
+# out_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = out
 # scale: fp32 = scale
 import triton
 import triton.language as tl
@@ -22,21 +22,21 @@ def _maximum(a, b):
 @triton.jit
 def attention_0(
     lse_ptr,
-    q_desc_1x64x32,
+    q_desc_1x128x32,
     k_desc_1x128x32,
     v_desc_1x128x32,
-    out_desc_1x64x32,
+    out_desc_1x128x32,
     scale,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % 63) * BLOCK_TILE_M
+    tile_m_begin = (pid % 32) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
-    head_begin = (pid // 63)
+    head_begin = (pid // 32)
     head_idx = head_begin + tl.arange(0, 1)
-    v0 = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
+    v0 = tl.reshape(q_desc_1x128x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
     v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
     v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
     v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
@@ -45,75 +45,71 @@ def attention_0(
     c2 = v2
     for tile_n_begin in tl.range(0, tile_m_begin, BLOCK_BLOCK_N):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_mask = tile_n_idx < tile_m_begin
-        v4 = tl.where(tile_n_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
+        v4 = tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32])
         v5 = tl.permute(v4, (1, 0))
         v6 = tl.dot(v0, v5)
-        v7 = tl.where(tile_n_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
-        v8 = tl.where(tile_n_mask[None, :], v6, float('-inf'))
-        v9 = tl.reduce(v8, 1, _maximum)
-        v10 = v9 * scale
-        v11 = tl.maximum(c1, v10, propagate_nan=tl.PropagateNan.ALL)
-        v12 = v6 * scale
-        v13 = v11[:, None]
-        v14 = v12 - v13
-        v15 = tl.exp2(v14)
-        v16 = c1 - v11
-        v17 = tl.exp2(v16)
-        v18 = v15.to(tl.bfloat16)
-        v19 = v17[:, None]
-        v20 = c0 * v19
-        v21 = tl.where(tile_n_mask[None, :], v18, 0.0)
-        v22 = tl.dot(v21, v7, acc=v20)
-        v23 = c2 * v17
-        v24 = tl.where(tile_n_mask[None, :], v15, 0.0)
-        v25 = tl.sum(v24, axis=1)
-        v26 = v23 + v25
-        c0 = v22
-        c1 = v11
-        c2 = v26
-    v27 = tl.minimum(tile_m_begin + BLOCK_TILE_M, 4000)
+        v7 = tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32])
+        v8 = tl.reduce(v6, 1, _maximum)
+        v9 = v8 * scale
+        v10 = tl.maximum(c1, v9, propagate_nan=tl.PropagateNan.ALL)
+        v11 = v6 * scale
+        v12 = v10[:, None]
+        v13 = v11 - v12
+        v14 = tl.exp2(v13)
+        v15 = c1 - v10
+        v16 = tl.exp2(v15)
+        v17 = v14.to(tl.bfloat16)
+        v18 = v16[:, None]
+        v19 = c0 * v18
+        v20 = tl.dot(v17, v7, acc=v19)
+        v21 = c2 * v16
+        v22 = tl.sum(v14, axis=1)
+        v23 = v21 + v22
+        c0 = v20
+        c1 = v10
+        c2 = v23
+    v24 = tl.minimum(tile_m_begin + BLOCK_TILE_M, 4000)
     c3 = c0
     c4 = c1
     c5 = c2
-    for tile_n_1_begin in tl.range(tile_m_begin, v27, BLOCK_BLOCK_N):
+    for tile_n_1_begin in tl.range(tile_m_begin, v24, BLOCK_BLOCK_N):
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_1_mask = tile_n_1_idx < v27
-        v28 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
-        v29 = tl.permute(v28, (1, 0))
-        v30 = tl.dot(v0, v29)
-        v31 = tile_m_idx[:, None]
-        v32 = tile_n_1_idx[None, :]
-        v33 = v31 >= v32
-        v34 = tl.where(v33, v30, float('-inf'))
-        v35 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
-        v36 = tl.where(tile_n_1_mask[None, :], v34, float('-inf'))
-        v37 = tl.reduce(v36, 1, _maximum)
-        v38 = v37 * scale
-        v39 = tl.maximum(c4, v38, propagate_nan=tl.PropagateNan.ALL)
-        v40 = v34 * scale
-        v41 = v39[:, None]
-        v42 = v40 - v41
-        v43 = tl.exp2(v42)
-        v44 = c4 - v39
-        v45 = tl.exp2(v44)
-        v46 = v43.to(tl.bfloat16)
-        v47 = v45[:, None]
-        v48 = c3 * v47
-        v49 = tl.where(tile_n_1_mask[None, :], v46, 0.0)
-        v50 = tl.dot(v49, v35, acc=v48)
-        v51 = c5 * v45
-        v52 = tl.where(tile_n_1_mask[None, :], v43, 0.0)
-        v53 = tl.sum(v52, axis=1)
-        v54 = v51 + v53
-        c3 = v50
-        c4 = v39
-        c5 = v54
-    v55 = c5[:, None]
-    v56 = c3 / v55
-    v57 = v56.to(tl.bfloat16)
-    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v57, [1, 64, 32]))
-    v58 = tl.log2(c5)
-    v59 = c4 + v58
-    v60 = v59 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v60, mask=tile_m_mask)
+        tile_n_1_mask = tile_n_1_idx < v24
+        v25 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
+        v26 = tl.permute(v25, (1, 0))
+        v27 = tl.dot(v0, v26)
+        v28 = tile_m_idx[:, None]
+        v29 = tile_n_1_idx[None, :]
+        v30 = v28 >= v29
+        v31 = tl.where(v30, v27, float('-inf'))
+        v32 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
+        v33 = tl.where(tile_n_1_mask[None, :], v31, float('-inf'))
+        v34 = tl.reduce(v33, 1, _maximum)
+        v35 = v34 * scale
+        v36 = tl.maximum(c4, v35, propagate_nan=tl.PropagateNan.ALL)
+        v37 = v31 * scale
+        v38 = v36[:, None]
+        v39 = v37 - v38
+        v40 = tl.exp2(v39)
+        v41 = c4 - v36
+        v42 = tl.exp2(v41)
+        v43 = v40.to(tl.bfloat16)
+        v44 = v42[:, None]
+        v45 = c3 * v44
+        v46 = tl.where(tile_n_1_mask[None, :], v43, 0.0)
+        v47 = tl.dot(v46, v32, acc=v45)
+        v48 = c5 * v42
+        v49 = tl.where(tile_n_1_mask[None, :], v40, 0.0)
+        v50 = tl.sum(v49, axis=1)
+        v51 = v48 + v50
+        c3 = v47
+        c4 = v36
+        c5 = v51
+    v52 = c5[:, None]
+    v53 = c3 / v52
+    v54 = v53.to(tl.bfloat16)
+    out_desc_1x128x32.store([head_begin, tile_m_begin, 0], tl.reshape(v54, [1, 128, 32]))
+    v55 = tl.log2(c5)
+    v56 = c4 + v55
+    v57 = v56 * 0.6931471805599453
+    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v57, mask=tile_m_mask)

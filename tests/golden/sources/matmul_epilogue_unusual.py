@@ -1,13 +1,13 @@
-# config: block:tile_k=32, block:tile_m=32, block:tile_n=16, group=4, load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=pointer, load:x#0.eviction=evict_last, load:y#0.access=pointer, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=pointer
+# config: block:tile_k=32, block:tile_m=32, block:tile_n=16, group=4, load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=descriptor, load:x#0.eviction=, load:y#0.access=descriptor, load:y#0.eviction=, num_stages=2, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == epilogue.cell:bias.align)) and (2992 == epilogue.cell:bias.shape.0)) and (1 == epilogue.cell:bias.stride.0)) and (1008 == k)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_TILE_K=32, BLOCK_TILE_M=32, BLOCK_TILE_N=16
 # epilogue_bias_ptr: *bf16 % 16 = epilogue.cell:bias
-# out_ptr: *bf16 % 16 = out
-# x_ptr: *bf16 % 16 = x
-# y_ptr: *bf16 % 16 = y
+# x_desc_32x32: tensordesc<bf16[32, 32]> = x
+# y_desc_32x16: tensordesc<bf16[32, 16]> = y
+# out_desc_32x16: tensordesc<bf16[32, 16]> = out
 import triton
 import triton.language as tl
 
@@ -15,9 +15,9 @@ import triton.language as tl
 @triton.jit
 def matmul_epilogue_0(
     epilogue_bias_ptr,
-    out_ptr,
-    x_ptr,
-    y_ptr,
+    x_desc_32x32,
+    y_desc_32x16,
+    out_desc_32x16,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
@@ -34,8 +34,8 @@ def matmul_epilogue_0(
         for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < 1008
-            v1 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_k_mask[None, :], other=0.0, eviction_policy='evict_last')
-            v2 = tl.load(y_ptr + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None], other=0.0, eviction_policy='evict_last')
+            v1 = x_desc_32x32.load([tile_m_begin, tile_k_begin])
+            v2 = y_desc_32x16.load([tile_k_begin, tile_n_begin])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
         v4 = tl.load(epilogue_bias_ptr + tile_n_idx, eviction_policy='evict_last')
@@ -48,4 +48,4 @@ def matmul_epilogue_0(
         v11 = 1.0 + v10
         v12 = v8 * v11
         v13 = v12.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v13)
+        out_desc_32x16.store([tile_m_begin, tile_n_begin], v13)

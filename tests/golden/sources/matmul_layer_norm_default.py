@@ -1,14 +1,14 @@
-# config: block:tile_k=64, block:tile_m=64, load:bias#0.eviction=, load:weight#0.eviction=, load:x#0.access=pointer, load:x#0.eviction=, load:y#0.access=pointer, load:y#0.eviction=, num_stages=4, num_warps=4, persistent=0, store:out#0.access=pointer
+# config: block:tile_k=64, block:tile_m=64, load:bias#0.eviction=, load:weight#0.eviction=, load:x#0.access=descriptor, load:x#0.eviction=, load:y#0.access=descriptor, load:y#0.eviction=, num_stages=4, num_warps=4, persistent=0, store:out#0.access=descriptor
 # region 0, static
 # grid: 63, 1, 1
 # guards: (((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == bias.align)) and (256 == bias.shape.0)) and (1 == bias.stride.0)) and (2992 == k)) and (256 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (256 == out.shape.1)) and (256 == out.stride.0)) and (1 == out.stride.1)) and (1 == weight.align)) and (256 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (2992 == y.shape.0)) and (256 == y.shape.1)) and (256 == y.stride.0)) and (1 == y.stride.1))
 # options: num_stages=4, num_warps=4
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=64
 # bias_ptr: *bf16 % 16 = bias
-# out_ptr: *bf16 % 16 = out
 # weight_ptr: *bf16 % 16 = weight
-# x_ptr: *bf16 % 16 = x
-# y_ptr: *bf16 % 16 = y
+# x_desc_64x64: tensordesc<bf16[64, 64]> = x
+# y_desc_64x256: tensordesc<bf16[64, 256]> = y
+# out_desc_64x256: tensordesc<bf16[64, 256]> = out
 # eps: fp32 = eps
 import triton
 import triton.language as tl
@@ -17,10 +17,10 @@ import triton.language as tl
 @triton.jit
 def matmul_layer_norm_0(
     bias_ptr,
-    out_ptr,
     weight_ptr,
-    x_ptr,
-    y_ptr,
+    x_desc_64x64,
+    y_desc_64x256,
+    out_desc_64x256,
     eps,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
@@ -34,8 +34,8 @@ def matmul_layer_norm_0(
     for tile_k_begin in tl.range(0, 2992, BLOCK_TILE_K):
         tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
         tile_k_mask = tile_k_idx < 2992
-        v1 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-        v2 = tl.load(y_ptr + tile_k_idx[:, None] * 256 + tl.arange(0, 256)[None, :], mask=tile_k_mask[:, None], other=0.0)
+        v1 = x_desc_64x64.load([tile_m_begin, tile_k_begin])
+        v2 = y_desc_64x256.load([tile_k_begin, 0])
         v3 = tl.dot(v1, v2, acc=c0)
         c0 = v3
     v4 = tl.sum(c0, axis=1)
@@ -59,4 +59,4 @@ def matmul_layer_norm_0(
     v22 = v21[None, :]
     v23 = v19 + v22
     v24 = v23.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 256 + tl.arange(0, 256)[None, :], v24, mask=tile_m_mask[:, None])
+    out_desc_64x256.store([tile_m_begin, 0], v24)

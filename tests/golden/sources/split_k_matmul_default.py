@@ -1,12 +1,12 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.eviction=, load:y#0.access=pointer, load:y#0.eviction=, num_stages=3, num_warps=8, order=0,1,2, persistent=0, tunable:split_k=4
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.eviction=, load:y#0.access=descriptor, load:y#0.eviction=, num_stages=3, num_warps=8, order=0,1,2, persistent=1, store:out#0.access=pointer, tunable:split_k=4
 # region 0, static
-# grid: 1536, 1, 1
+# grid: 132, 1, 1
 # guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (1008 == k)) and (256 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
 # options: num_stages=3, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
 # out_ptr: *fp32 % 16 = out
 # x_ptr: *bf16 % 16 = x
-# y_ptr: *bf16 % 16 = y
+# y_desc_64x256: tensordesc<bf16[64, 256]> = y
 import triton
 import triton.language as tl
 
@@ -15,37 +15,37 @@ import triton.language as tl
 def split_k_matmul_0(
     out_ptr,
     x_ptr,
-    y_ptr,
+    y_desc_64x256,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
     TUNABLE_SPLIT_K: tl.constexpr,
 ):
-    pid = tl.program_id(0)
-    plane = pid % (12 * 4)
-    tile_m_begin = ((pid // (12 * 4))) * BLOCK_TILE_M
-    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    tile_m_mask = tile_m_idx < 4000
-    band = plane // (8 * 4)
-    height = tl.minimum(12 - band * 8, 8)
-    tile_n_begin = (band * 8 + plane % (8 * 4) % height) * BLOCK_TILE_N
-    tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
-    tile_n_mask = tile_n_idx < 2992
-    part_begin = (plane % (8 * 4) // height)
-    part_idx = part_begin + tl.arange(0, 1)
-    v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-    v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v2 = part_begin * v1
-    v3 = part_begin + 1
-    v4 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-    v5 = v3 * v4
-    v6 = tl.minimum(v5, 1008)
-    c0 = v0
-    for tile_k_begin in tl.range(v2, v6, BLOCK_TILE_K):
-        tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
-        tile_k_mask = tile_k_idx < v6
-        v7 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-        v8 = tl.load(y_ptr + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
-        v9 = tl.dot(v7, v8, acc=c0)
-        c0 = v9
-    v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
+    for pid in tl.range(tl.program_id(0), 1536, tl.num_programs(0)):
+        plane = pid % (12 * 4)
+        tile_m_begin = ((pid // (12 * 4))) * BLOCK_TILE_M
+        tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        tile_m_mask = tile_m_idx < 4000
+        band = plane // (8 * 4)
+        height = tl.minimum(12 - band * 8, 8)
+        tile_n_begin = (band * 8 + plane % (8 * 4) % height) * BLOCK_TILE_N
+        tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
+        tile_n_mask = tile_n_idx < 2992
+        part_begin = (plane % (8 * 4) // height)
+        part_idx = part_begin + tl.arange(0, 1)
+        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v2 = part_begin * v1
+        v3 = part_begin + 1
+        v4 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v5 = v3 * v4
+        v6 = tl.minimum(v5, 1008)
+        c0 = v0
+        for tile_k_begin in tl.range(v2, v6, BLOCK_TILE_K):
+            tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
+            tile_k_mask = tile_k_idx < v6
+            v7 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+            v8 = tl.where(tile_k_mask[:, None], y_desc_64x256.load([tile_k_begin, tile_n_begin]), tl.full([], 0.0, y_desc_64x256.dtype))
+            v9 = tl.dot(v7, v8, acc=c0)
+            c0 = v9
+        v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
