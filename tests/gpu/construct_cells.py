@@ -16,8 +16,7 @@ from tileflow.lowered import Lowered
 from tileflow.measure.inputs import map_tensors
 
 KERNELS = Path(__file__).parent.parent / "interpreter"
-# Those of indices have a file of their own here.
-MODULES = ("language", "control", "scan", "atomic", "packing", "escape", "random")
+MODULES = ("language", "control", "packing", "escape", "random")  # indices, atomics and scans have files of their own
 
 
 def cases(module: str) -> dict[str, Any]:

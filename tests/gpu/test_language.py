@@ -1,4 +1,4 @@
-"""Every construct of the language on the GPU: the kernels of the interpreter's tests, against what they say."""
+"""Constructs of the language on the GPU: the kernels of the interpreter's tests, against what they say."""
 
 from __future__ import annotations
 
