@@ -10,7 +10,7 @@ from tileflow.errors import ClusterError
 from tileflow.runtime.abi import Binary
 
 from .ledger import Lease, Ledger
-from .protocol import Counters, DeviceClass, TrialRequest, TrialResult
+from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
 from .stages import Compiler, Device, Stages
 
 AHEAD = 4
@@ -72,6 +72,9 @@ class InlineEvaluator:
         if trial_id not in self._binaries:
             raise ClusterError("binaries are kept of trials that were compiled here", got=trial_id)
         return self._binaries[trial_id]
+
+    def heed(self, judge: Judge) -> None:
+        self._ledger.heed(judge)
 
     def drain(self) -> None:
         self._draining = True

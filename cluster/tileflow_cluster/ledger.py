@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
+from tileflow import cost
 from tileflow.errors import InternalError
 from tileflow.measure.types import Outcome, Status
+from tileflow.target import target
 
-from .protocol import Counters, TrialRequest, TrialResult, config_trial_id, toolchain_text
+from .protocol import Counters, Judge, TrialRequest, TrialResult, config_trial_id, toolchain_text
 from .stages import CompiledTrial, DeviceIdentity
 
 Payload = TypeVar("Payload")
@@ -25,6 +27,7 @@ Phase = Literal["compile", "device"]
 
 MAX_ATTEMPTS = 5
 POISON_KILLS = 2
+PRUNED = "Pruned"  # the error class of a config that was built and judged not worth measuring
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,12 @@ class Ledger(Generic[Payload]):
         self._followers: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
         self._compile_s = 0.0
+        self._judge: Judge | None = None
 
     # What the driver does
+
+    def heed(self, judge: Judge) -> None:
+        self._judge = judge
 
     def submit(self, request: TrialRequest) -> None:
         """Queue ``request`` for compiling; one whose outcome is known is answered at once."""
@@ -101,17 +108,37 @@ class Ledger(Generic[Payload]):
     # What workers do
 
     def lease(self, phase: Phase, worker: str, device_class: str = "") -> Lease[Payload] | None:
-        """The request that has waited longest for this kind of worker, or None."""
+        """The request that has waited longest for this kind of worker, of those for a device the one that the judge
+        takes; None where none waits."""
         queue = self._waiting.get(_queue_name(phase, device_class))
         if not queue:
             return None
-        entry = self._entries[queue.popleft()]
+        taken = queue[0] if phase == "compile" else self._chosen(queue)
+        if taken is None:
+            return None
+        queue.remove(taken)
+        entry = self._entries[taken]
         entry.queue_s += self._clock() - entry.waiting_since
         entry.leases += 1
         if entry.leases > 1:
             entry.request = replace(entry.request, epoch=entry.request.epoch + 1)
         entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload)
         return entry.lease
+
+    def _chosen(self, queue: deque[str]) -> str | None:
+        """Ends what the judge drops. What is measured once more, and what was tried before, is not judged."""
+        first = next((r for r in queue if not self._judged(self._entries[r])), None)
+        if first is not None or self._judge is None:
+            return first or queue[0]
+        choice = self._judge.choose([self._entries[request_id].request for request_id in queue])
+        for request_id in choice.drop:
+            digest = "built, and judged not worth measuring by its static facts and what is known of others"
+            self._end(self._entries[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
+        return choice.take
+
+    def _judged(self, entry: _Entry[Payload]) -> bool:
+        compiled, request = entry.compiled, entry.request
+        return not request.remeasure and request.attempt == 1 and compiled is not None and compiled.traffic is not None
 
     def compiled(self, lease: Lease[Payload], compiled: CompiledTrial, payload: Payload | None) -> None:
         """A compile worker answered: reject, recognise as a known trial, or queue for the device class."""
@@ -207,8 +234,14 @@ class Ledger(Generic[Payload]):
         if leader == entry.request.request_id:
             entry.leads = entry.compiled.trial_id
             self._queue(entry)
+            self._say_built(entry, entry.compiled)
         else:
             self._followers.setdefault(leader, []).append(entry.request.request_id)
+
+    def _say_built(self, entry: _Entry[Payload], compiled: CompiledTrial) -> None:
+        if self._judge is not None and self._judged(entry) and compiled.traffic is not None:
+            device = target(entry.request.device_class)
+            self._judge.built(entry.request, cost.static_facts(compiled.traffic, compiled.launches, device))
 
     def _lose(
         self,

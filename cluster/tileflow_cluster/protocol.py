@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from tileflow.config import Config
+from tileflow.cost import StaticFacts
 from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary, Resources
@@ -178,6 +179,24 @@ class Counters:
         return self.measured / self.elapsed_s if self.elapsed_s else 0.0
 
 
+class Judge(Protocol):
+    """What a driver knows of requests that evaluators do not: which are worth a device's time."""
+
+    def built(self, request: TrialRequest, facts: StaticFacts) -> None:
+        """``request`` was compiled, with these facts, and waits for its device class."""
+
+    def choose(self, waiting: Sequence[TrialRequest]) -> Choice:
+        """Which of those that wait for one device class, all built, oldest first and at least one, goes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``take``: the request to run now, None where all are dropped. ``drop``: those never to run. Request ids."""
+
+    take: str | None
+    drop: tuple[str, ...] = ()
+
+
 class Evaluator(Protocol):
     """Takes requests, gives results in whatever order they end. Not thread-safe: one driver thread uses it."""
 
@@ -205,6 +224,9 @@ class Evaluator(Protocol):
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
         """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
+
+    def heed(self, judge: Judge) -> None:
+        """Ask ``judge``, in the driver's thread, what to run next on a device; without one the oldest goes first."""
 
     def drain(self) -> None:
         """Take no more. What is not yet on a device comes back as ``cancelled``; what is there has a short grace.

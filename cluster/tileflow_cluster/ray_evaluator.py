@@ -30,7 +30,7 @@ from .fleet import Fleet, Recycling, Worker
 from .labels import labels_for
 from .ledger import Lease, Ledger
 from .placement import live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, TrialRequest, TrialResult
+from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
 from .stages import DeviceIdentity, Stages
 
 log = logging.getLogger("tileflow.cluster")
@@ -155,6 +155,9 @@ class RayEvaluator:
         except (exceptions.ObjectLostError, exceptions.GetTimeoutError) as error:
             log.info("compiling %s again, its binaries are gone: %s", trial_id, type(error).__name__)
         return self._compile_again(self._requests[trial_id])
+
+    def heed(self, judge: Judge) -> None:
+        self._ledger.heed(judge)
 
     def drain(self) -> None:
         self._draining = True

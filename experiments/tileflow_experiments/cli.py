@@ -176,6 +176,29 @@ def lab_record(
     record(read(spec), out, seconds, TileflowStages(compile_s=20.0), cores=cores)
 
 
+@lab.command("replay")
+def lab_replay(
+    folder: Annotated[Path, typer.Argument(help="A folder of recordings.")],
+    strategies: Annotated[str, typer.Option(help="Names of strategies, separated by commas.")] = "default,random",
+    seeds: Annotated[int, typer.Option(help="Searches for each strategy and recording.")] = 10,
+    seconds: Annotated[float, typer.Option(help="Virtual time of each search.")] = 60.0,
+    ablate: Annotated[bool, typer.Option("--ablate", help="The default strategy with parts of it left out.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Where to write; `replay` in the folder where not given.")] = None,
+) -> None:
+    """Run strategies against recordings in virtual time, without a GPU; write plots, JSON and Markdown."""
+    from .lab import contest, report
+    from .lab.recording import read_all
+
+    _import_from_here()
+    who = list(contest.ABLATIONS) if ablate else contest.contestants(strategies.split(","))
+    bouts = contest.contest(read_all(folder), who, range(seeds), seconds)
+    for path in report.write(bouts, out or folder / "replay", "ablation" if ablate else "replay", seconds):
+        typer.echo(path)
+    for bout in bouts:
+        if bout.stale:
+            typer.echo(f"stale: {bout.recording.header.title}: {bout.stale}", err=True)
+
+
 def main() -> None:
     """The ``tileflow`` command."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")

@@ -24,6 +24,7 @@ from tileflow.runtime.abi import Binary
 
 from . import journal as journals
 from .journal import Journal, Line
+from .judge import StudyJudge
 from .records import StudyKey, TrialRecord, record
 from .spec import SweepSpec
 from .study import Study, leaders
@@ -146,6 +147,7 @@ class Driver:
             self._turns.setdefault(study.subject.key.device_class, deque()).append(study)
         self._ticked = time.monotonic()
         self._clock_noted = self._ticked
+        evaluator.heed(StudyJudge(lambda request_id: self._flights[request_id].study))
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
@@ -157,6 +159,9 @@ class Driver:
                 break
             self._turn()
         self._note_clock()
+        for study in self.studies:
+            if study.finished:
+                self._journal.event("study_finished", study=study.subject.key.id, reason=study.finished)
 
     def remeasure(self) -> None:
         """Measure each study's leaders and its default again, in turns, so that they are compared on equal terms."""

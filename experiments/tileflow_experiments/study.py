@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tileflow_search.protocol import Result, Strategy
 
 from tileflow.config import Config
+from tileflow.cost import StaticFacts
 
 from .records import TrialRecord
 from .spec import Budget
@@ -51,12 +52,17 @@ class Study:
     @property
     def wants_more(self) -> bool:
         """Another trial fits the budget, counting every one in flight as if it became a new trial."""
-        if self.stopped or (self._exhausted and not self._again):
+        if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
         if self._budget.trials is not None:
             return len(self.settled) + self.in_flight < self._budget.trials
         assert self._budget.seconds is not None
         return self.spent_s < self._budget.seconds
+
+    @property
+    def finished(self) -> str:
+        """Why the strategy expects nothing more; empty while it does."""
+        return self._strategy.finished
 
     @property
     def open(self) -> bool:
@@ -78,6 +84,14 @@ class Study:
     def source(self, config: Config) -> str:
         """Who proposed ``config``."""
         return self._sources.get(config, self._name)
+
+    def built(self, config: Config, facts: StaticFacts) -> None:
+        """``config`` waits to be measured."""
+        self._strategy.built(config, facts)
+
+    def rank(self, configs: Sequence[Config]) -> list[float]:
+        """As :meth:`Strategy.rank`."""
+        return self._strategy.rank(configs)
 
     # ---- hearing --------------------------------------------------------------------------------
 

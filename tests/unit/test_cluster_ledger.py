@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, Lease, Ledger
-from tileflow_cluster.protocol import KernelRef, TrialRequest, TrialResult
+from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, Ledger
+from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest, TrialResult
 from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
 
 from tileflow.config import Config
+from tileflow.cost import Launch, StaticFacts
 from tileflow.errors import InternalError
+from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Measurement, Outcome, Status
+from tileflow.runtime.abi import Resources
 
 GPU = "nvidia-h200"
 ON = DeviceIdentity(GPU, "host", "GPU-1")
@@ -197,3 +201,72 @@ def _answer(ledger: Ledger[str], lease: Lease[str]) -> None:
         ledger.compiled(lease, CompiledTrial(source), f"code {source}")
     else:
         ledger.finish(lease, OK, ON)
+
+
+class Largest:
+    """A judge that takes the config with the largest x and never those below ``least``."""
+
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
+        self.facts: dict[str, StaticFacts] = {}
+        self.seen: list[list[str]] = []
+
+    def built(self, request: TrialRequest, facts: StaticFacts) -> None:
+        self.facts[request.request_id] = facts
+
+    def choose(self, waiting: Sequence[TrialRequest]) -> Choice:
+        self.seen.append([r.request_id for r in waiting])
+        best = max(waiting, key=lambda r: int(r.config["x"]))
+        dropped = tuple(r.request_id for r in waiting if int(r.config["x"]) < self.least)
+        return Choice(None if best.request_id in dropped else best.request_id, dropped)
+
+
+def judged(judge: Largest, *names: str, remeasure: bool = False) -> Ledger[str]:
+    """A ledger in which ``names`` (their digits are x) were compiled with facts and wait for the device."""
+    ledger: Ledger[str] = Ledger()
+    ledger.heed(judge)
+    for name in names:
+        ledger.submit(request(name, int(name[-1]), remeasure=remeasure))
+    launch = Launch(Resources(32, 0, 0, 128), 132)
+    while (lease := ledger.lease("compile", "c")) is not None:
+        known = CompiledTrial(f"t{lease.request.config['x']}", launches=(launch,), traffic=Traffic(1000, 0, "float32"))
+        ledger.compiled(lease, known, "code")
+    return ledger
+
+
+def test_a_judge_chooses_what_runs_next_and_hears_the_facts() -> None:
+    judge = Largest()
+    ledger = judged(judge, "a1", "b3", "c2")
+    assert set(judge.facts) == {"a1", "b3", "c2"} and judge.facts["a1"].fits
+    assert [device_next(ledger).request.request_id for _ in range(3)] == ["b3", "c2", "a1"]
+    assert judge.seen == [["a1", "b3", "c2"], ["a1", "c2"], ["a1"]]
+
+
+def test_what_a_judge_drops_ends_once_and_is_told_apart() -> None:
+    ledger = judged(Largest(least=2), "a1", "b3", "c0")
+    assert device_next(ledger).request.request_id == "b3"
+    dropped = finals(ledger)
+    assert {r.request_id for r in dropped} == {"a1", "c0"}
+    assert {(r.outcome.status, r.outcome.error_class) for r in dropped} == {(Status.INVALID_STATIC, PRUNED)}
+    assert all(r.blames_config for r in dropped)
+    assert ledger.lease("device", "d", GPU) is None and ledger.pending == 1
+
+
+def test_a_judge_may_drop_everything() -> None:
+    ledger = judged(Largest(least=9), "a1", "b3")
+    assert ledger.lease("device", "d", GPU) is None
+    assert len(finals(ledger)) == 2 and ledger.pending == 0
+
+
+def test_what_is_measured_again_is_not_judged() -> None:
+    judge = Largest(least=9)
+    ledger = judged(judge, "a1", "b3", remeasure=True)
+    assert [device_next(ledger).request.request_id for _ in range(2)] == ["a1", "b3"]
+    assert not judge.facts and not judge.seen
+
+
+def test_a_lost_measurement_is_repeated_before_anything_is_chosen() -> None:
+    ledger = judged(Largest(), "a1", "b3", "c2")
+    lease = device_next(ledger)
+    ledger.lost(lease, LOST, blame=False)
+    assert device_next(ledger).request.request_id == "b3"

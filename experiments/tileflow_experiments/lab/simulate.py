@@ -11,9 +11,9 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from tileflow_search.protocol import Result, Strategy
 
@@ -189,10 +189,3 @@ def stay_s(row: Row, best_us: float, effort: Effort | None = None) -> float:
     hopeless = row.status is Status.OK and row.median_us > effort.hopeless * best_us
     spared = max(row.samples - effort.first_samples, 0) if hopeless else 0
     return max(row.measure_s - spared * row.median_us * 1e-6, 0.0)
-
-
-def simulate_all(
-    recordings: Sequence[Recording], make: MakeStrategy, seeds: Sequence[int], **options: Any
-) -> list[list[Replayed]]:
-    """One list for each recording, one search for each seed."""
-    return [[simulate(recording, make, seed, **options) for seed in seeds] for recording in recordings]
