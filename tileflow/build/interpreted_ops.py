@@ -7,6 +7,12 @@ from typing import Any
 import numpy as np
 
 
+def bfloat16_bits(values: Any) -> Any:
+    """The bits of the nearest bfloat16 numbers, of two as near the even one; no NaN among them."""
+    bits = np.asarray(values, dtype=np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
 def add_bfloat16(memory: Any, pointers: Any, values: Any, mask: Any) -> Any:
     """Add bfloat16 numbers, as their bits, to what the pointers point at, one after the other. What was there before.
 
@@ -23,9 +29,8 @@ def add_bfloat16(memory: Any, pointers: Any, values: Any, mask: Any) -> Any:
             continue
         place = np.array([pointer], dtype=np.uint64)
         found[lane : lane + 1] = memory.load(place, one, np.zeros(1, np.uint16), np.dtype(np.uint16))
-        total = (wide(found[lane : lane + 1]) + wide(np.array([value]))).view(np.uint32)
-        rounded = (total + 0x7FFF + ((total >> 16) & 1)) >> 16  # half to even
-        memory.store(place, rounded.astype(np.uint16), one)
+        total = wide(found[lane : lane + 1]) + wide(np.array([value]))
+        memory.store(place, bfloat16_bits(total), one)
     return found.reshape(values.shape)
 
 
