@@ -209,7 +209,7 @@ def too_many_indices(x):
         x[tile, 0] = x[tile, 0, 0]  # <-
 
 
-@mistake(TraceError, "a reshape may not merge or split a tile's dimension", "x[tile, :].reshape")
+@mistake(TraceError, "a reshape in registers changes dimensions of a power of two only", "x[tile, :].reshape")
 def reshape_that_splits_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, 0] = x[tile, :].reshape(-1).sum()  # <-
@@ -230,7 +230,7 @@ def dim_out_of_range(x):
 # ---- indices ------------------------------------------------------------------------------------
 
 
-@mistake(TraceError, "a tile in registers is indexed by : and None only", "x[tile, :][mask]")
+@mistake(TraceError, "a tile in registers is indexed by :, None and ints", "x[tile, :][mask]")
 def bool_mask_on_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         mask = x[tile, 0] > 0
