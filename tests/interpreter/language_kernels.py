@@ -47,7 +47,7 @@ def ints(high: int, *shape: int, seed: int = 0) -> torch.Tensor:
 X = rand(13, 37)
 V = rand(37, seed=1)
 ROWS, COLUMNS = ints(13, 21, seed=2), ints(37, 11, seed=3)
-SHORT_TILES = "a tile at the end of a size is as short as it is eagerly, and does not fit a block-sized accumulator"
+SHORT_TILES = "a tile at the end of a size is as short as it is eagerly, and is no tile of its block's size to reshape"
 
 # ---- indices ------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ def scalars_of_a_tile(x: torch.Tensor) -> torch.Tensor:
 # ---- loops and carried values -------------------------------------------------------------------
 
 
-@case(X, wanted=lambda x: torch.exp(x).sum(1), eager=SHORT_TILES, tile_m=4, block_n=16)
+@case(X, wanted=lambda x: torch.exp(x).sum(1), tile_m=4, block_n=16)
 @tileflow.kernel
 def lanes_past_the_end_keep_their_value(x: torch.Tensor) -> torch.Tensor:
     m, n = x.shape
@@ -263,7 +263,7 @@ def lanes_past_the_end_keep_their_value(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@case(X, wanted=lambda x: x.amax(1), eager=SHORT_TILES, tile_m=4, block_n=16)
+@case(X, wanted=lambda x: x.amax(1), tile_m=4, block_n=16)
 @tileflow.kernel
 def running_maximum(x: torch.Tensor) -> torch.Tensor:
     m, n = x.shape
@@ -274,6 +274,44 @@ def running_maximum(x: torch.Tensor) -> torch.Tensor:
         for tile_n in tfl.tile(n, block_size=block_n):
             best = torch.maximum(best, x[tile_m, tile_n])
         out[tile_m] = best.amax(1)
+    return out
+
+
+@case(X, wanted=lambda x: (x * x.amax(1, keepdim=True)).sum(1) + x.where(x > 0, 0).amax(1), tile_m=4, block_n=16)
+@tileflow.kernel
+def sums_within_and_after_a_loop(x: torch.Tensor) -> torch.Tensor:
+    """Within the loop what has met a tile has its lanes, after it those of the block again."""
+    m, n = x.shape
+    out = torch.empty(m, dtype=x.dtype, device=x.device)
+    block_n = tfl.register_block_size(n)
+    for tile_m in tfl.tile(m):
+        peaks = tfl.full([tile_m, block_n], float("-inf"))
+        positive = tfl.zeros([tile_m, block_n])
+        total = tfl.zeros([tile_m])
+        for tile_n in tfl.tile(n, block_size=block_n):
+            part = x[tile_m, tile_n]
+            peaks = torch.maximum(peaks, part)
+            positive = torch.where(part > positive, part, positive).to(torch.float32)
+            total = total + (positive * 0 + part).sum(1)
+        out[tile_m] = total * peaks.amax(1) + positive.amax(1)
+    return out
+
+
+@case(X, rand(13, 21, seed=6), wanted=lambda x, y: (x.T @ y + 1).sum(1) + 11, tile_m=16, tile_k=16, block=16)
+@tileflow.kernel
+def block_wide_product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """A product accumulates into the lanes that the tiles have."""
+    (k, m), n = x.shape, y.size(1)
+    out = torch.empty(m, dtype=x.dtype, device=x.device)
+    block = tfl.register_block_size(n)
+    for tile_m in tfl.tile(m):
+        total = tfl.zeros([tile_m])
+        for tile_n in tfl.tile(n, block_size=block):
+            acc = tfl.full([tile_m, block], 1.0)
+            for tile_k in tfl.tile(k):
+                acc = torch.addmm(acc, x[tile_k, tile_m].T, y[tile_k, tile_n])
+            total = total + acc.sum(1)
+        out[tile_m] = total
     return out
 
 

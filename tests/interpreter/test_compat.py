@@ -13,12 +13,10 @@ Interpreter = Callable[..., Any]
 # Kernels that need a construct that the language does not have yet: strict, so that they turn on with it.
 MISSING: dict[str, str] = {}
 # Where the eager meaning is another.
-SHORT_TILES = "the last tile of a size is as short as it really is, and does not fit a block-sized accumulator"
+SHORT_TILES = "the last tile of a size is as short as it really is, and is no tile of its block's size to reshape"
 EAGERLY = {
-    **dict.fromkeys(("int4_gemm", "kl_div", "kl_div_log_target", "kl_div_none", "long_sum"), SHORT_TILES),
-    "sparse_attention": SHORT_TILES,
+    "int4_gemm": SHORT_TILES,
     "inline_text": "text in Triton has no meaning as plain Python",
-    "grouped_gemm_persistent": "two aranges of equal block sizes go together element by element",
 }
 
 NAMES = tuple(cases())

@@ -130,7 +130,7 @@ def _update(
     eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
     place = Places(tensor, tuple(index) if isinstance(index, list) else index)
-    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in values]
+    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in eager.settled(values)]
     indices, inside = place.everywhere(extra_mask)
     chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)
     chosen = chosen if inside is None else chosen & inside

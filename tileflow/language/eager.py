@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,10 @@ from torch.overrides import TorchFunctionMode
 from ..config import Choice
 from ..errors import CallError, ShapeError, TraceError
 from .knob_names import KernelText, KnobNames, Place
-from .lanes import Lanes, filled, fitted, follow, lanes_of, tag
+from .lanes import Lanes, filled, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike
+from .tails import fitted, keep_tail
+from .tails import settled as _settled
 
 DEFAULT_BLOCK = 32
 INT32_MAX = 2**31 - 1
@@ -32,12 +34,12 @@ _PACKAGE = __package__.partition(".")[0]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One call of the function whose code is ``kernel``. ``loops``: the tile loops that are running."""
+    """One call of the function whose code is ``kernel``. ``loops``: of those that are running, the tiles."""
 
     device: torch.device
     kernel: CodeType
     knobs: KnobNames
-    loops: list[object] = field(default_factory=list)
+    loops: list[tuple[EagerTile, ...]] = field(default_factory=list)
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -85,14 +87,34 @@ class _EagerMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
+        args, kwargs = settled(args), {name: settled(value) for name, value in kwargs.items()}
         if func is torch.Tensor.__getitem__:
             return Places(*args).read()
         if func is torch.Tensor.__setitem__:
             return Places(*args[:2]).write(args[2])
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
-        args = filled(func, fitted(args), kwargs)
-        return follow(func, args, kwargs, _call(func, args, kwargs))
+        return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
+
+
+def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
+    """``compute``, which does what ``func`` does, its result tagged with what its dimensions are."""
+    cut = filled(func, fitted(func, args), kwargs)
+    out = follow(func, cut, kwargs, compute(*cut))
+    keep_tail(func, args, cut, out, current("tile").loops[-1])
+    return out
+
+
+def settled(value: Any) -> Any:
+    """``value``, accumulators inside block-wide again once the iteration in which they met a tile is over."""
+    return _settled(value, current("tile").loops)
+
+
+def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
+    """``compute`` of the operands of a product, of an accumulator before them if there are three."""
+    func = torch.matmul if len(operands) == 2 else torch.addmm
+    found: torch.Tensor = _followed(func, settled(operands), {}, compute)
+    return found
 
 
 # what torch calls for ``a op= b``, by name, and the operator
@@ -105,11 +127,14 @@ _AUGMENTED: dict[str, Callable[[Any, Any], Any]] = {
 
 def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
     """``tile op= other``: a new tile of the same dtype and shape, for tiles are values that other names may have."""
-    tile, other = fitted((tile, other))
-    result: torch.Tensor = _AUGMENTED[func.__name__](tile, other).to(tile.dtype)
-    if result.shape != tile.shape:
-        raise ShapeError("a tile keeps its shape", got=f"{tuple(tile.shape)} op= {tuple(result.shape)}")
-    return follow(func, (tile, other), {}, result)  # type: ignore[no-any-return]
+
+    def compute(tile: torch.Tensor, other: Any) -> torch.Tensor:
+        result: torch.Tensor = _AUGMENTED[func.__name__](tile, other).to(tile.dtype)
+        if result.shape != tile.shape:
+            raise ShapeError("a tile keeps its shape", got=f"{tuple(tile.shape)} op= {tuple(result.shape)}")
+        return result
+
+    return _followed(func, (tile, other), {}, compute)  # type: ignore[no-any-return]
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -174,9 +199,11 @@ def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> 
         block = given or int(choice or DEFAULT_BLOCK)
         count = max(-(-(end - begin) // block), 0)
         axes.append([_tile(begin + n * block, end, block, n, count, here.device) for n in range(count)])
-    here.loops.append(axes)
+    here.loops.append(())
     try:
-        yield from _product(axes)
+        for found in _product(axes):
+            here.loops[-1] = found
+            yield found
     finally:
         here.loops.pop()
         here.knobs.leave()
@@ -189,7 +216,9 @@ def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[Eage
         raise TraceError("jagged_tile takes a 1-D tile of ints over the tile of a loop around it", got=lengths.shape,
                          hint="load one length for each lane: lengths[tile]")  # fmt: skip
     for (tile,) in tiles([0], [int(lengths.max())], [block_size]):
-        yield replace(tile, lanes=Lanes(tile.begin, parent, lengths))
+        jagged = replace(tile, lanes=Lanes(tile.begin, parent, lengths))
+        current("jagged_tile").loops[-1] = (jagged,)
+        yield jagged
 
 
 def _tile(begin: int, limit: int, block: int, number: int, count: int, device: torch.device) -> EagerTile:

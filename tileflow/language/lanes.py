@@ -22,14 +22,20 @@ Identity = tuple["Lanes | None", ...]
 @dataclass(frozen=True, slots=True, eq=False)
 class Lanes:
     """The lanes of one tile, of indices from ``begin``. ``lengths``: of a jagged tile, how many indices each lane of
-    ``parent`` has."""
+    ``parent`` has. ``elastic``: as many as a block size says, of no loop; where they meet a shorter tile, as many as it
+    has."""
 
     begin: int = 0
     parent: Lanes | None = None
     lengths: torch.Tensor | None = None
+    elastic: bool = False
 
 
-BLOCK = Lanes()  # the lanes of a slice by block size: of no loop; where they meet a shorter tile, as many as it has
+BLOCK = Lanes(elastic=True)  # the lanes of a slice by block size
+
+
+def is_elastic(own: Lanes | None) -> bool:
+    return own is not None and own.elastic
 
 
 def tag(tensor: torch.Tensor, lanes: Identity) -> torch.Tensor:
@@ -81,24 +87,6 @@ def _least(dtype: torch.dtype) -> Any:
 
 def _most(dtype: torch.dtype) -> Any:
     return float("inf") if dtype.is_floating_point else True if dtype == torch.bool else torch.iinfo(dtype).max
-
-
-def fitted(args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments of a function, slices by block size cut to the tiles at a loop's end that they meet."""
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    if len(tensors) < 2 or not any(BLOCK in lanes_of(t) for t in tensors):
-        return args
-    return [_cut(a, tensors) if isinstance(a, torch.Tensor) else a for a in args]
-
-
-def _cut(tensor: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
-    lanes = lanes_of(tensor)
-    for axis, own in enumerate(lanes):
-        position = axis - tensor.ndim
-        met = [t.shape[position] for t in others if t.ndim >= -position and lanes_of(t)[position] not in (None, BLOCK)]
-        if own is BLOCK and met and met[0] < tensor.shape[axis]:
-            tensor = tensor.narrow(axis, 0, met[0])
-    return tag(tensor, lanes)
 
 
 def filled(func: Any, args: Sequence[Any], kwargs: Any) -> Sequence[Any]:
@@ -156,10 +144,16 @@ def _identity(func: Any, tensors: list[torch.Tensor], args: Any, kwargs: Any, ou
     if name in _NEUTRAL or name in _STATISTICS:
         return _reduced(first, args, kwargs, out)
     if name in _PRODUCTS and out.ndim == len(first):
-        return (*first[:-1], lanes_of(args[1])[-1])
+        return _product_of(args[0], args[1])
+    if name in ("addmm", "baddbmm"):
+        return tuple(_first_loops(own) for own in zip(_aligned(first, out), _product_of(args[1], args[2]), strict=True))
     if name in _LOST:
         return ()
     return tuple(_meeting([*_tensors(args)], axis, out) for axis in range(out.ndim))
+
+
+def _product_of(a: torch.Tensor, b: torch.Tensor) -> Identity:
+    return (*lanes_of(a)[:-1], lanes_of(b)[-1])
 
 
 def _order(name: str, rank: int, rest: Any) -> list[int]:
@@ -183,12 +177,23 @@ def _reduced(first: Identity, args: Any, kwargs: Any, out: torch.Tensor) -> Iden
 
 
 def _meeting(tensors: list[torch.Tensor], axis: int, out: torch.Tensor) -> Lanes | None:
-    """The lanes of the first argument that has a loop's in this dimension, aligned at the right; those of a slice by
-    block size where all have them."""
+    """The lanes of the first argument that has a loop's in this dimension, aligned at the right; else one of
+    a block size; those of a slice where all have them."""
     found = []
     for tensor in tensors:
         position = axis - (out.ndim - tensor.ndim)
         if position >= 0 and tensor.shape[position] == out.shape[axis]:
             found.append(lanes_of(tensor)[position])
-    loops = [lanes for lanes in found if lanes is not None and lanes is not BLOCK]
-    return loops[0] if loops else BLOCK if found and all(lanes is BLOCK for lanes in found) else None
+    return _first_loops(found)
+
+
+def _aligned(lanes: Identity, out: torch.Tensor) -> Identity:
+    return (None,) * (out.ndim - len(lanes)) + lanes
+
+
+def _first_loops(found: Sequence[Lanes | None]) -> Lanes | None:
+    named = [lanes for lanes in found if lanes is not None and lanes is not BLOCK]
+    loops = [lanes for lanes in named if not lanes.elastic]
+    if named:
+        return (loops or named)[0]
+    return BLOCK if found and all(lanes is BLOCK for lanes in found) else None

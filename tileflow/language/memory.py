@@ -28,4 +28,4 @@ def load(
 def store(tensor: torch.Tensor, index: Any, value: torch.Tensor, *, extra_mask: torch.Tensor | None = None) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
     eager.current("store")
-    Places(tensor, index).write(value, extra_mask)
+    Places(tensor, eager.settled(index)).write(eager.settled(value), extra_mask)

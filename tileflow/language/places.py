@@ -18,6 +18,8 @@ from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
 class DeviceInt(int):
     """An int that a kernel computes, or a block size: slices that it bounds are as long as they say."""
 
+    lanes: Lanes | None = None  # of dimensions of this length, once there are any
+
 
 def _operator(name: str) -> Any:
     plain = getattr(int, name)
@@ -31,6 +33,15 @@ def _operator(name: str) -> Any:
 
 for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordiv", "mod", "rmod", "neg"):
     setattr(DeviceInt, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def lanes_by(size: Any) -> Lanes | None:
+    """The lanes of a dimension as long as a block size says, the same ones each time; None for other sizes."""
+    if not isinstance(size, DeviceInt):
+        return None
+    if size.lanes is None:
+        size.lanes = Lanes(elastic=True)
+    return size.lanes
 
 
 class TileLike:
@@ -160,17 +171,19 @@ class Places:
         return _Along(torch.tensor(item % size, device=self.tensor.device), ())
 
     def _slice(self, item: slice, size: int) -> _Along:
-        if item.step not in (None, 1):
-            raise TraceError("a slice in device code has step 1", got=item.step)
-        if any(isinstance(end, (DeviceInt, torch.Tensor)) for end in (item.start, item.stop)):
+        if item.step is not None and item.step < 1:
+            raise TraceError("a slice in device code has a step of 1 or more", got=item.step)
+        if item.step in (None, 1) and any(
+            isinstance(end, (DeviceInt, torch.Tensor)) for end in (item.start, item.stop)
+        ):
             begin = 0 if item.start is None else int(item.start)
             end = size if item.stop is None else int(item.stop)
             return self._run(begin, end, size, BLOCK, end - begin)
-        begin, end, _ = item.indices(size)
+        begin, end, step = item.indices(size)
         whole = len(self._along)
-        own = lanes_of(self.tensor)[whole] if (begin, end) == (0, size) else None
-        self._plain.append(slice(begin, max(end, begin)))
-        index = torch.arange(begin, max(end, begin), device=self.tensor.device)
+        own = lanes_of(self.tensor)[whole] if (begin, end, step) == (0, size, 1) else None
+        self._plain.append(slice(begin, max(end, begin), step))
+        index = torch.arange(begin, max(end, begin), step, device=self.tensor.device)
         return _Along(index, (self._axis(len(index), own),))
 
     def _run(self, begin: int, end: int, size: int, lanes: Lanes | None, block: int) -> _Along:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from . import eager
 from .marks import device
 from .scaled import widened
 
@@ -18,10 +19,9 @@ def dot(
         wide = torch.float64 if a.dtype == torch.float64 else torch.float32  # torch promotes no fp8 type
     else:
         wide = torch.int32
-    product = a.to(wide) @ b.to(wide)
     if acc is not None:
-        return (acc + product).to(acc.dtype)
-    return product if out_dtype is None else product.to(out_dtype)
+        return eager.product(lambda acc, a, b: (acc + a.to(wide) @ b.to(wide)).to(acc.dtype), acc, a, b)
+    return eager.product(lambda a, b: (a.to(wide) @ b.to(wide)).to(out_dtype or wide), a, b)
 
 
 @device

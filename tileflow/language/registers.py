@@ -9,7 +9,9 @@ import torch
 
 from . import eager
 from .eager import EagerTile as Tile
+from .lanes import tag
 from .marks import device
+from .places import lanes_by
 
 Shape = Sequence[Any]  # of tiles, block sizes, sizes
 
@@ -27,12 +29,14 @@ def zeros(shape: Shape, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 @device
 def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """A register tile of ``value``."""
-    lengths = [_length(s) for s in shape]
-    return torch.zeros(lengths, dtype=dtype, device=eager.current("full").device) + torch.as_tensor(value, dtype=dtype)
+    device = eager.current("full").device
+    made = torch.zeros([_length(s) for s in shape], dtype=dtype, device=device) + torch.as_tensor(value, dtype=dtype)
+    return tag(made, tuple(lanes_by(s) for s in shape))
 
 
 @device
 def arange(start_or_end: Any, end: Any = None, *, dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """The ints of ``[start, end)`` as a 1-D register tile. The length must be a block size or a constant."""
     start, stop = (0, start_or_end) if end is None else (start_or_end, end)
-    return torch.arange(_length(start), _length(stop), dtype=dtype, device=eager.current("arange").device)
+    made = torch.arange(_length(start), _length(stop), dtype=dtype, device=eager.current("arange").device)
+    return tag(made, (lanes_by(start_or_end if end is None else end - start),))
