@@ -1,9 +1,9 @@
-# config: block:tile_m=1, block:tile_v=4096, group=1, load:labels#0.eviction=, load:logits#0.access=pointer, load:logits#0.eviction=, load:lse#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:grad_logits#0.access=pointer
+# config: block:tile_m=1, block:tile_v=1024, group=1, load:labels#0.eviction=, load:logits#0.access=pointer, load:logits#0.eviction=, load:lse#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:grad_logits#0.access=pointer
 # region 0, static
-# grid: 4000, 1, 1
+# grid: 12000, 1, 1
 # guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad_logits.align)) and (4000 == grad_logits.shape.0)) and (2992 == grad_logits.shape.1)) and (2992 == grad_logits.stride.0)) and (1 == grad_logits.stride.1)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (1 == scale.align)) and (ignore_index <= 2147483647))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_V=4096
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_V=1024
 # grad_logits_ptr: *bf16 % 16 = grad_logits
 # labels_ptr: *i64 % 16 = labels
 # logits_ptr: *bf16 % 16 = logits
@@ -26,10 +26,10 @@ def cross_entropy_bwd_0(
     BLOCK_TILE_V: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_v_begin = (pid % 1) * BLOCK_TILE_V
+    tile_v_begin = (pid % 3) * BLOCK_TILE_V
     tile_v_idx = tile_v_begin + tl.arange(0, BLOCK_TILE_V)
     tile_v_mask = tile_v_idx < 2992
-    tile_m_begin = (pid // 1)
+    tile_m_begin = (pid // 3)
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     v0 = tl.load(labels_ptr + tile_m_idx)
     v1 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=0.0)

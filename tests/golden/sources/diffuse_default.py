@@ -1,9 +1,9 @@
-# config: block:tile_x=4096, block:tile_y=1, group=1, load:trail#0.eviction=, load:trail#1.eviction=, load:trail#2.eviction=, load:trail#3.eviction=, load:trail#4.eviction=, load:trail#5.eviction=, load:trail#6.eviction=, load:trail#7.eviction=, load:trail#8.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_x=2048, block:tile_y=1, group=1, load:trail#0.eviction=, load:trail#1.eviction=, load:trail#2.eviction=, load:trail#3.eviction=, load:trail#4.eviction=, load:trail#5.eviction=, load:trail#6.eviction=, load:trail#7.eviction=, load:trail#8.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
 # region 0, static
-# grid: 4000, 1, 1
+# grid: 8000, 1, 1
 # guards: ((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (4000 == h)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == trail.align)) and (4000 == trail.shape.0)) and (2992 == trail.shape.1)) and (2992 == trail.stride.0)) and (1 == trail.stride.1)) and (2992 == w))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_X=4096, BLOCK_TILE_Y=1
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_TILE_X=2048, BLOCK_TILE_Y=1
 # out_ptr: *fp32 % 16 = out
 # trail_ptr: *fp32 % 16 = trail
 # decay: fp32 = decay
@@ -20,10 +20,10 @@ def diffuse_0(
     BLOCK_TILE_Y: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_x_begin = (pid % 1) * BLOCK_TILE_X
+    tile_x_begin = (pid % 2) * BLOCK_TILE_X
     tile_x_idx = tile_x_begin + tl.arange(0, BLOCK_TILE_X)
     tile_x_mask = tile_x_idx < 2992
-    tile_y_begin = (pid // 1)
+    tile_y_begin = (pid // 2)
     tile_y_idx = tile_y_begin + tl.arange(0, BLOCK_TILE_Y)
     v0 = tl.full([BLOCK_TILE_Y, BLOCK_TILE_X], 0.0, tl.float32)
     v1 = tile_y_idx + 3999

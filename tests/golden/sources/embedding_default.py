@@ -1,9 +1,9 @@
-# config: block:tile_m=1, block:tile_n=4096, group=1, load:indices#0.eviction=, load:table#0.eviction=, num_stages=2, num_warps=8, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_m=1, block:tile_n=1024, group=1, load:indices#0.eviction=, load:table#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
 # region 0, static
-# grid: 4000, 1, 1
+# grid: 12000, 1, 1
 # guards: (((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == indices.align)) and (4000 == indices.shape.0)) and (1 == indices.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == table.align)) and (1008 == table.shape.0)) and (2992 == table.shape.1)) and (2992 == table.stride.0)) and (1 == table.stride.1))
-# options: num_stages=2, num_warps=8
-# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_N=4096
+# options: num_stages=2, num_warps=4
+# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_N=1024
 # indices_ptr: *i64 % 16 = indices
 # out_ptr: *bf16 % 16 = out
 # table_ptr: *bf16 % 16 = table
@@ -20,10 +20,10 @@ def embedding_0(
     BLOCK_TILE_N: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_n_begin = (pid % 1) * BLOCK_TILE_N
+    tile_n_begin = (pid % 3) * BLOCK_TILE_N
     tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
     tile_n_mask = tile_n_idx < 2992
-    tile_m_begin = (pid // 1)
+    tile_m_begin = (pid // 3)
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     v0 = tl.load(indices_ptr + tile_m_idx)
     v1 = tl.load(table_ptr + v0[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :], other=0.0)
