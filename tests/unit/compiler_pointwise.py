@@ -5,13 +5,18 @@ from __future__ import annotations
 _UNARY_FUNCTIONS = (
     "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan",
     "erf", "tanh", "sigmoid", "relu", "floor", "ceil", "trunc", "round", "sign", "isnan", "isinf", "isfinite",
-    "logical_not", "bitwise_not", "square", "negative", "absolute", "fix",
+    "logical_not", "bitwise_not", "square", "negative", "absolute", "fix", "sinh", "cosh", "asin", "acos", "atan",
+    "asinh", "acosh", "atanh", "log10", "erfc", "frac", "signbit", "sgn", "positive", "nan_to_num", "isposinf",
+    "isneginf", "deg2rad", "rad2deg", "sinc", "special.erfcx", "special.ndtr", "special.entr",
 )  # fmt: skip
 _ACTIVATIONS = (
     # at infinity torch's own gelu of float32 is NaN on some processors
     "F.gelu(a.clamp(-60, 60))", "F.gelu(a, approximate='tanh')", "F.silu(a)", "F.softplus(a)",
     "F.softplus(a, beta=2.0)", "F.leaky_relu(a)", "F.leaky_relu(a, 0.2)", "F.elu(a)", "F.elu(a, alpha=0.5)",
     "F.hardtanh(a)", "F.logsigmoid(a)", "F.relu(a)", "F.sigmoid(a)", "F.tanh(a)",
+    "F.relu6(a)", "F.hardsigmoid(a)", "F.hardswish(a)", "F.mish(a)", "F.selu(a)", "F.celu(a)", "F.celu(a, alpha=2.0)",
+    "F.softsign(a)", "F.tanhshrink(a)", "F.hardshrink(a)", "F.softshrink(a, 0.7)", "F.threshold(a, 0.5, 20)",
+    "F.dropout(a, 0.0)", "F.dropout(a, 0.3, training=False)",
 )  # fmt: skip
 _CASTS = ("a.float()", "a.double()", "a.bool()", "a.to(torch.float32)", "a.half()", "a.bfloat16()")
 
@@ -23,13 +28,16 @@ UNARY: tuple[str, ...] = (
     "a.masked_fill(a == 3, 7)", "torch.zeros_like(a)", "torch.ones_like(a)", "torch.full_like(a, 3)",
     "torch.zeros_like(a, dtype=torch.float32)", "a ** 0", "a ** 1", "a ** 2", "a ** 5", "abs(a) ** 0.5",
     "abs(a) ** -0.5", "2 ** (a & 7)", "a ** 3", "a ** 2.0", "a * a + 1", "torch.round(a / 3, decimals=1)",
-    "1 / a", "2 - a", "a.logical_not()", *_ACTIVATIONS, *_CASTS,
+    "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)", "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
+    "torch.nan_to_num(a, 1.0, 2.0, -3.0)", "a.to(device='cpu')", "a.to('cpu', torch.float32)", *_ACTIVATIONS, *_CASTS,
 )  # fmt: skip
 
 _SYMBOLS = ("+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^")
 _BINARY_FUNCTIONS = (
     "add", "sub", "mul", "div", "minimum", "maximum", "fmod", "remainder", "floor_divide", "true_divide", "eq", "ne",
     "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "atan2", "hypot", "copysign", "heaviside", "logaddexp", "logaddexp2", "xlogy", "isclose", "less",
+    "greater_equal", "not_equal",
 )  # fmt: skip
 
 BINARY: tuple[str, ...] = (
@@ -37,7 +45,8 @@ BINARY: tuple[str, ...] = (
     *(f"torch.{f}(a, b)" for f in _BINARY_FUNCTIONS),
     "torch.div(a, b, rounding_mode='floor')", "torch.div(a, b, rounding_mode='trunc')", "torch.add(a, b, alpha=2)",
     "torch.sub(a, b, alpha=3)", "a << (b & 3)", "a >> (b & 3)", "torch.rsub(a, b)",
-    "torch.bitwise_left_shift(a, b & 3)", "a.eq(b)", "a.mul(b)", "a.masked_fill(a > b, 1)",
+    "torch.bitwise_left_shift(a, b & 3)", "a.eq(b)", "a.mul(b)", "a.type_as(b)", "torch.isclose(a, b, rtol=0.5, equal_nan=True)",
+    "torch.special.xlog1py(a, b)", "a.masked_fill(a > b, 1)",
 )  # fmt: skip
 
 # between ints such a power is refused

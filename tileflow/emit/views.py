@@ -1,4 +1,4 @@
-"""The Triton text of views: other dimensions of the same elements, tiles joined and taken apart."""
+"""The Triton text of views: other dimensions of the same elements, tiles joined, taken apart, sorted."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ def split(e: Emitter, op: Op) -> None:
     e.writer.line(f"{', '.join(names)} = tl.split({e.name(value)})")
     for out, name in zip(op.outputs, names, strict=True):
         e.bind(out, name, e.held(value))
+
+
+@emits("sort")
+def sort(e: Emitter, op: Op) -> None:
+    held = e.held(op.inputs[0])
+    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {op.attrs['axis']})", held)
 
 
 @emits("gather")

@@ -11,21 +11,22 @@ from ..errors import TraceError
 from .promotion import dtype_name, kind_of, result_dtype
 from .torch_table import METHODS, TABLE, Handler, row
 from .trace import Tracer
-from .values import TileValue
+from .values import TensorRef, TileValue
 
 _UNARY = (
     "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",
     "tanh", "sigmoid", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not",
 )  # fmt: skip
 _BINARY = {
-    "mul": "mul", "multiply": "mul", "minimum": "minimum", "maximum": "maximum", "fmod": "fmod",
+    "mul": "mul", "multiply": "mul", "minimum": "minimum", "not_equal": "ne", "less": "lt", "less_equal": "le",
+    "greater": "gt", "greater_equal": "ge", "maximum": "maximum", "fmod": "fmod",
     "remainder": "remainder", "floor_divide": "floordiv", "true_divide": "div", "eq": "eq", "ne": "ne", "lt": "lt",
     "le": "le", "gt": "gt", "ge": "ge", "logical_and": "logical_and", "logical_or": "logical_or",
     "logical_xor": "logical_xor", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or",
     "bitwise_xor": "bitwise_xor", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right",
     "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
 }  # fmt: skip
-_ALIASES = {"neg": ("negative",), "abs": ("absolute",), "ceil": (), "trunc": ("fix",), "sigmoid": ("expit",)}
+_ALIASES = {"neg": ("negative",), "abs": ("absolute",), "trunc": ("fix",), "sigmoid": ("expit",), "sign": ("sgn",)}
 
 
 def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
@@ -190,62 +191,19 @@ def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
     return a + weight * (b - a)
 
 
-# ---- activations --------------------------------------------------------------------------------
-
-
-@row("relu")
-def relu(t: Tracer, x: Any, inplace: bool = False) -> Any:
-    return t.pointwise("relu", x)
-
-
-@row("silu")
-def silu(t: Tracer, x: Any, inplace: bool = False) -> Any:
-    return x * t.pointwise("sigmoid", x)
-
-
-@row("gelu")
-def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
-    if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-        return 0.5 * x * (1 + t.pointwise("tanh", inner))
-    return 0.5 * x * (1 + t.pointwise("erf", x * math.sqrt(0.5)))
-
-
-@row("leaky_relu")
-def leaky_relu(t: Tracer, x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    return t.pointwise("where", x > 0, x, x * negative_slope)
-
-
-@row("elu")
-def elu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x))
-
-
-@row("softplus")
-def softplus(t: Tracer, x: Any, beta: float = 1, threshold: float = 20) -> Any:
-    return t.pointwise("where", x * beta > threshold, x, t.pointwise("log1p", t.pointwise("exp", x * beta)) / beta)
-
-
-@row("hardtanh")
-def hardtanh(t: Tracer, x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    return t.cast(clamp(t, x, min_val, max_val), x.value.type.dtype)
-
-
-@row("logsigmoid")
-def logsigmoid(t: Tracer, x: Any) -> Any:
-    return t.pointwise("minimum", x, 0) - t.pointwise("log1p", t.pointwise("exp", -t.pointwise("abs", x)))
-
-
 # ---- dtypes -------------------------------------------------------------------------------------
 
 
-@row("to", "type")
-def to(t: Tracer, x: Any, dtype: Any, *unused: Any, copy: bool = False, non_blocking: bool = False) -> Any:
-    if isinstance(dtype, TileValue):
-        dtype = dtype.dtype
-    if not isinstance(dtype, torch.dtype):
-        raise TraceError(".to in a tile loop takes a dtype", got=dtype, where=t.location())
-    return t.cast(x, dtype_name(dtype))
+@row("to", "type", "type_as")
+def to(t: Tracer, x: Any, *wanted: Any, dtype: Any = None, device: Any = None, **unused: Any) -> Any:
+    """A device says nothing: a kernel runs on one."""
+    for item in (dtype, *wanted):
+        item = item.dtype if isinstance(item, (TileValue, TensorRef)) else item
+        if isinstance(item, torch.dtype):
+            return t.cast(x, dtype_name(item))
+        if not isinstance(item, (torch.device, str, bool, type(None))):
+            raise TraceError(".to in a tile loop takes a dtype", got=repr(item), where=t.location())
+    return x
 
 
 def _cast_rows() -> None:
@@ -263,6 +221,6 @@ def _cast_rows() -> None:
 _cast_rows()
 
 
-@row("contiguous", "clone", "detach")
+@row("contiguous", "clone", "detach", "positive")
 def identity(t: Tracer, x: Any, **unused: Any) -> Any:
     return x

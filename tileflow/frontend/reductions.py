@@ -14,7 +14,7 @@ from ..errors import ShapeError, TraceError
 from ..expr import Expr
 from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .promotion import dtype_name
-from .torch_table import row
+from .torch_table import TABLE, row
 from .trace import Tracer
 from .values import SymInt, TileValue
 from .views import squeeze, unsqueeze
@@ -191,11 +191,29 @@ def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, 
         x = t.cast(x, dtype_name(dtype))
     if p in (2, "fro"):
         return t.pointwise("sqrt", reduce(t, "sum", x * x, dim, keepdim))
-    if p == 1:
-        return reduce(t, "sum", t.pointwise("abs", x), dim, keepdim)
-    if p == math.inf:
-        return reduce(t, "max", t.pointwise("abs", x), dim, keepdim)
-    raise TraceError("norm's p is 1, 2 or inf", got=p, where=t.location())
+    size = t.pointwise("abs", x)
+    if abs(p) == math.inf:
+        return reduce(t, "max" if p > 0 else "min", size, dim, keepdim)
+    if p == 0:
+        return reduce(t, "sum", t.cast(x != 0, x.value.type.dtype), dim, keepdim)
+    return reduce(t, "sum", size**p, dim, keepdim) ** (1 / p)
+
+
+@row("vector_norm")
+def vector_norm(t: Tracer, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return norm(t, x, ord, dim, keepdim, dtype)
+
+
+def _matrix_norm(t: Tracer, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
+                dtype: Any = None) -> Any:  # fmt: skip
+    axes = x.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
+    if ord is not None and axes > 1 and ord != "fro":
+        raise TraceError("norms of matrices are Frobenius's", got=repr(ord), where=t.location(),
+                         hint="torch.linalg.vector_norm takes several dimensions")  # fmt: skip
+    return norm(t, x, 2 if ord is None else ord, dim, keepdim, dtype)
+
+
+TABLE[torch.linalg.norm] = (_matrix_norm, "linalg.norm")
 
 
 @row("logsumexp")

@@ -15,19 +15,24 @@ from .views import unsqueeze
 
 
 def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
-    """``tile[:, None, 0]``. Raises TraceError for slices and tiles of indices."""
+    """``tile[:, None, 0]``. Raises TraceError for several tiles of indices."""
+    from .slices import index_select, part
+
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
     result, axis = x, 0
     for item in items:
         if item is None:
             result, axis = unsqueeze(t, result, axis), axis + 1
-        elif isinstance(item, slice) and item == slice(None):
-            axis += 1
+        elif isinstance(item, slice):
+            result, axis = part(t, result, axis, item), axis + 1
         elif _is_scalar(item):
             result = pick(t, result, axis, item)
+        elif isinstance(item, TileValue) and item.ndim == 1 and sum(isinstance(i, TileValue) for i in items) == 1:
+            result, axis = index_select(t, result, axis, item), axis + 1
         else:
             raise TraceError(
-                "a tile in registers is indexed by :, None and ints", got=f"{item!r}"[:100], where=t.location(),
+                "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints", got=f"{item!r}"[:100],
+                where=t.location(),
                 hint="index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum",
             )  # fmt: skip
     return result
@@ -83,7 +88,8 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
         raise ShapeError("the indices of a gather have the tile's other dimensions", where=t.location(),
                          got=f"{show(value.dims)} by {show(places.dims)}")  # fmt: skip
     if places.type.dtype.startswith("float") or places.type.dtype == "bool":
-        raise TraceError("a tile of indices holds ints", got=places.type.dtype, where=t.location())
+        raise TraceError("a tile of indices holds ints", got=places.type.dtype, where=t.location(),
+                         hint="boolean masks select with torch.where")  # fmt: skip
     # lanes past a tile's end may hold any number
     last = t.size(value.dims[axis].extent - 1)
     inside = t.pointwise("minimum", t.pointwise("maximum", t.cast(t.wrap(places), "int32"), 0), last)

@@ -6,21 +6,41 @@ from typing import Any
 
 import torch
 
+from ..errors import TraceError
 from ..expr import Expr
 from ..ir.types import Dim, TileType
+from . import activations as _activations
+from . import einsum as _einsum
 from . import matmul as _matmul
 from . import packing as _packing
 from . import pointwise as _pointwise
 from . import reductions as _reductions
+from . import slices as _slices
+from . import sorting as _sorting
+from . import special as _special
+from . import statistics as _statistics
 from . import tile_index as _tile_index
 from .pointwise import binary
 from .promotion import dtype_name
-from .torch_table import FACTORIES, METHODS, TABLE, Handler, handler_for, row
+from .torch_table import FACTORIES, METHODS, TABLE, Handler, handler_for, nearest, row
 from .trace import Tracer
+from .values import TileValue
 
-__all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for"]
+__all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for", "nearest"]
 
-_FAMILIES = (_matmul, _packing, _pointwise, _reductions, _tile_index)  # imported for the rows that they register
+_FAMILIES = (
+    _activations,
+    _einsum,
+    _matmul,
+    _packing,
+    _pointwise,
+    _reductions,
+    _slices,
+    _sorting,
+    _special,
+    _statistics,
+    _tile_index,
+)  # imported for the rows that they register
 
 
 def _like(value: Any) -> Handler:
@@ -68,6 +88,26 @@ def _factory(value: Any) -> Handler:
 FACTORIES[torch.zeros] = FACTORIES[torch.empty] = _factory(0)
 FACTORIES[torch.ones] = _factory(1)
 FACTORIES[torch.full] = _factory(None)
+
+
+def constant(t: Tracer, data: Any, *, dtype: Any = None, device: Any = None, **unused: Any) -> Any:
+    """A number as a 0-d tile, in torch's dtype for it. Raises TraceError for lists and tiles."""
+    if isinstance(data, TileValue):
+        return data if dtype is None else t.cast(data, dtype_name(dtype))
+    if not isinstance(data, (bool, int, float)):
+        raise TraceError("torch.tensor in device code takes a number", got=repr(data)[:100], where=t.location(),
+                         hint="make the tensor in host code, or of tiles by torch.stack")  # fmt: skip
+    with t.plain_torch():
+        own = torch.tensor(data, device="cpu").dtype
+    return t.full((), data, dtype_name(own if dtype is None else dtype))
+
+
+FACTORIES[torch.tensor] = FACTORIES[torch.as_tensor] = FACTORIES[torch.scalar_tensor] = constant
+
+
+@row("new_tensor")
+def new_tensor(t: Tracer, x: Any, data: Any, *, dtype: Any = None, **unused: Any) -> Any:
+    return constant(t, data, dtype=dtype)
 
 
 def arange(t: Tracer, start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import UnsupportedOp
+from .spellings import remedy
 from .trace import Tracer
 
 Handler = Callable[..., Any]
@@ -21,7 +22,7 @@ H = TypeVar("H", bound=Handler)
 TABLE: dict[Any, tuple[Handler, str]] = {}
 METHODS: dict[str, Handler] = {}
 FACTORIES: dict[Any, Handler] = {}
-_NAMESPACES = (torch, torch.Tensor, F, torch.special)
+_NAMESPACES = (torch, torch.Tensor, F, torch.special, torch.linalg)
 
 
 def row(*names: str) -> Callable[[H], H]:
@@ -39,14 +40,25 @@ def row(*names: str) -> Callable[[H], H]:
     return register
 
 
+def named(name: str, *values: Any) -> Any:
+    """Several results under torch's names for them: ``values`` and ``indices``."""
+    return getattr(torch.return_types, name)(values)
+
+
 def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
     """The row of a torch function. Raises UnsupportedOp, naming the nearest rows."""
     found = TABLE.get(func)
     if found is not None:
         return found
     name = getattr(func, "__name__", str(func))
-    near = difflib.get_close_matches(name, METHODS, n=3)
     raise UnsupportedOp(
         "a torch function in a tile loop must be one that tileflow implements", got=f"torch.{name}",
-        where=tracer.location(), hint=f"near it: {', '.join(near)}" if near else "see docs/language.md for the list",
+        where=tracer.location(), hint=nearest(name),
     )  # fmt: skip
+
+
+def nearest(name: str) -> str:
+    """What to write for a function that the table lacks."""
+    near = difflib.get_close_matches(name, METHODS, n=3)
+    listed = f"near it: {', '.join(near)}" if near else "see docs/language.md for the list"
+    return remedy(name, METHODS) or listed

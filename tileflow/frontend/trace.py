@@ -23,6 +23,7 @@ from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
+from .spellings import spelled
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 
@@ -133,14 +134,20 @@ class Tracer:
                 hint="assign it before the loop, or in both branches",
             )
         if isinstance(x, TileProxy):
-            raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location())
+            raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location(),
+                             hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds there")  # fmt: skip
         if isinstance(x, TensorRef):
             if not x.dims:
                 return self.operand(x[()])
             raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(x),
                              where=self.location(), hint=f"load a tile first: {x.path}[...]")  # fmt: skip
+        hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
+        if x is None:
+            hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
+        if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
+            hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
         raise TraceError("an operand must be a tile, a size or a number", got=f"{type(x).__name__} {x!r}"[:200],
-                         where=self.location())  # fmt: skip
+                         where=self.location(), hint=hint)  # fmt: skip
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -234,11 +241,17 @@ class Tracer:
         if b.extent.constant == 1 and b.tile is None:
             return a
         if not self.same_size(a.extent, b.extent):
-            raise ShapeError("dimensions that meet must have the same size", got=f"{a} and {b}", where=self.location(),
-                             hint="give both loops the same block size with tfl.register_block_size")  # fmt: skip
+            both = all(any(":" in s for s in e.symbols()) for e in (a.extent, b.extent))
+            raise ShapeError(
+                "dimensions that meet must have the same size", got=f"{a} and {b}", where=self.location(),
+                hint="give both loops the same block size with tfl.register_block_size" if both else
+                "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front",
+            )  # fmt: skip
         if a.tile and b.tile and a.tile != b.tile:
-            raise ShapeError("tiles of two different loops never meet elementwise", got=f"{a} and {b}",
-                             where=self.location())  # fmt: skip
+            raise ShapeError(
+                "tiles of two different loops never meet elementwise", got=f"{a} and {b}", where=self.location(),
+                hint="combine them as an outer product, x[:, None] and y[None, :], or index both by one tile",
+            )  # fmt: skip
         if a.tile and b.tile and a.step != b.step:
             raise ShapeError("a tile's lanes meet elementwise in one order", got=f"{a} and {b}", where=self.location(),
                              hint="join or repeat both tiles alike")  # fmt: skip
@@ -270,7 +283,9 @@ class Tracer:
             return x.dim.extent
         if isinstance(x, int) and not isinstance(x, bool):
             return Expr.of(x)
-        raise TraceError(f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location())
+        hint = "divide sizes by //" if isinstance(x, float) else "load it as an index, or pass it as an int argument"
+        raise TraceError(f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location(),
+                         hint=hint)  # fmt: skip
 
     def extent(self, e: Expr) -> Expr:
         """An Expr that may be a register shape: captured run-time ints are specialised in static mode, and such as
@@ -329,7 +344,8 @@ class Tracer:
     def tile_scalar(self, kind: str, tile: TileProxy) -> TileValue:
         """``tile_index`` (1-D), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
         if tile.scope not in self.scopes:
-            raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location())
+            raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location(),
+                             hint="store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
         dims = (tile.dim,) if kind == "tile_index" else ()
         return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
 
@@ -387,7 +403,8 @@ class Tracer:
     def tile_count(self, tile: TileProxy) -> Any:
         info = self.tiles[tile.name]
         if isinstance(info.begin, Value) or isinstance(info.end, Value):
-            raise TraceError("tile.count is known for loops over sizes only", got=tile.name, where=self.location())
+            raise TraceError("tile.count is known for loops over sizes only", got=tile.name, where=self.location(),
+                             hint="compute it from the bounds: (end - begin + block - 1) // block")  # fmt: skip
         return self.size((info.end - info.begin).cdiv(info.block))
 
     @contextmanager
@@ -408,8 +425,14 @@ class Tracer:
         except TypeError as error:
             if isinstance(error, KernelError):
                 raise
-            raise TraceError(f"torch.{name} must be called as tileflow implements it", got=str(error),
-                             where=self.location()) from error  # fmt: skip
+            spelled_out = name if name.startswith("tfl.") else f"torch.{name}"
+            raise TraceError(f"{spelled_out} must be called as tileflow implements it", got=str(error),
+                             where=self.location(), hint=_call_hint(str(error))) from error  # fmt: skip
+
+    def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
+        """Call a row of torch's table, however the call is spelled."""
+        args, kwargs = spelled(args, kwargs)
+        return self.run(handler, name, args, kwargs)
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
@@ -418,7 +441,13 @@ class Tracer:
         handler, name = handler_for(self, func)
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
-        return self.run(handler, name, args, kwargs)
+        return self.run_torch(handler, name, args, kwargs)
+
+
+def _call_hint(message: str) -> str:
+    if "'out'" in message:
+        return "a tile is a value: assign the result"
+    return "docs/language.md lists the operations, and what differs from torch"
 
 
 def _is_short(operand: Operand) -> bool:

@@ -5,9 +5,10 @@ None of them is a torch tensor or a Python number, so that nothing reads a value
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingAttribute, TraceError
+from ..errors import MissingAttribute, ShapeError, TraceError
 from ..expr import Expr
 from ..ir.types import Dim, Value
 from .promotion import torch_dtype
@@ -78,21 +79,25 @@ class TileValue:
         return self.ndim
 
     def size(self, axis: int | None = None) -> Any:
-        return self.shape if axis is None else self.shape[axis]
+        return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
+
+    def numel(self) -> Any:
+        return self.tracer.size(math.prod((d.extent for d in self.value.dims), start=Expr.of(1)))
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
-        from .torch_ops import METHODS
+        from .torch_ops import METHODS, nearest
 
         handler = METHODS.get(name)
         if handler is None:
-            raise MissingAttribute(
-                "a tile has torch's methods that tileflow implements", got=f".{name}",
-                where=self.tracer.location(), hint=f"there are: {', '.join(sorted(METHODS))}",
-            )  # fmt: skip
-        return lambda *args, **kwargs: self.tracer.run(handler, name, (self, *args), kwargs)
+            raise MissingAttribute("a tile has torch's methods that tileflow implements", got=f".{name}",
+                                   where=self.tracer.location(), hint=nearest(name))  # fmt: skip
+        return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
         from .tile_index import index_tile
@@ -173,6 +178,13 @@ for _fn in _COMPARE:
     setattr(TileValue, f"__{_fn}__", _operator(_fn, reflected=False))
 
 
+def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        raise ShapeError(f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]", got=repr(axis),
+                         where=tracer.location(), hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
+    return shape[axis]
+
+
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
@@ -215,17 +227,23 @@ class TensorRef:
         return self.ndim
 
     def size(self, axis: int | None = None) -> Any:
-        return self.shape if axis is None else self.shape[axis]
+        return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
 
     def stride(self, axis: int | None = None) -> Any:
         strides = tuple(self.tracer.size(e) for e in self.strides_)
         return strides if axis is None else strides[axis]
 
     def numel(self) -> Any:
-        total = Expr.of(1)
-        for e in self.dims:
-            total = total * e
-        return self.tracer.size(total)
+        return self.tracer.size(math.prod(self.dims, start=Expr.of(1)))
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def __len__(self) -> int:
+        return self.tracer.specialize(self.dims[0])
 
     def __getitem__(self, index: Any) -> TileValue:
         from .indexing import load
@@ -236,6 +254,13 @@ class TensorRef:
         from .indexing import store
 
         store(self.tracer, self, index, value)
+
+    def _operator(self, name: str, *others: Any) -> Any:
+        """Any operator: of a 0-d tensor it is of its value, of others it is a mistake."""
+        if not self.dims:
+            return getattr(self[()], name)(*others)
+        raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(self),
+                         where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         from .torch_ops import METHODS
@@ -249,6 +274,15 @@ class TensorRef:
 
     def __repr__(self) -> str:
         return f"tensor {self.path}: {self.dtype_name}[{', '.join(map(str, self.dims))}]"
+
+
+def _of_value(name: str) -> Any:
+    return lambda self, *others: self._operator(name, *others)
+
+
+_UNARY = ("neg", "invert", "abs", "bool", "int", "float")
+for _name in (*_BINARY, *(f"r{n}" for n in _BINARY), "matmul", "rmatmul", *_COMPARE[2:], *_UNARY):
+    setattr(TensorRef, f"__{_name}__", _of_value(f"__{_name}__"))
 
 
 class SymInt:
@@ -385,8 +419,26 @@ class TileProxy:
     def __sub__(self, offset: Any) -> TileProxy:
         return self.__add__(-offset)
 
+    def _no_value(self, what: str) -> Any:
+        raise TraceError("a tile of a loop is an index and a shape, its indices are tile.index", got=what,
+                         where=self.tracer.location(), hint=f"{self.name}.index is the 1-D tile of them")  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        raise MissingAttribute(
+            "a tile of a loop has index, begin, end, id, count and block_size", got=f"{self.name}.{name}",
+            where=self.tracer.location(), hint="torch's methods are those of what is loaded: x[tile]",
+        )  # fmt: skip
+
     def __repr__(self) -> str:
         return self.name
+
+
+def _no_operator(name: str) -> Any:
+    return lambda self, *others: self._no_value(f"__{name}__ of {self.name}")
+
+
+for _name in ("mul", "rmul", "truediv", "floordiv", "mod", "rsub", "neg", "pow", "matmul", *_COMPARE[2:], "iter"):
+    setattr(TileProxy, f"__{_name}__", _no_operator(_name))
 
 
 def _tracers(args: Any, kwargs: Any) -> Any:

@@ -13,6 +13,7 @@
 | ``scalar`` | - | ``path`` | a captured run-time float |
 | ``tile_index`` | - | ``tile`` | the tile's indices, 1-D |
 | ``tile_begin`` ``tile_end`` ``tile_id`` | - | ``tile`` | scalars of the tile |
+| ``tile_part`` | - | ``tile``, ``of``, ``part`` | from here on ``tile`` is the left or right half of another |
 | ``arange`` | - | ``start`` Expr | ``start + [0, extent)`` |
 | ``random`` | seed, for ints low and high | ``stream``, ``sizes``, ``offsets`` | random numbers: language/random.py |
 | ``unsqueeze`` | value | ``axis`` | insert a dimension of extent 1 |
@@ -24,6 +25,7 @@
 | ``join`` | a, b | - | both in a new last dimension of 2 |
 | ``split`` | value | - | the two halves of a last dimension of 2 |
 | ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
+| ``sort`` | value | ``axis``, the last | the elements in ascending order |
 | ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
 | ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative sum or product |
 | ``combine`` | values of one shape | ``axis``, ``other``; region | drop a dimension, by the region's function |

@@ -65,6 +65,11 @@ def _insert(ir: KernelIR) -> KernelIR:
             assert isinstance(value, Value)
             fill = neutral(op.attrs["fn"], value.type.dtype)
             op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
+        elif op.kind == "sort":  # lanes that do not count come last
+            (value,) = op.inputs
+            assert isinstance(value, Value)
+            largest = torch.iinfo(torch_dtype(value.type.dtype)).max
+            op = op.with_(inputs=(masked(value, op.attrs["axis"], largest, ops),))
         elif op.kind == "combine" and op.attrs["other"] is not None:
             fills = zip(op.inputs, op.attrs["other"], strict=True)
             op = op.with_(inputs=tuple(masked(v, op.attrs["axis"], fill, ops) for v, fill in fills))

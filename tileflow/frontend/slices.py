@@ -1,0 +1,200 @@
+"""Parts of register tiles: slices, selected, reversed and shifted elements of a dimension, triangles.
+
+Registers have no addresses. Aligned halves and every other element are splits; all else is a gather along the
+dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ShapeError, TraceError
+from ..expr import Expr
+from ..ir.types import Dim, TileType
+from .packing import chunk, unbind
+from .reshape import axis_of, known, reshape, value_of
+from .tile_index import gather, pick
+from .torch_table import row
+from .trace import Tracer, show
+from .values import SymInt, TileValue
+from .views import movedim, unsqueeze
+
+_MOST_PARTS = 8  # cut by splits; narrower ones are gathered
+
+
+def size_of(t: Tracer, x: TileValue, axis: int, what: str) -> int:
+    """How many elements a dimension has. Raises ShapeError for a loop's tile, whose config says."""
+    dim = x.value.dims[axis]
+    size = known(t, dim.extent).constant
+    if size is None or dim.tile is not None:
+        raise ShapeError(f"{what} takes a dimension of a constant size", got=show(x.value.dims), where=t.location(),
+                         hint="load what is needed from the tensor by its index")  # fmt: skip
+    return size
+
+
+def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
+    """``x[..., start:stop:step]`` along one dimension, clipped as in Python."""
+    if item == slice(None):
+        return x
+    size = size_of(t, x, axis, "a slice")
+    start, stop, step = slice(*(_number(t, end) for end in (item.start, item.stop, item.step))).indices(size)
+    length = len(range(start, stop, step))
+    if (start, step, length) == (0, 1, size):
+        return x
+    if length == 0 or step < 0:
+        raise ShapeError("a slice of a tile in registers has elements, in order", got=f"{item.start}:{item.stop}",
+                         where=t.location(), hint="torch.flip reverses a dimension")  # fmt: skip
+    cut = _halves(t, x, axis, start, step, length, size)
+    return taken(t, x, axis, _run(t, start, length, step)) if cut is None else cut
+
+
+def _number(t: Tracer, end: Any) -> int | None:
+    if end is None or (isinstance(end, int) and not isinstance(end, bool)):
+        return end
+    if isinstance(end, SymInt):
+        return t.specialize(end.expr)
+    raise TraceError("a tile in registers is sliced between ints and sizes", got=repr(end)[:100], where=t.location(),
+                     hint="index the tensor instead: x[start : start + n]")  # fmt: skip
+
+
+def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: int, size: int) -> TileValue | None:
+    """The slice by splitting registers, where it is one of a few equal parts."""
+    parts = size // length
+    if size & (size - 1) or length & (length - 1) or parts > _MOST_PARTS:
+        return None
+    if step == 1 and start % length == 0:
+        return chunk(t, x, parts, axis)[start // length]
+    if step == parts and start < step:
+        sizes = [t.size(d.extent) for d in x.value.dims]
+        apart = reshape(t, x, [*sizes[:axis], length, step, *sizes[axis + 1 :]])
+        return unbind(t, apart, axis + 1)[start]
+    return None
+
+
+def _run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
+    """``start + step * [0, length)``."""
+    found = t.emit("arange", (), TileType("int32", (Dim(Expr.of(length)),)), start=Expr.of(0))
+    found = found if step == 1 else found * step
+    return found + start if start else found
+
+
+def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    """The elements of a dimension that a 1-D tile of ints names."""
+    dims = x.value.dims
+    for _ in range(axis + 1, len(dims)):
+        places = unsqueeze(t, places, -1)
+    own = places.value.dims[0]
+    return gather(t, x, axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
+
+
+@row("narrow")
+def narrow(t: Tracer, x: Any, dim: int, start: Any, length: Any) -> Any:
+    return part(t, x, axis_of(t, dim, x.ndim), slice(start, start + length))
+
+
+@row("select")
+def select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
+    return pick(t, x, dim, index)
+
+
+@row("index_select")
+def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
+    places = t.wrap(value_of(t, index))
+    if places.ndim != 1:
+        raise ShapeError("index_select takes a 1-D tile of ints", got=show(places.value.dims), where=t.location())
+    return taken(t, x, axis_of(t, dim, x.ndim), places)
+
+
+@row("take_along_dim")
+def take_along_dim(t: Tracer, x: Any, indices: Any, dim: int) -> Any:
+    return gather(t, x, dim, indices)
+
+
+@row("flip")
+def flip(t: Tracer, x: Any, *dims: Any) -> Any:
+    for dim in dims[0] if isinstance(dims[0], (list, tuple)) else dims:
+        axis = axis_of(t, dim, x.ndim)
+        size = size_of(t, x, axis, "flip")
+        x = taken(t, x, axis, (size - 1) - _run(t, 0, size))
+    return x
+
+
+@row("fliplr")
+def fliplr(t: Tracer, x: Any) -> Any:
+    return flip(t, x, 1)
+
+
+@row("roll")
+def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
+    if dims is None:
+        raise TraceError("roll takes dims in a tile loop", got="None", where=t.location())
+    pairs = [(shifts, dims)] if isinstance(dims, int) else zip(shifts, dims, strict=True)
+    for shift, dim in pairs:
+        axis = axis_of(t, dim, x.ndim)
+        size = size_of(t, x, axis, "roll")
+        x = taken(t, x, axis, (_run(t, 0, size) + (-shift) % size) % size)
+    return x
+
+
+@row("repeat", "tile")
+def repeat(t: Tracer, x: Any, *sizes: Any) -> Any:
+    """Copies of a dimension side by side; of a loop's tile only one."""
+    times: Sequence[Any] = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    while x.ndim < len(times):
+        x = unsqueeze(t, x, 0)
+    for axis, n in enumerate(times, start=x.ndim - len(times)):
+        if n == 1:
+            continue
+        if x.value.dims[axis].extent.constant == 1:
+            dims = x.value.dims
+            x = t.expand(x, (*dims[:axis], *t.dims_of([n]), *dims[axis + 1 :]))
+            continue
+        size = size_of(t, x, axis, "repeat")
+        x = taken(t, x, axis, _run(t, 0, size * _number(t, n)) % size)  # type: ignore[operator]
+    return x
+
+
+@row("diff")
+def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1) -> Any:
+    axis = axis_of(t, dim, x.ndim)
+    for _ in range(n):
+        size = size_of(t, x, axis, "diff")
+        x = part(t, x, axis, slice(1, size)) - part(t, x, axis, slice(0, size - 1))
+    return x
+
+
+# ---- matrices -------------------------------------------------------------------------------------------------------
+
+
+def _distance(t: Tracer, x: TileValue) -> Any:
+    """Column minus row, for each element of the last two dimensions."""
+    rows, columns = (t.emit("arange", (), TileType("int32", (d,)), start=Expr.of(0)) for d in x.value.dims[-2:])
+    return unsqueeze(t, columns, 0) - unsqueeze(t, rows, 1)
+
+
+@row("tril")
+def tril(t: Tracer, x: Any, diagonal: int = 0) -> Any:
+    return t.cast(t.pointwise("where", _distance(t, x) <= diagonal, x, 0), x.value.type.dtype)
+
+
+@row("triu")
+def triu(t: Tracer, x: Any, diagonal: int = 0) -> Any:
+    return t.cast(t.pointwise("where", _distance(t, x) >= diagonal, x, 0), x.value.type.dtype)
+
+
+@row("diagonal")
+def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The main diagonal of two dimensions of one size, in a new last dimension."""
+    x = movedim(t, x, (dim1, dim2), (-2, -1))
+    rows, columns = x.value.dims[-2:]
+    if offset or not t.same_size(rows.extent, columns.extent):
+        raise ShapeError("diagonal takes the main one of a square", got=f"{show(x.value.dims)}, {offset}",
+                         where=t.location(), hint="a comparison of indices, torch.where and a sum")  # fmt: skip
+    summed = tril(t, triu(t, x)).sum(-2)
+    return t.cast(summed, x.value.type.dtype)
+
+
+@row("trace")
+def trace(t: Tracer, x: Any) -> Any:
+    return diagonal(t, x).sum()

@@ -1,0 +1,109 @@
+"""Sorting a dimension: the op ``sort`` orders 64-bit ints, so a key and its place are packed into one.
+
+Places in the low half make every key another, and the order stable. NaN is the largest, and -0.0 equals 0.0, as in
+torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import TraceError
+from ..ir.types import is_float, itemsize
+from .reductions import any_
+from .reshape import axis_of
+from .slices import part, size_of
+from .statistics import lanes
+from .tile_index import gather
+from .torch_table import named, row
+from .trace import Tracer
+from .values import TileValue
+from .views import movedim, view
+
+_ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN
+_PLACE = 0xFFFFFFFF
+
+
+def _places(t: Tracer, x: TileValue, axis: int, descending: bool) -> TileValue:
+    """Packed ints along the last dimension, in the order of ``x`` along ``axis``: the places are their low halves."""
+    key: Any = t.cast(_key(t, x), "int64")
+    packed = ((~key if descending else key) << 32) | t.cast(lanes(t, x, axis), "int64")
+    last = movedim(t, packed, axis, -1)
+    return t.emit("sort", (last.value,), last.value.type, axis=last.ndim - 1)
+
+
+def _key(t: Tracer, x: TileValue) -> TileValue:
+    """An int in the order of ``x``. Raises TraceError where it has no room for it."""
+    dtype = x.value.type.dtype
+    if itemsize(dtype) > 4 or dtype == "uint32":
+        raise TraceError("a tile is sorted by keys of 32 bits", got=dtype, where=t.location(),
+                         hint="convert it: .float() or .int()")  # fmt: skip
+    if not is_float(dtype):
+        return x
+    bits: Any = view(t, t.cast(x, "float32") + 0.0, torch.int32)  # -0.0 + 0.0 is 0.0
+    ordered = t.pointwise("where", bits < 0, bits ^ _ALL_BITS, bits)
+    return t.pointwise("where", t.pointwise("isnan", x), _ALL_BITS, ordered)
+
+
+def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
+    return movedim(t, packed & _PLACE, -1, axis)
+
+
+@row("sort")
+def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    axis = axis_of(t, dim, x.ndim)
+    places = _back(t, _places(t, x, axis, descending), axis)
+    return named("sort", gather(t, x, axis, places), places)
+
+
+@row("argsort")
+def argsort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    axis = axis_of(t, dim, x.ndim)
+    return _back(t, _places(t, x, axis, descending), axis)
+
+
+@row("msort")
+def msort(t: Tracer, x: Any) -> Any:
+    return sort(t, x, 0)[0]
+
+
+@row("topk")
+def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    axis = axis_of(t, dim, x.ndim)
+    packed = _places(t, x, axis, largest)
+    places = _back(t, part(t, packed, packed.ndim - 1, slice(0, k)), axis)
+    return named("topk", gather(t, x, axis, places), places)
+
+
+@row("kthvalue")
+def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    return named("kthvalue", *_at(t, x, k - 1, dim, keepdim))
+
+
+@row("median")
+def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of two middle elements; NaN where there is one."""
+    if dim is None and x.ndim != 1:
+        raise TraceError("median takes a dim", got="None", where=t.location(), hint="x.flatten().median()")
+    axis = axis_of(t, 0 if dim is None else dim, x.ndim)
+    size = size_of(t, x, axis, "median")
+    middle: Any = (size - 1) // 2
+    if x.is_floating_point():
+        middle = t.pointwise("where", any_(t, t.pointwise("isnan", x), axis, True), size - 1, middle)
+    found = _at(t, x, middle, axis, keepdim)
+    return found[0] if dim is None else named("median", *found)
+
+
+def _at(t: Tracer, x: TileValue, position: Any, dim: int, keepdim: bool) -> tuple[TileValue, TileValue]:
+    """The element at a position of the sorted dimension, and its place in ``x``."""
+    axis = axis_of(t, dim, x.ndim)
+    packed = _back(t, _places(t, x, axis, descending=False), axis)
+    if isinstance(position, int):
+        position = t.full(
+            (*packed.value.dims[:axis], *t.dims_of([1]), *packed.value.dims[axis + 1 :]), position, "int32"
+        )
+    places = gather(t, packed, axis, position)
+    values = gather(t, x, axis, places)
+    return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))

@@ -1,0 +1,135 @@
+"""Reductions and scans out of others: extremes with their places, counts, sums without NaN, running extremes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..expr import Expr
+from ..ir.types import TileType
+from .promotion import dtype_name
+from .reductions import amax, amin, count, norm, reduce, sum_, var_mean
+from .reshape import axis_of
+from .scans import associative_scan
+from .special import floating, logaddexp
+from .torch_table import named, row
+from .trace import Tracer
+from .values import TileValue
+from .views import unsqueeze
+
+
+@row("aminmax")
+def aminmax(t: Tracer, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return named("aminmax", amin(t, x, dim, keepdim), amax(t, x, dim, keepdim))
+
+
+@row("count_nonzero")
+def count_nonzero(t: Tracer, x: Any, dim: Any = None) -> Any:
+    return reduce(t, "sum", t.cast(t.pointwise("ne", x, 0), "int64"), dim, False)
+
+
+@row("nansum")
+def nansum(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return sum_(t, _without_nan(t, x), dim, keepdim, dtype=dtype)
+
+
+@row("nanmean")
+def nanmean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    x = x if dtype is None else t.cast(x, dtype_name(dtype))
+    counted = t.cast(x == x, x.value.type.dtype)
+    return reduce(t, "sum", _without_nan(t, x), dim, keepdim) / reduce(t, "sum", counted, dim, keepdim)
+
+
+def _without_nan(t: Tracer, x: Any) -> Any:
+    return t.pointwise("where", x == x, x, 0) if x.is_floating_point() else x
+
+
+@row("std_mean")
+def std_mean(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+             correction: Any = 1) -> Any:  # fmt: skip
+    variance, average = var_mean(t, x, dim, unbiased, keepdim, correction=correction)
+    return t.pointwise("sqrt", variance), average
+
+
+@row("cosine_similarity")
+def cosine_similarity(t: Tracer, x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    lengths = (t.pointwise("maximum", norm(t, x, 2, dim, True), eps) for x in (x1, x2))
+    first, second = lengths
+    return reduce(t, "sum", (x1 / first) * (x2 / second), dim, False)
+
+
+@row("dist")
+def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
+    return norm(t, a - b, p)
+
+
+# ---- losses of each element -----------------------------------------------------------------------------------------
+
+
+def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    total = reduce(t, "sum", loss, None, False)
+    return total if reduction == "sum" else total / count(t, loss, None)
+
+
+@row("mse_loss")
+def mse_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
+             reduction: str = "mean", **unused: Any) -> Any:  # fmt: skip
+    return _reduced(t, (x - target) * (x - target), reduction)
+
+
+@row("l1_loss")
+def l1_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
+            reduction: str = "mean", **unused: Any) -> Any:  # fmt: skip
+    return _reduced(t, t.pointwise("abs", x - target), reduction)
+
+
+@row("smooth_l1_loss")
+def smooth_l1_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Any:  # fmt: skip
+    gap = t.pointwise("abs", x - target)
+    return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
+
+
+@row("huber_loss")
+def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, **unused: Any) -> Any:
+    gap = t.pointwise("abs", x - target)
+    return _reduced(t, t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta)), reduction)
+
+
+# ---- running extremes -----------------------------------------------------------------------------------------------
+
+
+@row("cummax")
+def cummax(t: Tracer, x: Any, dim: int) -> Any:
+    return named("cummax", *_running(t, x, dim, lambda a, b: b >= a))
+
+
+@row("cummin")
+def cummin(t: Tracer, x: Any, dim: int) -> Any:
+    return named("cummin", *_running(t, x, dim, lambda a, b: b <= a))
+
+
+def _running(t: Tracer, x: TileValue, dim: int, wins: Any) -> Any:
+    """The extremes up to each element, and their last places; NaN wins."""
+
+    def later(a: Any, at: Any, b: Any, bt: Any) -> Any:
+        takes = t.pointwise("logical_or", wins(a, b), b != b)
+        takes = t.pointwise("logical_and", takes, t.pointwise("logical_or", a == a, b != b))
+        return t.pointwise("where", takes, b, a), t.pointwise("where", takes, bt, at)
+
+    return associative_scan(t, later, (x, t.cast(lanes(t, x, dim), "int64")), dim)
+
+
+def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
+    """The positions along a dimension, as a tile that broadcasts against ``x``."""
+    axis = axis_of(t, dim, x.ndim)
+    found = t.emit("arange", (), TileType("int32", (x.value.dims[axis],)), start=Expr.of(0))
+    for _ in range(axis + 1, x.ndim):
+        found = unsqueeze(t, found, -1)
+    return found
+
+
+@row("logcumsumexp")
+def logcumsumexp(t: Tracer, x: Any, dim: int) -> Any:
+    return associative_scan(t, lambda a, b: logaddexp(t, a, b), floating(t, x), dim)
