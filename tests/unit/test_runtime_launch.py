@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tileflow.errors import CallError, LaunchError, OutOfResources, TableError
-from tileflow.expr import TRUE, Expr
-from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources
+from tileflow.expr import TRUE, Expr, all_of
+from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources, TensorMap
 from tileflow.runtime.drivers import current_stream_reader
 from tileflow.runtime.launch import cuda_launcher, hip_launcher
 from tileflow.runtime.paths import Path, Symbol
@@ -47,6 +47,10 @@ class FakeCuda:
     )  # fmt: skip
     CUclusterSchedulingPolicy = SimpleNamespace(CU_CLUSTER_SCHEDULING_POLICY_SPREAD="spread")
     CUlaunchConfig = SimpleNamespace
+    CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE=0)
+    CUtensorMapL2promotion = SimpleNamespace(CU_TENSOR_MAP_L2_PROMOTION_L2_128B=2)
+    CUtensorMapFloatOOBfill = SimpleNamespace(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE=0)
+    CUtensorMapDataType = CUtensorMapSwizzle = cuuint32_t = cuuint64_t = staticmethod(int)
 
     def __init__(self, types: list[Any], statuses: list[int] | None = None, limit: int = 227 * 1024) -> None:
         self.types = types
@@ -56,6 +60,14 @@ class FakeCuda:
         self.attributes: list[tuple[Any, ...]] = []
         self.contexts = 0
         self.pause = 0.0
+        self.encoded: list[Any] = []
+
+    def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[int, Any]:
+        self.encoded.append(args)
+        made = ctypes.create_string_buffer(128)
+        made[0] = len(self.encoded) - 1
+        made.getPtr = lambda: ctypes.addressof(made)  # type: ignore[attr-defined]
+        return 0, made
 
     def CUstream(self, handle: int) -> tuple[str, int]:
         return "stream", handle
@@ -173,6 +185,39 @@ def test_failing_guards_and_empty_grids_launch_nothing() -> None:
     assert driver.launches == []
     assert launch({"x": x}, (0,), (8,)) is True
     assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_guards_that_know_some_sizes_of_a_tensor(mode: Any) -> None:
+    """A dynamic variant knows the sizes and strides of 1; no variant the stride of a dimension of one element."""
+    known = (
+        {"x.shape.0": 1, "x.stride.1": 1} if mode == "dynamic" else {"x.shape.0": 1, "x.shape.1": 6, "x.stride.1": 1}
+    )
+    guards = all_of(Expr.sym(symbol).eq(number) for symbol, number in known.items())
+    launch, driver = launcher(dataclasses.replace(make_binary(TENSOR, guards=guards), mode=mode), [ctypes.c_uint64])
+    x = torch.zeros(1, 6)
+    assert launch({"x": x}, (0,), (1,)) is True
+    assert launch({"x": x.t()}, (0,), (1,)) is False
+    assert launch({"x": torch.zeros(1, 12)[:, ::2]}, (0,), (1,)) is False
+    assert len(driver.launches) == 1
+
+
+def test_tensor_maps_stand_among_the_parameters_and_are_encoded_once() -> None:
+    tensor_map = TensorMap((Expr.sym("x.shape.0"), Expr.of(8)), (Expr.sym("x.stride.0"), Expr.of(1)), (4, 8), 4, 7, 1)
+    box = LaunchArg("x_desc", "descriptor", "tensordesc<fp32[4, 8]>", "x", tensor_map=tensor_map)
+    extra = LaunchArg("n", "int", "i32", value=Expr.sym("end.0"))
+    one_map = [ctypes.c_uint64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64]
+    launch, driver = launcher(make_binary(box, extra, TENSOR), [*one_map, ctypes.c_int32, ctypes.c_uint64])
+    x = torch.zeros(6, 8)
+    for _ in range(2):
+        assert launch({"x": x}, (0,), (5,)) is True
+    assert launch({"x": x[1:]}, (0,), (5,)) is True
+    pointer = x.data_ptr()
+    assert [c[2:6] for c in driver.encoded] == [(pointer, [8, 6], [32], [8, 4]), (pointer + 32, [8, 5], [32], [8, 4])]
+    # what stands where the map's 128 bytes begin is the fake's own number of the encoding
+    assert [seen.values for seen in driver.launches] == [
+        [0, 6, 8, 8, 1, 5, pointer], [0, 6, 8, 8, 1, 5, pointer], [1, 5, 8, 8, 1, 5, pointer + 32],
+    ]  # fmt: skip
 
 
 def test_target_fields_are_those_of_the_binary() -> None:

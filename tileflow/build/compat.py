@@ -88,6 +88,9 @@ def check_options(options: Mapping[str, Choice], target: Target) -> None:
         )  # fmt: skip
 
 
+TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas' words where the warps of a block leave a thread too few
+
+
 def resource_errors() -> tuple[type[Exception], ...]:
     """The exceptions by which Triton says that a kernel needs more than the device has."""
     from triton.runtime.errors import OutOfResources

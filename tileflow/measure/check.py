@@ -4,7 +4,8 @@ An element passes where ``|out - ref| <= tolerance * (rms(ref) + |ref|)``: the R
 element's row (the last dimension) where that is larger, scales the absolute part, so that a sum near zero of large
 terms is not held to its own size: the first rows of causal attention are means over few keys, the others over many.
 ``tolerance`` goes with the least precise floating-point type among the arguments and the output, whose rounding any
-kernel may do once more inside. Integers and booleans must be equal.
+kernel may do once more inside. The smallest step of the output's type is allowed anyway. Integers and booleans must be
+equal.
 """
 
 from __future__ import annotations
@@ -221,7 +222,8 @@ def _judge(
     both = out.isfinite() & ref.isfinite()
     unlike = (special | ~both) & ~same
     error = (out - ref).abs().where(both, 0)
-    allowed = tolerance * (rms.to(wide) + ref.abs())
+    least = torch.finfo(got.dtype).smallest_normal * torch.finfo(got.dtype).eps  # the step between subnormal numbers
+    allowed = tolerance * (rms.to(wide) + ref.abs()) + least
     return unlike, torch.where(error == 0, 0.0, error / allowed).double()
 
 
