@@ -20,9 +20,12 @@ from .ir.printer import render
 from .ir.traffic import Traffic
 from .passes import prepare, specialise
 from .passes.roll import rollable
+from .passes.subtile import subtilable
 from .runtime.problem import Problem
 from .space.build import build_space
 from .target import Target
+
+Variant = tuple[str, tuple[str, ...], tuple[str, ...]]  # a region's hash, what is looped and what is halved in it
 
 
 @dataclass(eq=False)
@@ -38,7 +41,7 @@ class Lowered:
     target: Target
     mode: str
     _call: LoweredCall = field(init=False, repr=False)
-    _variants: dict[tuple[str, tuple[str, ...]], KernelIR] = field(init=False, repr=False, default_factory=dict)
+    _variants: dict[Variant, KernelIR] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._call = _prepared(lower_call(self.host, self.args, self.mode))
@@ -132,9 +135,10 @@ class Lowered:
 
     def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
         looped = tuple(site for site in rollable(ir) if config[site] != 0)
-        key = ir.hash, looped
+        halved = tuple(site for site in subtilable(ir) if config.get(f"{site}.subtile", 1) == 2)
+        key = ir.hash, looped, halved
         if key not in self._variants:
-            self._variants[key] = specialise(ir, dict.fromkeys(looped, True))
+            self._variants[key] = specialise(ir, looped, halved)
         return self._variants[key]
 
 

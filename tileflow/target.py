@@ -21,6 +21,7 @@ class Target:
 
     ``smem_per_block``: bytes one block may use. ``regs_per_sm``: 32-bit registers. ``dram_gbps``: GB/s.
     ``peak_tflops``: dense rate by dtype name (``float32`` without matrix units). ``warp_size``: 32 or 64.
+    ``dies``: that have a second-level cache each and are given programs in turn.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Target:
     clock_mhz: int
     peak_tflops: tuple[tuple[str, float], ...]
     warp_size: int = 32
+    dies: int = 1
     siblings: tuple[str, ...] = ()
     display_names: tuple[str, ...] = ()
 
@@ -136,6 +138,7 @@ def _amd(
         clock_mhz=mhz,
         peak_tflops=tuple(sorted(peaks.items())),
         warp_size=64,
+        dies=8,
         siblings=siblings,
         display_names=display,
     )

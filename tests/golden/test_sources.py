@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from compiler_gallery import GALLERY, kernel, meta
 
-from tileflow.config import Choice, Config
+from tileflow.config import Choice, Config, ConfigSpace
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError
 from tileflow.lowered import Lowered
@@ -53,9 +53,10 @@ def unusual(lowered: Lowered) -> Config:
     return lowered.space.repair(lowered.default.with_(kept))
 
 
-def document(config: Config, sources: tuple[TritonSource, ...]) -> str:
-    """Everything that a launch depends on, then the text."""
-    parts = [f"# config: {config}"]
+def document(space: ConfigSpace, config: Config, sources: tuple[TritonSource, ...]) -> str:
+    """Everything that a launch depends on, then the text. Knobs at their plain defaults are left out, so that a new one
+    changes no file."""
+    parts = ["# config: " + ", ".join(f"{k}={c}" for k, c in config.items if c != space.knob(k).default)]
     for source in sources:
         parts += [
             f"# region {source.region}, {source.mode}",
@@ -73,7 +74,7 @@ def document(config: Config, sources: tuple[TritonSource, ...]) -> str:
 def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> None:
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
     config = unusual(lowered) if variant == "unusual" else lowered.default
-    golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(config, lowered.emit(config)))
+    golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 
 
 @pytest.mark.parametrize("name", GALLERY)

@@ -32,7 +32,7 @@ def lower(function: Callable[..., Any], *args: Any, device: str = "nvidia-h200")
 
 def rolled(function: Callable[..., Any], *args: Any) -> KernelIR:
     (ir,) = lower(function, *args).regions
-    return specialise(ir, dict.fromkeys(rollable(ir), True))
+    return specialise(ir, rollable(ir))
 
 
 def count(ir: KernelIR, kind: str) -> int:

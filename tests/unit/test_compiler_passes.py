@@ -40,7 +40,7 @@ def region(function: Callable[..., Any], *args: Any, mode: str = "static") -> Ke
 def masked(function: Callable[..., Any], *args: Any, looped: bool = False) -> KernelIR:
     """The region with its reductions in one piece, or all in loops."""
     ir = region(function, *args)
-    return specialise(ir, dict.fromkeys(rollable(ir), looped))
+    return specialise(ir, rollable(ir) if looped else ())
 
 
 def kinds(ir: KernelIR) -> Counter[str]:

@@ -205,7 +205,7 @@ def from_the_back(x):
 
 def test_the_load_of_a_product_from_the_back_fills_with_1() -> None:
     (ir,) = lower(from_the_back).regions
-    (load,) = (op for op in specialise(ir, {}).walk() if op.kind == "load")
+    (load,) = (op for op in specialise(ir, ()).walk() if op.kind == "load")
     assert load.attrs["other"] == 1.0
 
 

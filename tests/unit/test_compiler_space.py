@@ -159,7 +159,7 @@ def test_knob_names_survive_an_unrelated_edit() -> None:
     old, new = names(before), names(after)
     assert "block:tile_m" in old and "load:x#0.eviction" in old and "reduce:max#0" in old
     assert [n for n in new if n in old] == old
-    assert set(new) - set(old) == {"load:y#0.eviction"}
+    assert set(new) - set(old) == {"load:y#0.eviction", "load:y#0.cache"}
 
 
 def test_launches_after_the_first_have_knobs_of_their_own() -> None:

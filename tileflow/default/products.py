@@ -6,7 +6,7 @@ from ..config import Choice
 from ..ir.graph import KernelIR, Op
 from ..ir.types import Dim, Value, itemsize
 from ..space.access import access_knobs
-from ..space.build import suffixed
+from ..space.names import suffixed
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 

@@ -12,7 +12,7 @@ from ..ir.graph import KernelIR, TileIndex
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
-from ..space.build import suffixed
+from ..space.names import suffixed
 from ..target import Target
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers

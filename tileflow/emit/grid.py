@@ -2,7 +2,12 @@
 
 The axes are laid out in the order of the knob ``order`` (the last one fastest). ``group`` makes programs that share
 data of the slower of the two fastest axes neighbours, as in Triton's matrix multiplication tutorial. A ``persistent``
-grid starts a few programs per multiprocessor, and each walks over many tiles.
+grid starts a few programs per multiprocessor, and each walks over many tiles: one out of as many as there are programs
+(``interleaved``), or a run of neighbours (``blocked``). A ``grid`` of ``axes`` takes each tile's number from an axis of
+the launch.
+
+A device of several dies deals programs out to them in turn. With ``xcd``, programs of one die are numbered one after
+the other, so that neighbours share its cache.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..space.grids import MOST_PROGRAMS
 
 if TYPE_CHECKING:
     from .kernel import Emitter
@@ -40,6 +46,12 @@ def total(e: Emitter) -> Expr:
 
 def launch_grid(e: Emitter) -> tuple[Expr, Expr, Expr]:
     """The grid of the launch."""
+    if _has_axes(e):
+        counts = [tile_count(e, name) for name in reversed(axes(e))]
+        for count in counts[1:]:
+            e.plan.guard(count.le(MOST_PROGRAMS))
+        x, y, z = (*counts, *[Expr.of(1)] * (3 - len(counts)))
+        return x, y, z
     programs = total(e)
     per_sm = e.plan.int_choice(e.knob("persistent"), 0)
     if per_sm:
@@ -50,13 +62,45 @@ def launch_grid(e: Emitter) -> tuple[Expr, Expr, Expr]:
 def emit_grid(e: Emitter) -> None:
     """The program's tiles, then the body of the region for each."""
     per_sm = e.plan.int_choice(e.knob("persistent"), 0)
+    if _has_axes(e):
+        for axis, name in enumerate(reversed(axes(e))):
+            e.writer.line(f"pid_{axis} = tl.program_id({axis})")
+            e.grid_tile(name, f"pid_{axis}")
+        e.block(e.plan.ir.body)
+        return
+    program = _program(e)
     if not per_sm:
-        e.writer.line("pid = tl.program_id(0)")
+        e.writer.line(f"pid = {program}")
         _tiles(e)
         return
-    e.writer.line(f"for pid in tl.range(tl.program_id(0), {_count_text(e, total(e))}, tl.num_programs(0)):")
+    flatten = ", flatten=True" if e.plan.choice(e.knob("flatten"), False) else ""
+    e.writer.line(f"for pid in tl.range({_walk(e, program, _count_text(e, total(e)))}{flatten}):")
     with e.writer.indented():
         _tiles(e)
+
+
+def _has_axes(e: Emitter) -> bool:
+    return e.plan.choice(e.knob("grid"), "flat") == "axes"
+
+
+def _program(e: Emitter) -> str:
+    """The program's number."""
+    if not e.plan.choice(e.knob("xcd"), False):
+        return "tl.program_id(0)"
+    dies = e.target.dies
+    e.writer.line(f"die = tl.program_id(0) % {dies}")
+    e.writer.line(f"before = die * (tl.num_programs(0) // {dies}) + tl.minimum(die, tl.num_programs(0) % {dies})")
+    e.writer.line(f"program = before + tl.program_id(0) // {dies}")
+    return "program"
+
+
+def _walk(e: Emitter, program: str, count: str) -> str:
+    """The bounds of a persistent program's loop."""
+    if e.plan.choice(e.knob("walk"), "interleaved") == "interleaved":
+        return f"{program}, {count}, tl.num_programs(0)"
+    e.writer.line(f"run = tl.cdiv({count}, tl.num_programs(0))")
+    e.writer.line(f"first = {program} * run")
+    return f"first, tl.minimum(first + run, {count})"
 
 
 def _count_text(e: Emitter, count: Expr) -> str:

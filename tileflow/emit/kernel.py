@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..config import Config
+from ..errors import InternalError, TileflowError
 from ..expr import Expr
-from ..ir.graph import Block, KernelIR, Operand, TensorParam, Tile
+from ..ir.graph import Block, KernelIR, Op, Operand, TensorParam, Tile
 from ..ir.types import Dim, Value
 from ..runtime.abi import LaunchArg
+from ..space.launch import VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
 from . import escapes as _escapes
@@ -221,24 +223,40 @@ class Emitter:
             self.writer.at(op.loc)
             if id(op) in self._barriers:
                 self.writer.line("tl.debug_barrier()")
-            if op.kind == "for":
-                loops.emit_for(self, op)
-            elif op.kind == "if":
-                loops.emit_if(self, op)
-            else:
-                EMIT[op.kind](self, op)
+            try:
+                self._op(op)
+            except (TileflowError, RecursionError):
+                raise
+            except Exception as error:
+                raise InternalError(
+                    f"the operation {op.kind} has a Triton text", got=f"{type(error).__name__}: {error}", where=op.loc,
+                    hint="please report this with the kernel, or with kernel.repro(...) under a config that works",
+                ) from error  # fmt: skip
         self.writer.at(None)
         self._converted.pop()
+
+    def _op(self, op: Op) -> None:
+        if op.kind == "for":
+            loops.emit_for(self, op)
+        elif op.kind == "if":
+            loops.emit_if(self, op)
+        else:
+            EMIT[op.kind](self, op)
 
     def run(self) -> TritonSource:
         with self.writer.indented():
             grid.emit_grid(self)
         launch_grid = grid.launch_grid(self)
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
+        if self.plan.choice(self.knob("cutlass_name"), False):
+            name += "_cutlass"  # by which ptxas takes a kernel for one of CUTLASS' own
         args = self._args()
         header = self._head(name, args)
         lines = tuple(0 for _ in range(header.count("\n"))) + self.writer.places
-        options = {name: self.plan.int_choice(self.knob(name), 4) for name in ("num_warps", "num_stages")}
+        options = {o: self.plan.int_choice(self.knob(o), 4) for o in ("num_warps", "num_stages")}
+        for option, unset in VENDOR_OPTIONS.items():
+            if (choice := self.plan.int_choice(self.knob(option), unset)) != unset:
+                options[option] = choice
         return TritonSource(
             name=name,
             region=self.plan.ir.region,

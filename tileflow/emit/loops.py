@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Op, Operand, walk
+from ..expr import Expr
+from ..ir.graph import Block, Op, Operand, Tile, walk
 from ..ir.types import Value
+from ..space.names import loop_site
 from .dtypes import compute_dtype
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def emit_for(e: Emitter, op: Op) -> None:
-    """``for tile_begin in tl.range(begin, end, BLOCK)``."""
+    """``for tile_begin in tl.range(begin, end, BLOCK, ...)``."""
     (body,) = op.regions
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     entry = op.inputs[op.attrs["bounds"] :]
@@ -24,12 +26,8 @@ def emit_for(e: Emitter, op: Op) -> None:
         e.bind(param, name, held)
         e.bind(out, name, held)
     name = e.tile(tile.name)
-    header = f"tl.range({e.bound(tile, tile.begin)}, {e.bound(tile, tile.end)}, {e.plan.extent_text(tile.block)}"
-    if _is_memory_loop(body):
-        # Triton pipelines a loop without products only when the loop itself asks for it
-        header += f", num_stages={e.plan.int_choice(e.knob('num_stages'), 1)}"
     counter = f"{name}_at" if tile.wide else f"{name}_begin"
-    e.writer.line(f"for {counter} in {header}):")
+    e.writer.line(f"for {counter} in {_range(e, tile, body)}:")
     with e.writer.indented():
         if tile.wide:
             e.writer.line(f"{name}_begin = tl.cast({counter}, tl.int64)")
@@ -38,9 +36,34 @@ def emit_for(e: Emitter, op: Op) -> None:
         _assign(e, body.params, body.results)
 
 
+def _range(e: Emitter, tile: Tile, body: Block) -> str:
+    """The values of a loop's counter, and what the config asks of the loop."""
+    site = loop_site(e.plan.ir, tile.name)
+    if e.plan.choice(f"{site}.static", False):
+        assert isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)
+        begin, end = e.plan.number(tile.begin), e.plan.number(tile.end)
+        return f"tl.static_range({begin}, {end}, {e.plan.extent_text(tile.block)})"
+    words = [e.bound(tile, tile.begin), e.bound(tile, tile.end), e.plan.extent_text(tile.block)]
+    stages = e.plan.int_choice(f"{site}.stages", 0)
+    if stages == 0 and _is_memory_loop(body):
+        # Triton pipelines a loop without products only when the loop itself asks for it
+        stages = e.plan.int_choice(e.knob("num_stages"), 1)
+    if stages:
+        words.append(f"num_stages={stages}")
+    if (turns := e.plan.int_choice(f"{site}.unroll", 1)) > 1:
+        words.append(f"loop_unroll_factor={turns}")
+    if not e.plan.choice(f"{site}.multi_buffer", True):
+        words.append("disallow_acc_multi_buffer=True")
+    if e.plan.choice(f"{site}.warp_specialize", False):
+        words.append("warp_specialize=True")
+    return f"tl.range({', '.join(words)})"
+
+
 def _is_memory_loop(body: Block) -> bool:
-    kinds = {op.kind for op in walk(body)}
-    return "load" in kinds and not kinds & {"dot", "dot_scaled", "for"}
+    """A loop that streams tiles. One with branches is left alone: Triton 3.6 pipelines a branch's loads wrongly."""
+    ops = list(walk(body))
+    streams = any(op.kind == "load" and op.output.dims for op in ops)
+    return streams and not {op.kind for op in ops} & {"dot", "dot_scaled", "for", "if"}
 
 
 def emit_if(e: Emitter, op: Op) -> None:

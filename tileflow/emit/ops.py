@@ -26,6 +26,9 @@ def load(e: Emitter, op: Op) -> None:
     mask = indexing.mask(e, out.dims, op)
     if mask:
         text += f", mask={mask}, other={literal(op.attrs['other'], out.type.dtype)}"
+    cache = e.plan.choice(f"{op.attrs['site']}.cache", "")
+    if cache:
+        text += f", cache_modifier='{cache}'"
     eviction = op.attrs["eviction"] or e.plan.choice(f"{op.attrs['site']}.eviction", "")
     if eviction:
         text += f", eviction_policy='{eviction}'"
@@ -42,7 +45,12 @@ def store(e: Emitter, op: Op) -> None:
     tensor = e.plan.ir.tensor(op.attrs["tensor"])
     mask = indexing.mask(e, value.dims, op)
     text = f"tl.store({indexing.pointer(e, op, value.dims)}, {e.as_dtype(value, tensor.dtype)}"
-    e.writer.line(f"{text}, mask={mask})" if mask else f"{text})")
+    if mask:
+        text += f", mask={mask}"
+    cache = e.plan.choice(f"{op.attrs['site']}.cache", "")
+    if cache:
+        text += f", cache_modifier='{cache}'"
+    e.writer.line(text + ")")
 
 
 @emits("pointwise")
@@ -105,6 +113,15 @@ def scalar(e: Emitter, op: Op) -> None:
 @emits("tile_index")
 def tile_index(e: Emitter, op: Op) -> None:
     e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", op.output.type.dtype)
+
+
+@emits("tile_part")
+def tile_part(e: Emitter, op: Op) -> None:
+    """A tile that is one of two halves of another."""
+    tile, whole = e.plan.ir.tiles[op.attrs["tile"]], e.tile(op.attrs["of"])
+    offset = f" + {e.plan.extent_text(tile.block)}" if op.attrs["part"] else ""
+    e.writer.line(f"{e.tile(tile.name)}_begin = {whole}_begin{offset}")
+    e.tile_header(tile)
 
 
 @emits("tile_begin")

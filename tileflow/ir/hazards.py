@@ -18,6 +18,14 @@ _NAMING = ("tile_index", "tile_begin")
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The lanes of a tile that is part ``number`` of the tile ``of``."""
+
+    of: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """A load, store or atomic of ``tensor``. ``places``: by tensor dimension what names the elements, equal for equal
     ones, a tile's name for its own lanes; None: any of them may be meant. ``dims``: of the lanes."""
@@ -50,7 +58,8 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     between them.
     """
     defined = {v: op for op in ir.walk() for v in op.outputs}
-    written = {a.tensor for op in ir.walk() for a in _accesses(op, defined) if a.writes}
+    parts = {op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind == "tile_part"}
+    written = {a.tensor for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes}
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:
@@ -71,7 +80,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         return pending | visit(body, again)
 
     def step(op: Op, pending: Pending) -> Pending:
-        own = [a for a in _accesses(op, defined) if a.tensor in written]
+        own = [a for a in _accesses(op, defined, parts) if a.tensor in written]
         for access in own:
             for (_, loops), earlier in pending.items():
                 if earlier.tensor != access.tensor or not (earlier.writes or access.writes):
@@ -86,21 +95,21 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     return found
 
 
-def _accesses(op: Op, defined: dict[Value, Op]) -> list[Access]:
+def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[Access]:
     if op.kind == "foreign":  # the author's text may do anything with them
         return [Access(op, tensor, True, None, ()) for tensor in op.attrs["tensors"]]
     if op.kind not in ("load", "store", "atomic"):
         return []
     value = op.output if op.kind == "load" else op.inputs[0]
     dims = value.dims if isinstance(value, Value) else ()
-    places = tuple(_place(op, item, defined) for item in op.attrs["index"])
+    places = tuple(_place(op, item, defined, parts) for item in op.attrs["index"])
     return [Access(op, op.attrs["tensor"], op.kind != "load", places, dims)]
 
 
-def _place(op: Op, item: object, defined: dict[Value, Op]) -> object:
+def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part]) -> object:
     match item:
         case TileIndex(tile):
-            return tile
+            return parts.get(tile, tile)
         case ValueIndex(position):
             value = op.inputs[position]
             made = defined.get(value) if isinstance(value, Value) else None
@@ -115,4 +124,6 @@ def _place(op: Op, item: object, defined: dict[Value, Op]) -> object:
 def _apart(a: object, b: object, loops: frozenset[str]) -> bool:
     if isinstance(a, Expr) and isinstance(b, Expr):
         return (a - b).constant not in (None, 0)
+    if isinstance(a, Part) and isinstance(b, Part):
+        return a.of == b.of and (a.number != b.number or a.of in loops)
     return isinstance(a, str) and a == b and a in loops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 from ..ir.graph import KernelIR
 from .dead_code import remove_dead_code
@@ -10,6 +10,7 @@ from .fuse_dot import fuse_dot
 from .masks import place_masks
 from .roll import roll
 from .strength import reduce_strength
+from .subtile import subtile
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
 
@@ -29,9 +30,11 @@ def prepare(ir: KernelIR) -> KernelIR:
     return ir
 
 
-def specialise(ir: KernelIR, looped: Mapping[str, bool]) -> KernelIR:
-    """One structural variant: reductions (by site) in a loop or in one piece, then the masks that this needs."""
-    for site, in_loop in looped.items():
-        if in_loop:
-            ir = roll(ir, site)
+def specialise(ir: KernelIR, looped: Iterable[str], halved: Iterable[str] = ()) -> KernelIR:
+    """One structural variant: the reductions ``looped`` (sites) in loops, the stores ``halved`` in two parts, then the
+    masks that this needs."""
+    for site in looped:
+        ir = roll(ir, site)
+    for site in halved:
+        ir = subtile(ir, site)
     return remove_dead_code(place_masks(ir))

@@ -1,49 +1,85 @@
-"""Knobs of each load and store: by pointers or by descriptor, and what the caches shall do with it."""
+"""Knobs of each load and store: by pointers or by descriptor, what the caches shall do with it, in how many parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from ..config import Choice, Constraint, Knob
-from ..expr import Expr
+from ..expr import TRUE, Expr, all_of
 from ..ir.access import ALIGNMENT, boxed, describable
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
 from ..ir.types import itemsize
+from ..passes.subtile import subtilable
 from ..target import Target
 from .extents import Extents
 
 EVICTION: tuple[Choice, ...] = ("", "evict_first", "evict_last")
 ACCESS: tuple[Choice, ...] = ("pointer", "descriptor")
+LOAD_CACHE: tuple[Choice, ...] = ("", ".cg")  # past the first-level cache
+# ".cs": streaming, not to be read again soon; ".wt": through the caches at once
+STORE_CACHE: dict[str, tuple[Choice, ...]] = {"nvidia": ("", ".cs"), "amd": ("", ".cs", ".wt")}
+LEAST_BYTES = 128
+LONGEST = 256
 _FIRST_WITH_COPY_ENGINE = 90  # compute capability
+_LARGE = 128  # the least side of a tile that is worth storing in parts
 
 
 def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
-    """The eviction policy of each load that reads a tile and that the author left open; the kind of access of loads and
-    stores that a copy engine could do."""
+    """For each load of a tile: the eviction policy where the author left it open, the cache level. For each store of a
+    tile: the cache policy. The kind of access of those that a copy engine could do, which has no such policies."""
     for op in ir.walk():
         site = op.attrs.get("site", "")
-        if op.kind == "load" and op.output.dims and op.attrs["eviction"] is None:
-            active = Expr.sym(f"{site}.access").eq(0) if _has_choice(ir, op, target) else Expr.of(1)
-            yield Knob(f"{site}.eviction", site, EVICTION, "access", "", active)
+        by_pointer = Expr.sym(f"{site}.access").eq(0) if _has_choice(ir, op, target) else TRUE
+        if op.kind == "load" and op.output.dims:
+            yield from _load_knobs(op, site, by_pointer, target)
+        if op.kind == "store" and boxed(op):
+            yield Knob(f"{site}.cache", site, STORE_CACHE[target.vendor], "access", "", by_pointer)
         if _has_choice(ir, op, target):
             yield Knob(f"{site}.access", site, ACCESS, "access", "pointer")
 
 
+def _load_knobs(op: Op, site: str, by_pointer: Expr, target: Target) -> Iterator[Knob]:
+    if target.vendor == "amd":  # whose backend drops eviction policies
+        yield Knob(f"{site}.cache", site, LOAD_CACHE, "access", "", by_pointer)
+    elif op.attrs["eviction"] is None:
+        yield Knob(f"{site}.eviction", site, EVICTION, "access", "", by_pointer)
+        # an instruction has one or the other
+        without = by_pointer.and_(Expr.sym(f"{site}.eviction").eq(0))
+        yield Knob(f"{site}.cache", site, LOAD_CACHE, "access", "", without)
+
+
+def subtile_knobs(ir: KernelIR, extents: Extents) -> Iterator[Knob]:
+    """Stores of large accumulators in halves: what follows the loop then needs half the registers, and the store half
+    the shared memory."""
+    for site, op in subtilable(ir).items():
+        rows, columns = (extents.of(d) for d in boxed(op))
+        active = Expr.of(_LARGE).le(rows).and_(Expr.of(_LARGE).le(columns))
+        yield Knob(f"{site}.subtile", site, (1, 2), "access", 1, active)
+
+
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:
-    """A box is at least 16 bytes wide."""
+    """What a box must be: 16 bytes wide, 128 in all (a stage's place in shared memory starts at a multiple), and at most
+    256 long in each dimension but the last, which Triton cuts up."""
     for op in ir.walk():
         if not _has_choice(ir, op, target):
             continue
-        site, tensor = op.attrs["site"], ir.tensor(op.attrs["tensor"])
+        site, size = op.attrs["site"], itemsize(ir.tensor(op.attrs["tensor"]).dtype)
         last = op.attrs["index"][-1]
         assert not isinstance(last, ExprIndex | ValueIndex)
-        width = extents.of(boxed(op)[last.axis]) * itemsize(tensor.dtype)
-        if width.constant is not None and width.constant >= ALIGNMENT:
+        dims = boxed(op)
+        limits = [
+            Expr.of(ALIGNMENT).le(extents.of(dims[last.axis]) * size),
+            Expr.of(LEAST_BYTES).le(extents.elements(dims) * size),
+            *(extents.of(d).le(LONGEST) for n, d in enumerate(dims) if n != last.axis),
+        ]
+        fits = all_of(limits)
+        if fits.constant is not None and fits.constant:
             continue
         knob = f"{site}.access"
-        check = Expr.sym(knob).eq(ACCESS.index("pointer")).or_(Expr.of(ALIGNMENT).le(width))
-        reason = f"the copy engine of {target.name} moves at least {ALIGNMENT} bytes of a row"
-        yield Constraint(f"{site} is wide enough", check, ((knob, "down"),), reason)
+        check = Expr.sym(knob).eq(ACCESS.index("pointer")).or_(fits)
+        reason = (f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} in "
+                  f"all, at most {LONGEST} long")  # fmt: skip
+        yield Constraint(f"{site} is a box", check, ((knob, "down"),), reason)
 
 
 def _has_choice(ir: KernelIR, op: Op, target: Target) -> bool:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
-from ..ir.graph import KernelIR
+from ..ir.graph import Block, KernelIR, Op
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
+from .loops import stages_of
+from .names import loop_site, rolled_site, suffixed
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
 
 
-def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str,
-                stages: str) -> list[Constraint]:  # fmt: skip
+def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """The constraints of one region."""
+    warps = suffixed(ir, "num_warps")
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
-    found += _products_fit(ir, extents, knobs, target, stages)
-    found += _streams_fit(ir, extents, knobs, target, stages)
+    found += _products_fit(ir, extents, knobs, target)
+    found += _streams_fit(ir, extents, knobs, target)
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
@@ -45,22 +49,18 @@ def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> C
                       f"{target.regs_per_sm} in all")  # fmt: skip
 
 
-def _products_fit(
-    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, stages: str
-) -> list[Constraint]:
+def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """The operands of a pipelined product wait in shared memory, once a stage."""
     found = []
-    for op in ir.walk():
-        if op.kind not in ("dot", "dot_scaled"):
-            continue
+    for op, site in _products(ir, ir.body, ""):
         size = Expr.of(0)
         for operand in op.inputs[:2]:
             assert isinstance(operand, Value)
             size = size + extents.elements(operand.dims) * itemsize(operand.type.dtype)
         # AMD's pipeline keeps one stage in registers
-        count = Expr.sym(stages) - (1 if target.vendor == "amd" else 0)
+        count = stages_of(ir, site, knobs) - (1 if target.vendor == "amd" else 0)
         needed = size * count.max(1)
-        steps: list[tuple[str, Direction]] = [(stages, "down"), *_shrink(size, knobs)]
+        steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(Constraint(
             f"{op.attrs['site']} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
             f"the staged operands of a product fit the {target.smem_per_block} bytes that a block of {target.name} has",
@@ -68,14 +68,29 @@ def _products_fit(
     return found
 
 
-def _streams_fit(
-    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, stages: str
-) -> list[Constraint]:
+def _products(ir: KernelIR, block: Block, loop: str) -> Iterator[tuple[Op, str]]:
+    """Each product with the site of the loop right around it."""
+    for op in block.ops:
+        if op.kind in ("dot", "dot_scaled"):
+            yield op, loop
+        inner = loop_site(ir, op.attrs["tile"]) if op.kind == "for" else loop
+        for region in op.regions:
+            yield from _products(ir, region, inner)
+
+
+def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
+    """Where a loop has a choice of its own, the step below one stage is the launch's number."""
+    own = f"{site}.stages"
+    launch: list[tuple[str, Direction]] = [(suffixed(ir, "num_stages"), "down")]
+    return [(own, "down"), *launch] if own in knobs else launch
+
+
+def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """A pipelined loop without products keeps what it loads ahead in shared memory: all stages but the one at work."""
     found = []
     for site, size in _streams(ir, extents):
-        needed = size * (Expr.sym(stages) - 1)
-        steps: list[tuple[str, Direction]] = [(stages, "down"), *_shrink(size, knobs)]
+        needed = size * (stages_of(ir, site, knobs) - 1)
+        steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(Constraint(
             f"{site} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
             f"what a loop loads ahead fits the {target.smem_per_block} bytes that a block of {target.name} has",
@@ -89,11 +104,11 @@ def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
     for op in ir.walk():
         if op.kind == "for" and not any(inner.kind in ("dot", "dot_scaled", "for") for inner in op.regions[0].ops):
             loads = [inner.output for inner in op.regions[0].ops if inner.kind == "load"]
-            found.append((f"loop {op.attrs['tile']}", _bytes(loads, extents)))
+            found.append((loop_site(ir, op.attrs["tile"]), _bytes(loads, extents)))
     for extent, site in extents.sites.items():
         whole = [op.output for op in ir.walk() if op.kind == "load" and any(d.extent == extent for d in op.output.dims)]
         # in one piece there is no loop
-        found.append((f"loop {site}", _bytes(whole, extents) * Expr.sym(site).ne(0)))
+        found.append((rolled_site(site), _bytes(whole, extents) * Expr.sym(site).ne(0)))
     return [(site, size) for site, size in found if size != Expr.of(0)]
 
 

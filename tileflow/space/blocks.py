@@ -1,0 +1,64 @@
+"""Knobs of sizes: the blocks of loops, and how much of a reduced dimension is held at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..config import Knob
+from ..expr import Expr
+from ..ir.graph import KernelIR, Op
+from ..ir.types import Value, itemsize
+from .extents import block_of
+from .names import powers
+
+MAX_BLOCK = 1 << 14
+MIN_REDUCTION_BLOCK = 128
+
+
+def block_knobs(ir: KernelIR) -> list[Knob]:
+    """Block sizes: powers of two up to what covers the loop, with the floor that products need."""
+    floors = _floors(ir)
+    knobs = []
+    for block in ir.blocks:
+        low = max(block.low, floors.get(block.name, 1))
+        choices = powers(low, min(max(block.high, low), MAX_BLOCK))
+        middle = choices[min(len(choices) - 1, 5)]
+        knobs.append(Knob(block.name, block.name, choices, "block", middle))
+    return knobs
+
+
+def reduction_knob(ir: KernelIR, site: str, extent: Expr) -> Knob:
+    """0: in one piece. Else the block of a loop."""
+    size = ir.hint(extent)
+    blocks = [b for b in powers(MIN_REDUCTION_BLOCK, MAX_BLOCK) if b < size]
+    return Knob(site, site, (0, *reversed(blocks)), "reduction", 0)
+
+
+def _floors(ir: KernelIR) -> dict[str, int]:
+    """The smallest sizes of a product: 16 each way, 32 inside for scaled ones and for operands of 8 bits, also of those
+    that arithmetic made of 8-bit ones: Triton keeps to the layout of what was loaded."""
+    floors: dict[str, int] = {}
+    makers = {v: op for op in ir.walk() for v in op.outputs}
+    for op in ir.walk():
+        if op.kind not in ("dot", "dot_scaled"):
+            continue
+        a, b = op.inputs[:2]
+        assert isinstance(a, Value) and isinstance(b, Value)
+        narrow = 1 in (_narrowest(a, makers), _narrowest(b, makers))
+        inner = 32 if narrow or op.kind == "dot_scaled" else 16
+        for dim, least in ((a.dims[-2], 16), (a.dims[-1], inner), (b.dims[-1], 16)):
+            name, factor = block_of(dim.extent)
+            floors[name] = max(floors.get(name, 1), least // factor)
+    return floors
+
+
+def _narrowest(operand: Value, makers: Mapping[Value, Op]) -> int:
+    """Bytes of an element of the shortest number on an operand's way from memory."""
+    seen, rest = {operand}, [operand]
+    while rest:
+        op = makers.get(rest.pop())
+        if op is not None and op.kind != "load":
+            found = {v for v in op.values if v.dims and v.type.dtype != "bool"} - seen
+            seen |= found
+            rest += found
+    return min(itemsize(v.type.dtype) for v in seen)

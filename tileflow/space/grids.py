@@ -1,0 +1,65 @@
+"""Knobs of the grid: which program works on which tiles, in which order.
+
+A flat grid numbers its programs; one of several axes asks the hardware for each. A persistent grid starts a few
+programs a multiprocessor, which walk over the tiles. Where a device is made of several dies, each with a cache of its
+own, neighbours may be given to the same one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from ..config import Choice, Constraint, Knob
+from ..expr import TRUE, Expr, any_of
+from ..ir.graph import KernelIR
+from ..target import Target
+from .loops import Loop
+from .names import suffixed
+
+GRID: tuple[Choice, ...] = ("flat", "axes")
+WALK: tuple[Choice, ...] = ("interleaved", "blocked")
+MOST_AXES = 3
+MOST_PROGRAMS = (1 << 16) - 1  # along the second and third axis of a launch
+
+
+def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob]:
+    """Programs per multiprocessor of a persistent grid and how they walk; order of the axes, grouping for the L2 cache,
+    axes of the launch, dies."""
+    persistent = Expr.sym(suffixed(ir, "persistent"))
+    yield Knob(suffixed(ir, "persistent"), "grid", (0, 1, 2, 4, 8), "grid", 0)
+    yield Knob(suffixed(ir, "walk"), "grid", WALK, "grid", WALK[0], persistent.ne(0))
+    if loops:
+        has_loop = any_of(loop.present for loop in loops)
+        yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0).and_(has_loop))
+    if len(ir.grid) == 1:
+        return
+    orders = tuple(",".join(map(str, p)) for p in itertools.permutations(range(len(ir.grid))))
+    yield Knob(suffixed(ir, "order"), "grid", orders, "order", orders[0])
+    yield Knob(suffixed(ir, "group"), "grid", (1, 2, 4, 8, 16, 32), "group", 1)
+    is_flat = TRUE
+    if len(ir.grid) <= MOST_AXES:
+        plain = persistent.eq(0).and_(Expr.sym(suffixed(ir, "group")).eq(1))
+        yield Knob(suffixed(ir, "grid"), "grid", GRID, "grid", GRID[0], plain)
+        is_flat = Expr.sym(suffixed(ir, "grid")).eq(GRID.index("flat"))
+    if target.dies > 1:
+        yield Knob(suffixed(ir, "xcd"), "grid", (False, True), "grid", False, is_flat)
+
+
+def grid_constraints(ir: KernelIR, knobs: Mapping[str, Knob]) -> Iterator[Constraint]:
+    """Only the first axis of a launch, the fastest one, may be long."""
+    name = suffixed(ir, "grid")
+    if name not in knobs:
+        return
+    order = knobs[suffixed(ir, "order")]
+    is_flat = Expr.sym(name).eq(GRID.index("flat"))
+    for axis, tile in enumerate(ir.grid):
+        begin, end = ir.tiles[tile].begin, ir.tiles[tile].end
+        assert isinstance(begin, Expr) and isinstance(end, Expr)
+        count = (end - begin).substitute(ir.hints).cdiv(ir.tiles[tile].block.substitute(ir.hints))
+        if not count.symbols() <= knobs.keys():
+            continue
+        fastest = any_of(Expr.sym(order.name).eq(n) for n, o in enumerate(order.choices) if str(o).endswith(str(axis)))
+        check = any_of([is_flat, fastest, count.le(MOST_PROGRAMS)])
+        reason = f"a launch has at most {MOST_PROGRAMS} programs along its second and third axis"
+        yield Constraint(f"the axis of {tile} fits {name}", check, ((name, "down"),), reason)

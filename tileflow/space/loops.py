@@ -1,0 +1,164 @@
+"""Knobs of each innermost loop: how deep it is pipelined, whether its turns are written out, how its products wait.
+
+A loop that the author wrote is the site ``loop:<tile>``. The loops that a reduction is rolled into share the site
+``loop:<reduction>`` and are there only where that reduction is not in one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..config import Knob
+from ..expr import FALSE, TRUE, Expr, all_of, any_of
+from ..ir.graph import KernelIR, Op, walk
+from ..ir.types import Value
+from ..target import Target
+from .access import ACCESS
+from .names import loop_site, rolled_site, suffixed
+
+MOST_STATIC_TURNS = 8
+UNROLL = (1, 2, 4)
+_PRODUCTS = ("dot", "dot_scaled")
+_WARP_GROUP = 4  # warps that issue a product of Blackwell's tensor memory together; one or two such groups fit a tile
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One site. ``ops``: what a turn does. ``present``: whether the config has the loop. ``turns``: how many in the
+    traced example, over block sizes; None where only the device knows. ``exact``: the same wherever it is called."""
+
+    site: str
+    ops: tuple[Op, ...]
+    present: Expr
+    turns: Expr | None
+    exact: bool
+
+    @property
+    def is_memory_loop(self) -> bool:
+        """Without products: pipelined only where the loop itself asks for it."""
+        return not any(op.kind in _PRODUCTS for op in self.ops)
+
+    @property
+    def loads(self) -> list[Op]:
+        return [op for op in self.ops if op.kind == "load" and op.output.dims]
+
+
+def depths(target: Target) -> tuple[int, ...]:
+    """Stages of a software pipeline; AMD's keeps them in registers."""
+    return (1, 2, 3, 4, 5, 6) if target.vendor == "nvidia" else (1, 2, 3)
+
+
+def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
+    """The region's innermost loops, and those that its reductions may become."""
+    found = []
+    for op in ir.walk():
+        if op.kind == "for" and not any(inner.kind == "for" for inner in walk(op.regions[0])):
+            tile = ir.tiles[op.attrs["tile"]]
+            turns, exact = None, False
+            if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+                length = tile.end - tile.begin
+                exact = not (length.symbols() | tile.block.symbols()) & ir.hints.keys()
+                turns = _settled(length.substitute(ir.hints).cdiv(tile.block.substitute(ir.hints)))
+            found.append(Loop(loop_site(ir, tile.name), tuple(walk(op.regions[0])), TRUE, turns, exact))
+    for site, extent in rolled.items():
+        ops = tuple(op for op in ir.walk() if any(d.extent == extent for v in op.outputs for d in v.dims))
+        turns = Expr.of(ir.hint(extent)).cdiv(Expr.sym(site).max(1))
+        found.append(Loop(rolled_site(site), ops, Expr.sym(site).ne(0), turns, False))
+    return found
+
+
+def _settled(turns: Expr) -> Expr | None:
+    """``turns`` where only block sizes are open."""
+    return turns if all(s.startswith("block:") for s in turns.symbols()) else None
+
+
+def loop_knobs(ir: KernelIR, loops: list[Loop], known: Mapping[str, Knob], target: Target) -> Iterator[Knob]:
+    """The knobs of every loop of a region. ``known``: the knobs of block sizes."""
+    several = sum(1 for loop in loops if loop.loads) > 1
+    for loop in loops:
+        if loop.turns is not None and not loop.turns.symbols() <= known.keys():
+            loop = Loop(loop.site, loop.ops, loop.present, None, False)
+        static = _static_knob(loop, known)
+        runs = loop.present if loop.turns is None else loop.present.and_(Expr.of(1).lt(loop.turns))
+        if static is not None:
+            yield static
+            runs = runs.and_(Expr.sym(static.name).eq(0))
+        if loop.loads:
+            yield Knob(f"{loop.site}.unroll", loop.site, UNROLL, "loop", 1, runs)
+        if loop.loads and (several or _side_loads(loop)):
+            yield _stages_knob(ir, loop, runs, target)
+        if has_tensor_memory(target) and not loop.is_memory_loop:
+            yield Knob(f"{loop.site}.multi_buffer", loop.site, (True, False), "loop", True, runs)
+            yield from _specialisation_knob(ir, loop, runs, known)
+
+
+def _static_knob(loop: Loop, known: Mapping[str, Knob]) -> Knob | None:
+    """Whether the turns of a short loop are written out one after the other; None where no config has so few. In
+    dynamic mode it is never used, and there only so that a config of one mode is one of the other."""
+    if loop.present != TRUE or loop.turns is None:
+        return None
+    choices = [[int(c) for c in known[s].choices] for s in sorted(loop.turns.symbols())]
+    largest, smallest = (
+        loop.turns.evaluate({s: pick(c) for s, c in zip(sorted(loop.turns.symbols()), choices, strict=True)})
+        for pick in (max, min)
+    )
+    if largest > MOST_STATIC_TURNS or smallest < 2:
+        return None
+    active = Expr.of(1).lt(loop.turns).and_(loop.turns.le(MOST_STATIC_TURNS))
+    return Knob(f"{loop.site}.static", loop.site, (False, True), "loop", False, active if loop.exact else FALSE)
+
+
+def _stages_knob(ir: KernelIR, loop: Loop, runs: Expr, target: Target) -> Knob:
+    """0: as many as the launch has. A loop that says how many also pipelines loads that no product waits for."""
+    name = f"{loop.site}.stages"
+    # a memory loop always says how many, so that the launch's own number again changes nothing
+    differs = Expr.sym(name).ne(Expr.sym(suffixed(ir, "num_stages"))) if loop.is_memory_loop else TRUE
+    return Knob(name, loop.site, (0, *depths(target)), "loop", 0, runs.and_(differs))
+
+
+def _side_loads(loop: Loop) -> bool:
+    """Whether a loop with products has loads that flow into none of them."""
+    if loop.is_memory_loop:
+        return False
+    makers = {v: op for op in loop.ops for v in op.outputs}
+    waiting = [v for op in loop.ops if op.kind in _PRODUCTS for v in op.values]
+    reached: set[Value] = set()
+    while waiting:
+        value = waiting.pop()
+        if value not in reached and value in makers:
+            reached.add(value)
+            waiting += makers[value].values
+    return any(op.output not in reached for op in loop.loads)
+
+
+def has_tensor_memory(target: Target) -> bool:
+    """Blackwell of the data centre, whose products accumulate in a memory of their own."""
+    return target.vendor == "nvidia" and target.capability // 10 == 10
+
+
+def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:
+    """Warps of their own for copies, for products and for the rest. The copies must be the copy engine's, since threads
+    that wait for their own loads gain nothing."""
+    copies = [f"{op.attrs['site']}.access" for op in loop.loads]
+    if not copies or any(name not in known for name in copies):
+        return
+    warps = Expr.sym(suffixed(ir, "num_warps"))
+    fits = any_of(warps.eq(n * _WARP_GROUP) for n in (1, 2))
+    boxes = all_of(Expr.sym(name).eq(ACCESS.index("descriptor")) for name in copies)
+    yield Knob(f"{loop.site}.warp_specialize", loop.site, (False, True), "loop", False, all_of([runs, fits, boxes]))
+
+
+def stages_of(ir: KernelIR, site: str, knobs: Mapping[str, Knob]) -> Expr:
+    """How many stages a loop has: its own choice, or the launch's."""
+    launch = Expr.sym(suffixed(ir, "num_stages"))
+    if f"{site}.stages" not in knobs:
+        return launch
+    own = Expr.sym(f"{site}.stages")
+    return own + own.eq(0) * launch
+
+
+def is_specialised(loops: list[Loop], knobs: Mapping[str, Knob]) -> Expr:
+    """Whether any loop has warps of their own for its parts."""
+    names = (f"{loop.site}.warp_specialize" for loop in loops)
+    return any_of(Expr.sym(name).ne(0) for name in names if name in knobs)

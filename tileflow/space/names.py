@@ -1,0 +1,31 @@
+"""Names that the space and the emission agree on, and choices of powers of two."""
+
+from __future__ import annotations
+
+from ..ir.graph import KernelIR
+
+_REDUCTION = "reduce:"
+
+
+def suffixed(ir: KernelIR, knob: str) -> str:
+    """The name of a knob or site of this region: regions after the first have ``@<region>`` behind it."""
+    return f"{knob}@{ir.region}" if ir.region else knob
+
+
+def loop_site(ir: KernelIR, tile: str) -> str:
+    """The site of a loop over ``tile``: ``loop:tile_k``. All the loops that a reduction is rolled into are one site,
+    named after the reduction: ``loop:max#0``."""
+    if tile.startswith(_REDUCTION):
+        return rolled_site(tile.rpartition(".")[0])
+    return suffixed(ir, f"loop:{tile}")
+
+
+def rolled_site(reduction: str) -> str:
+    """The site of the loops that the reduction of this site is rolled into."""
+    return f"loop:{reduction.removeprefix(_REDUCTION)}"
+
+
+def powers(low: int, high: int) -> tuple[int, ...]:
+    """The powers of two from ``low`` to ``high``; at least one."""
+    first = 1 << max(low - 1, 0).bit_length()
+    return tuple(1 << n for n in range(first.bit_length() - 1, max(high, first).bit_length()))
