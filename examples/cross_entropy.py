@@ -46,7 +46,7 @@ def cross_entropy(
             peak = new_peak
         label = labels[tile_m]
         counts = label != ignore_index
-        picked = logits[tile_m.index[:, None], torch.where(counts, label, 0)[:, None]].squeeze(1).float()
+        picked = logits[tile_m.index, torch.where(counts, label, 0)].float()
         row_lse = peak + torch.log(total)
         lse[tile_m] = row_lse
         losses[tile_m] = torch.where(counts, row_lse - picked, 0.0)

@@ -1,7 +1,8 @@
 """Sums of few long rows, three ways.
 
-In one piece the tuner decides whether a row is held in registers or read in a loop. The loop says so itself. With few
-rows neither keeps a GPU busy: the third way shares a row among many programs, and adds up their sums afterwards.
+In one piece the tuner decides whether a row is held in registers or read in a loop. The loop says so itself: it keeps
+a sum for each lane of a tile, and adds those up at the end. With few rows neither keeps a GPU busy: the third way
+shares a row among many programs, and adds up their sums afterwards.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ def long_sum(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel(inputs=inputs, reference=reference)
 def long_sum_looped(x: torch.Tensor) -> torch.Tensor:
     m, n = x.shape
+    block_n = tfl.register_block_size(n)
     out = torch.empty(m, dtype=x.dtype, device=x.device)
     for tile_m in tfl.tile(m):
-        total = tfl.zeros([tile_m])
-        for tile_n in tfl.tile(n):
-            total += x[tile_m, tile_n].float().sum(1)
-        out[tile_m] = total
+        sums = tfl.zeros([tile_m, block_n])
+        for tile_n in tfl.tile(n, block_size=block_n):
+            sums += x[tile_m, tile_n]
+        out[tile_m] = sums.sum(1)
     return out
 
 
