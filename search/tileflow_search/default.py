@@ -25,7 +25,7 @@ from .surrogate import TimeModel
 
 WORTHWHILE = math.log2(1.005)  # a gain for which another trial is worth its time
 BATCH = 8  # proposals between two fits
-DOUBT = 16  # trials without a gain after which the model's promises count half
+DOUBT = 32  # trials without a gain after which the model's promises count half
 APART = 3.0  # steps between the centres of two islands
 MUTANTS, STRANGERS = 12, 16  # candidates besides the neighbours: of each island, of the whole space
 
@@ -36,7 +36,7 @@ class DefaultStrategy(RandomStrategy):
 
     def __init__(
         self, space: ConfigSpace, seed: int, *, prune: bool = True, model: bool = True, islands: int = 4,
-        restarts: int = 2,
+        restarts: int = 3,
     ) -> None:  # fmt: skip
         super().__init__(space, seed)
         self._features = Features(space)
@@ -154,10 +154,13 @@ class DefaultStrategy(RandomStrategy):
             self._model.built(config, facts)
 
     def rank(self, configs: Sequence[Config]) -> list[float]:
+        """By optimism; what promises next to nothing is dropped, all but one: a model that is wrong must find out."""
         ranks = [0.0] * len(configs)
         if self._model is not None and self._model.ready:
             predictions = self._model.after(configs)
-            ranks = [math.inf if p.gain(self._best) < WORTHWHILE / 4 else p.mean - p.deviation for p in predictions]
+            ranks = [p.mean - p.deviation for p in predictions]
+            vain = [p.gain(self._best) < WORTHWHILE / 4 for p in predictions]
+            ranks = [math.inf if v and r > min(ranks) else r for v, r in zip(vain, ranks, strict=True)]
         for i, config in enumerate(configs):
             if config in self._certain:
                 ranks[i] = -math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from optuna.samplers import TPESampler
+from optuna.samplers import CmaEsSampler, TPESampler
 
 from tileflow.config import Config, ConfigSpace
 from tileflow.errors import SpecError
@@ -12,14 +12,29 @@ from tileflow.errors import SpecError
 from .base import ExhaustiveStrategy, RandomStrategy
 from .codec import Codec
 from .default import DefaultStrategy
+from .evolution import DifferentialEvolutionSampler
 from .local import LocalSampler
 from .optuna_strategy import OptunaStrategy
+from .pattern import PatternSampler
 from .protocol import Strategy
 
 
 def _tpe(space: ConfigSpace, seed: int) -> Strategy:
     # constant_liar: what is in flight counts as bad, so that parallel workers are not all sent to one place
     return OptunaStrategy(space, TPESampler(seed=seed, constant_liar=True), seed)
+
+
+def _cma_es(space: ConfigSpace, seed: int) -> Strategy:
+    # over the numbers; it has no way with categories, which stay random
+    return OptunaStrategy(space, CmaEsSampler(seed=seed, warn_independent_sampling=False), seed)
+
+
+def _evolution(space: ConfigSpace, seed: int) -> Strategy:
+    return OptunaStrategy(space, DifferentialEvolutionSampler(Codec(space), seed), seed)
+
+
+def _pattern(space: ConfigSpace, seed: int) -> Strategy:
+    return OptunaStrategy(space, PatternSampler(Codec(space), seed), seed)
 
 
 def _local(space: ConfigSpace, seed: int) -> Strategy:
@@ -31,6 +46,9 @@ STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
     "random": RandomStrategy,
     "exhaustive": ExhaustiveStrategy,
     "tpe": _tpe,
+    "cma-es": _cma_es,
+    "evolution": _evolution,
+    "pattern": _pattern,
     "local": _local,
 }
 

@@ -95,6 +95,7 @@ def run(strategy: Strategy, budget: int, batch: int = 1) -> list[Config]:
     return asked
 
 
+@pytest.mark.filterwarnings("ignore:Constraints have been set:UserWarning")  # CMA-ES learns from the penalty alone
 @pytest.mark.parametrize("name", STRATEGIES)
 class TestStrategy:
     @pytest.mark.parametrize("batch", [1, 7])

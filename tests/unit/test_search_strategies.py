@@ -254,4 +254,4 @@ class TestLocal:
 def test_an_unknown_strategy_gives_the_known_ones() -> None:
     with pytest.raises(SpecError, match="'annealing'") as caught:
         make("annealing", block_space(), seed=0)
-    assert "default, random, exhaustive, tpe, local" in str(caught.value)
+    assert "default, random, exhaustive, tpe, cma-es, evolution, pattern, local" in str(caught.value)
