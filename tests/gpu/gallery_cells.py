@@ -35,7 +35,7 @@ LARGE_OF: Mapping[str, tuple[int, ...]] = {
     "examples.vector_add:vector_add": ((1 << 22) + 3,),
 }
 # Random configs of each of the two kinds of sizes, half of them in each mode.
-ODD_SEEDS, LARGE_SEEDS = 6, 20
+ODD_SEEDS, LARGE_SEEDS = 4, 8
 EAGER_BLOCK = 16
 
 
