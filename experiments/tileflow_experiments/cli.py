@@ -138,7 +138,7 @@ def tune(
     problem: Annotated[list[str], typer.Option(help="key=value ... in one argument; may be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder for journal, table and report.")],
     budget_s: Annotated[float, typer.Option(help="Seconds for each problem and device class.")] = 60.0,
-    strategy: Annotated[str, typer.Option()] = "local",
+    strategy: Annotated[str, typer.Option()] = "default",
     seed: Annotated[int, typer.Option()] = 0,
     mlflow: Mlflow = None,
 ) -> None:

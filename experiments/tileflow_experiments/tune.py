@@ -28,7 +28,7 @@ def tune_call(
     budget_s: float = 60.0,
     problem: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
-    strategy: str = "local",
+    strategy: str = "default",
     seed: int = 0,
 ) -> Entry | None:
     """Search for ``budget_s`` seconds on the GPU that holds ``args``; returns the row, None where no config works.

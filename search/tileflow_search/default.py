@@ -19,6 +19,7 @@ from tileflow.errors import ConfigError
 from .base import RandomStrategy
 from .diverse import diverse
 from .features import Features
+from .moves import child, mutant
 from .protocol import Result
 from .statics import hopeless
 from .surrogate import TimeModel
@@ -99,26 +100,12 @@ class DefaultStrategy(RandomStrategy):
         return centres
 
     def _around(self, centre: Config) -> list[Config]:
-        """Unknown neighbours of ``centre``, and configs that differ from it in more: mutants, and children that take
-        each knob from it or from another good one (uniform crossover: Syswerda, 1989)."""
-        changed = [self._mutant(centre) for _ in range(MUTANTS)]
+        """Unknown neighbours, mutants, and children with other good ones, of ``centre``."""
         mates = sorted(self._times, key=self._times.__getitem__)[: 2 * BATCH]
-        for _ in range(MUTANTS // 2):
-            mate = dict(self._rng.choice(mates).items)
-            changed.append(centre.with_({name: mate[name] for name in mate if self._rng.random() < 0.5}))
+        changed = [mutant(self.space, self._features.names, centre, self._rng) for _ in range(MUTANTS)]
+        changed += [child(centre, self._rng.choice(mates), self._rng) for _ in range(MUTANTS // 2)]
         repaired = (config for raw in changed for config in self._repaired(raw))
         return self._unknown_of(itertools.chain(self.space.neighbours(centre), repaired))
-
-    def _mutant(self, config: Config) -> Config:
-        """Two or three knobs changed: numbers by one or two steps."""
-        changes = {}
-        names = self._features.names
-        for name in self._rng.sample(names, min(self._rng.choice((2, 3)), len(names))):
-            knob = self.space.knob(name)
-            at = knob.choices.index(config[name]) + self._rng.choice((-2, -1, 1, 2))
-            last = len(knob.choices) - 1
-            changes[name] = knob.choices[min(max(at, 0), last)] if knob.ordered else self._rng.choice(knob.choices)
-        return config.with_(changes)
 
     def _strangers(self) -> list[Config]:
         return self._unknown_of(filter(None, (self._draw() for _ in range(STRANGERS))))

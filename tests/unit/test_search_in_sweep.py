@@ -1,0 +1,72 @@
+"""The default strategy under the sweep's driver: studies take turns on a device, what is dropped is journalled."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tileflow_cluster.protocol import KernelRef, TrialRequest
+from tileflow_experiments import journal as journals
+from tileflow_experiments import sweep
+from tileflow_experiments.judge import StudyJudge
+
+from tileflow.config import Config
+from tileflow.measure.types import Outcome
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from experiments_fakes import GPU, sweep_spec, tools
+
+
+class FakeStudy:
+    def __init__(self, ranks: dict[int, float]) -> None:
+        self.ranks = ranks
+
+    def rank(self, configs: list[Config]) -> list[float]:
+        return [self.ranks[int(config["x"])] for config in configs]
+
+
+def waiting(*names: str) -> list[TrialRequest]:
+    return [TrialRequest(name, KernelRef("m:k", "h"), (), GPU, Config.of({"x": int(name[1])})) for name in names]
+
+
+class TestJudge:
+    def judge(self) -> StudyJudge:
+        studies = {"a": FakeStudy({0: 2.0, 1: 1.0, 2: float("inf")}), "b": FakeStudy({0: 9.0, 1: 9.0})}
+        return StudyJudge(lambda request_id: studies[request_id[0]])  # type: ignore[return-value]
+
+    def test_the_lowest_rank_goes_first_and_the_oldest_of_equals(self) -> None:
+        judge = self.judge()
+        choice = judge.choose(waiting("a0", "a1", "a2"))
+        assert (choice.take, choice.drop) == ("a1", ("a2",))
+        assert judge.choose(waiting("b1", "b0")).take == "b1"
+
+    def test_studies_take_turns_however_their_ranks_compare(self) -> None:
+        judge = self.judge()
+        taken = [judge.choose(waiting("a0", "a1", "b0", "b1")).take for _ in range(4)]
+        assert [str(name)[0] for name in taken] == ["a", "b", "a", "b"]
+
+    def test_takes_nothing_where_all_are_dropped(self) -> None:
+        choice = self.judge().choose(waiting("a2"))
+        assert (choice.take, choice.drop) == (None, ("a2",))
+
+
+@pytest.mark.parametrize("trials", [12, 500])
+def test_a_sweep_with_the_default_strategy(tmp_path: Path, trials: int) -> None:
+    wanted = sweep_spec(strategy={"name": "default", "seed": 0}, budget={"trials": trials}, device_classes=[GPU])
+    measured: list[TrialRequest] = []
+
+    def run(request: TrialRequest, outcome: Outcome) -> Outcome:
+        measured.append(request)
+        return outcome
+
+    assert sweep.run(wanted, tmp_path / "out", tools(run), f"sqlite:///{tmp_path / 'm.db'}") == ""
+    lines = journals.read(tmp_path / "out" / "journal.jsonl")
+    found = journals.by_study(journals.trials(lines).values())
+    assert len(found) == 2
+    for records in found.values():
+        assert len(records) <= min(trials, 32)
+        if trials == 500:
+            assert min(r.time_us for r in records if r.time_us is not None) == 10.0  # the best there is
+    assert {event["study"] for event in journals.events(lines, "study_finished")} <= {key.id for key in found}
