@@ -355,7 +355,8 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     """The device of the call's tensors. Raises CallError where there is none, or several."""
     devices = {v.device for v in tensors((*args, *kwargs.values()))}
     if len(devices) != 1:
-        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
+        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor",
+                        hint="pass at least one tensor, and move all to one device: x.to(device)")  # fmt: skip
     (device,) = devices
     return device
 

@@ -15,6 +15,10 @@ from tileflow.target import target
 SEEN: list[object] = []
 
 
+def note(*what: object) -> None:
+    SEEN.append(what)
+
+
 @tileflow.kernel
 def facts(x: torch.Tensor) -> torch.Tensor:
     """(begin, end, id, lanes) of the tiles that each element is in, rows then columns."""
@@ -205,12 +209,12 @@ def test_loops_of_one_name_are_counted_in_each_launch() -> None:
         n = x.size(0)
         for tile in tfl.tile(n):
             for i in tfl.tile(n):
-                SEEN.append(("first", tile.block_size, i.block_size))
+                note("first", tile.block_size, i.block_size)
             for i in tfl.tile(n):
-                SEEN.append(("second", tile.block_size, i.block_size))
+                note("second", tile.block_size, i.block_size)
         for tile in tfl.tile(n):
             for i in tfl.tile(n):
-                SEEN.append(("third", tile.block_size, i.block_size))
+                note("third", tile.block_size, i.block_size)
         return x
 
     x = torch.empty(3)

@@ -28,6 +28,9 @@ def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1 + t.pointwise("tanh", inner))
+    if approximate != "none":
+        raise TraceError("gelu is exact or by tanh", got=repr(approximate), where=t.location(),
+                         hint='F.gelu(x), F.gelu(x, approximate="tanh")')  # fmt: skip
     return 0.5 * x * (1 + t.pointwise("erf", x * math.sqrt(0.5)))
 
 

@@ -95,7 +95,8 @@ def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
         if type(a) is type(b) and isinstance(a, str) and a == b:
             return a
         raise TraceError("both branches of a device if give a name a tile, or the same object",
-                         got=f"{name}: {a!r} and {b!r}"[:200], where=t.location())  # fmt: skip
+                         got=f"{name}: {a!r} and {b!r}"[:200], where=t.location(),
+                         hint="choose objects by what Python decides: a bool, None or a string")  # fmt: skip
     if not isinstance(a, (TileValue, SymInt)) and not isinstance(b, (TileValue, SymInt)) and a == b:
         return a
     if condition is not None and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in (a, b)):

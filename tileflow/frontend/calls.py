@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TraceError
 from .objects import CapturedObject, method_of
 from .rewrite import rewrite_function
+from .split import HOST_MARK
 from .values import SymInt, TileValue
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         if name not in DEVICE:
             raise TraceError("a language function must have a traced meaning", got=name, where=t.location())
         return t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
+    if getattr(function, HOST_MARK, False) is True:
+        raise TraceError("the config is asked in host code", got=f"{function.__name__} inside a tile loop",
+                         where=t.location(), hint="call it before the loop, and use its result there")  # fmt: skip
+    if hasattr(function, "run_eagerly"):
+        raise TraceError("a tile loop calls functions, not kernels", got=repr(function), where=t.location(),
+                         hint="leave @tileflow.kernel off: its loops become this kernel's")  # fmt: skip
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if _is_builtin(function) and function in _HIGHER:

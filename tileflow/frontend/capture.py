@@ -16,6 +16,7 @@ from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
 from .calls import is_user
+from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
 from .objects import CapturedObject
 from .promotion import dtype_name
@@ -47,11 +48,13 @@ class Capturer:
             return self._float(path)
         if isinstance(value, (tuple, list)):
             items = [self.capture(v, f"{path}.item:{i}") for i, v in enumerate(value)]
+            if type(value) is list:
+                return HostList(items, path, self.t)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, FunctionType) and value.__closure__:
             return self._function(value, path)
         if isinstance(value, dict):
-            return {key: self._entry(key, item, path) for key, item in value.items()}
+            return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
         if isinstance(value, functools.partial):
             parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
             function, args, keywords = parts

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import ShapeError, TraceError
 from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.types import Dim, TileType
 from .trace import Tracer, show
@@ -72,8 +72,14 @@ class _Attempt:
             return entry
         if not isinstance(result, (TileValue, SymInt, int, float)):
             raise TraceError(
-                "a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location()
-            )
+                "a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location(),
+                hint="tuples and lists of tiles are carried too; keep what does not change outside the loop",
+            )  # fmt: skip
+        if not isinstance(entry, (TileValue, SymInt, int, float)):
+            raise TraceError(
+                "a loop carries tiles and numbers", got=f"{name} = {entry!r} before the loop"[:200],
+                where=self.t.location(), hint=f"give {name} a tile or a number before the loop: tfl.zeros([tile])",
+            )  # fmt: skip
         if not isinstance(entry, TileValue):
             if not isinstance(result, (TileValue, SymInt)) and result == entry:
                 return entry
@@ -91,8 +97,14 @@ class _Attempt:
         own = entry.value.dims
         if isinstance(result, TileValue) and len(result.value.dims) > len(own):
             raise TraceError("a loop's variable keeps its number of dimensions", where=self.t.location(),
-                             got=f"{name}: {show(own)} before, {show(result.value.dims)} after")  # fmt: skip
-        common = self.t.common_type(entry, result)
+                             got=f"{name}: {show(own)} before, {show(result.value.dims)} after",
+                             hint=f"give {name} its final shape before the loop, or use another name")  # fmt: skip
+        try:
+            common = self.t.common_type(entry, result)
+        except ShapeError as error:
+            raise ShapeError("a loop's variable keeps its shape", got=f"{name}: {error.got} meet", where=error.where,
+                             hint=f"give {name} its final shape before the loop, or the new value another name"
+                             ) from error  # fmt: skip
         dims = tuple(self._leave(d) for d in common.dims)
         # an entry with this loop's own lanes cannot be; a bare block stays bare
         kept = tuple(o if o.extent == d.extent else d for o, d in zip(own, dims, strict=True))

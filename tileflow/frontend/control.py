@@ -22,6 +22,7 @@ from .trace import Tracer
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
 
 UNROLLED = 16  # turns of a Python range up to which it is written out
+_MOST_ANSWERS = 20_000  # of conditions that Python decides in one trace: beyond, a `while True` without an end
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Control:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        self._asked = 0
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class Control:
     def _iterate(self, it: Any) -> Iterable[Any]:
         if isinstance(it, (TileValue, SymInt, TensorRef, TileProxy)):
             raise TraceError("a loop in device code runs over tfl.tile, tfl.grid or a Python iterable", got=repr(it),
-                             where=self.tracer.location())  # fmt: skip
+                             where=self.tracer.location(), hint="for i in range(n), for t in tfl.tile(n)")  # fmt: skip
         return it  # type: ignore[no-any-return]
 
     def _axis(
@@ -155,7 +157,8 @@ class Control:
             value = t.operand(bound)
             assert isinstance(value, Value)
             if value.dims or value.type.dtype.startswith("float"):
-                raise TraceError("a loop's bound is an integer scalar", got=repr(bound), where=t.location())
+                raise TraceError("a loop's bound is an integer scalar", got=repr(bound), where=t.location(),
+                                 hint="reduce a tile first: lengths[tile].max(); convert a float: .int()")  # fmt: skip
             return value
         return t.extent(t.as_expr(bound, "a loop's bound"))
 
@@ -191,6 +194,10 @@ class Control:
 
     def static_bool(self, test: Any, loc: int) -> bool:
         """A condition that Python decides while tracing; sizes are guarded, tiles refused."""
+        self._asked += 1
+        if self._asked > _MOST_ANSWERS:
+            raise TraceError("a loop of Python ends while the kernel is recorded", got=f"{_MOST_ANSWERS} conditions",
+                             where=self.tracer.location(), hint="count by a Python int, or use range(n)")  # fmt: skip
         return bool(test)
 
     # ---- assignment and calls -------------------------------------------------------------------

@@ -80,6 +80,9 @@ def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = 
 
 @device_function("specialize")
 def specialize(t: Tracer, value: Any) -> Any:
+    if isinstance(value, TileValue):
+        raise TraceError("tfl.specialize takes a size or an int argument", got=repr(value), where=t.location(),
+                         hint="what a tensor holds is known to the kernel only")  # fmt: skip
     return t.specialize(value.expr) if isinstance(value, SymInt) else value
 
 
@@ -116,6 +119,9 @@ def _pointwise(fn: str) -> Callable[..., Any]:
 
 def _range(t: Tracer, *args: Any) -> Any:
     """A range that the trace does not know: a loop of the kernel."""
+    if not 1 <= len(args) <= 3 or any(isinstance(a, float) for a in args):
+        raise TraceError("a range is between ints and sizes", got=f"range{args!r}", where=t.location(),
+                         hint="divide sizes by //")  # fmt: skip
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     if not isinstance(step, (int, SymInt)) or (isinstance(step, int) and step == 0):
         raise TraceError("the step of a range in device code is a size, or an int other than 0", got=repr(step),

@@ -131,6 +131,7 @@ def device_print(t: Tracer, prefix: str, *values: Any) -> None:
 def print_(t: Tracer, *values: Any, **options: Any) -> None:
     """Python's ``print`` in device code: texts first, then tiles and numbers."""
     if options:
-        raise TraceError("print in device code takes values only", got=", ".join(options), where=t.location())
+        raise TraceError("print in device code takes values only", got=", ".join(options), where=t.location(),
+                         hint='tfl.device_print("text", *values) prints from the GPU')  # fmt: skip
     count = next((n for n, v in enumerate(values) if not isinstance(v, str)), len(values))
     device_print(t, " ".join(values[:count]), *values[count:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,19 +13,20 @@ from typing import Any
 import torch
 
 from ..config import Choice
-from ..errors import HostDataError, Location, TileflowError, TraceError
+from ..errors import CallError, HostDataError, Location, TileflowError, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
-from ..language.knobs import check_choices
+from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
 from .device_functions import DEVICE
 from .host_values import SymbolicInt, constant, expr_of
+from .mistakes import explained, place
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
-from .trace import Names, TraceMode, Tracer, code_location
+from .trace import Names, TraceMode, Tracer
 from .values import UNDEFINED, TileProxy
 
 
@@ -76,17 +78,22 @@ def lower_call(
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
     try:
         host.run(context, *bound.args, **bound.kwargs)
-    except (NotImplementedError, RuntimeError) as error:
+    except TileflowError as error:
+        if error.where is not None:
+            raise
+        where = place(error, {host.fn.__code__.co_filename})
+        raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
+    except (NotImplementedError, RuntimeError, TypeError) as error:
         if "meta" not in str(error):
             raise
         raise HostDataError(
             "host code of a kernel that is lowered without data may not read values", got=str(error).splitlines()[0],
-            where=_place(error, {host.fn.__code__.co_filename}), hint="lower it from real example inputs",
+            where=place(error, {host.fn.__code__.co_filename}), hint="lower it from real example inputs",
         ) from error  # fmt: skip
     if not context.regions:
         source = function_source(host.fn)
         raise TraceError("a kernel launches at least one tile loop", got="none in this call",
-                         where=location(source, source.tree))  # fmt: skip
+                         where=location(source, source.tree), hint="write for tile in tfl.tile(n): ...")  # fmt: skip
     return LoweredCall(tuple(context.regions), tuple(context.knobs.values()))
 
 
@@ -112,13 +119,21 @@ class _Lowering:
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
+        try:
+            inspect.signature(function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise CallError(f"tfl.{function.__name__} must be called as it is defined", got=str(error),
+                            hint=f"tfl.{function.__name__}{inspect.signature(function)}") from error  # fmt: skip
         name = host_knob(site, function, args)
         if function.__name__ == "register_block_size":
-            low, high = (1, *args) if len(args) == 1 else args
-            high = max(int(high), int(low))  # a size may be 0, a block size not
+            low, high = limits(*args, **kwargs)
             self.knobs[name] = HostKnob(name, line, int(low), high)
             return self._symbolic(name, self.choices.get(name, min(32, high)))
-        choices = check_choices(*args)
+        choices = check_choices(*args, **kwargs)
+        known = self.knobs.get(name)
+        if known is not None and known.choices != choices:
+            raise CallError("a tunable has one set of choices", got=f"{name}: {known.choices} and {choices}",
+                            hint="give the second another name")  # fmt: skip
         self.knobs[name] = HostKnob(name, line, choices=choices)
         chosen = self.choices.get(name, choices[0])
         return chosen if isinstance(chosen, (str, bool)) else self._symbolic(name, chosen)
@@ -141,7 +156,30 @@ class _RegionTrace:
         self.tracer.kernel = fn.__code__
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
-        self.loop: TileLoop = DEVICE[source.function.__name__](self.tracer, *args, **kwargs)
+        self.loop = self._loop(args, kwargs)
+
+    def _loop(self, args: Any, kwargs: Any) -> TileLoop:
+        """What the outermost loop iterates over. Raises TraceError with its place."""
+        t, loop = self.tracer, self.source.loop
+        t.at(location(self.source, loop.iter))
+        name = self.source.function.__name__
+        try:
+            found: TileLoop = t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
+        except TileflowError as error:
+            raise type(error)(error.constraint, got=error.got, where=t.location(), hint=error.hint) from error
+        if found.lengths is not None:
+            raise TraceError("jagged_tile stands inside another tile loop", got="an outermost one", where=t.location(),
+                             hint="write it in `for tile in tfl.tile(...):`, over lengths[tile]")  # fmt: skip
+        for bound in (*found.begins, *found.ends):
+            if not isinstance(bound, int) or isinstance(bound, bool):
+                raise TraceError("an outermost loop's bounds are ints", got=f"{type(bound).__name__} {bound!r}"[:80],
+                                 where=t.location(), hint="pass sizes: tensor.size(0), n // 2, int(x)")  # fmt: skip
+        for block in found.blocks:
+            if block is not None and (not isinstance(block, int) or isinstance(block, bool) or block < 1):
+                raise TraceError("a block size is an int of 1 or more", got=repr(block), where=t.location(),
+                                 hint="let the config choose it: tfl.register_block_size(high)")  # fmt: skip
+        t.at(None)
+        return found
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
@@ -155,28 +193,14 @@ class _RegionTrace:
         try:
             with TraceMode(t):
                 run(self.control, *proxies, *captured)
-        except TileflowError as error:
-            if error.where is not None:
+        except AssertionError:  # of the author's, which another config may satisfy
+            raise
+        except Exception as error:
+            if isinstance(error, TileflowError) and error.where is not None:
                 raise
-            where = _place(error, t.files)
-            raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
-        except UnboundLocalError as error:
-            raise TraceError(
-                "a variable is assigned on every way to its use",
-                got=f"{error.name or error} without a value",
-                where=_place(error, t.files),
-                hint="assign it before the loop, or in both branches",
-            ) from error
-        except TypeError as error:
-            hint = "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
-            if "indices must be integers" in str(error):
-                hint = "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
-            raise TraceError(
-                "device code must be what tileflow can record",
-                got=str(error).splitlines()[0],
-                where=_place(error, t.files),
-                hint=hint,
-            ) from error
+            missing = {c.name for c, v in zip(self.source.captures, captured, strict=True) if v is UNDEFINED}
+            unbound = missing & {c.name for c in self.source.captures if c.kind == "global"}
+            raise explained(error, t.files, unbound) from error
         return self._finish()
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:
@@ -210,7 +234,8 @@ class _RegionTrace:
             return targets * axes
         if len(targets) != axes:
             raise TraceError("a tile loop has a variable for each axis", where=self.tracer.location(),
-                             got=f"{', '.join(targets)} for {axes} axes")  # fmt: skip
+                             got=f"{', '.join(targets)} for {axes} axes",
+                             hint="for a, b in tfl.tile([m, n]), for a in tfl.tile(m)")  # fmt: skip
         return targets
 
     def _block(self, name: str, axis: int) -> Expr:
@@ -263,14 +288,3 @@ def _shape_symbols(ops: Iterable[Op]) -> set[str]:
     """The symbols in the shapes of what ``ops`` compute."""
     every = (v for op in walk(Block((), tuple(ops), ())) for v in op.outputs)
     return {s for v in every for d in v.dims for s in d.extent.symbols()}
-
-
-def _place(error: BaseException, files: set[str]) -> Location | None:
-    """The innermost of the user's places that an exception went through."""
-    found = None
-    step = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename in files:
-            found = code_location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
-        step = step.tb_next
-    return found

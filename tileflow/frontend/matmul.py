@@ -107,7 +107,7 @@ def _as_value(t: Tracer, x: Any, dtype: str) -> Value:
 def _inner(t: Tracer, a: Value, b: Value) -> None:
     if not t.same_size(a.dims[-1].extent, b.dims[-2].extent):
         raise ShapeError("the inner dimensions of a matrix product agree", got=f"{show(a.dims)} @ {show(b.dims)}",
-                         where=t.location())  # fmt: skip
+                         where=t.location(), hint="transpose one: b.T; index both by one tile, or by :")  # fmt: skip
 
 
 def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:

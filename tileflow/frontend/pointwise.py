@@ -151,6 +151,9 @@ def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
 
 @row("clamp", "clip")
 def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
+    if min is None and max is None:
+        raise TraceError("clamp has a min, a max or both", got="neither", where=t.location(),
+                         hint="torch.clamp(x, min=0)")  # fmt: skip
     if min is not None:
         x = t.pointwise("maximum", x, min)
     return x if max is None else t.pointwise("minimum", x, max)

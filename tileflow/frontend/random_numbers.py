@@ -69,5 +69,6 @@ def _size(t: Tracer, item: Any) -> Expr | None:
 def _scalar(t: Tracer, x: Any) -> Any:
     value = t.operand(x)
     if isinstance(value, float) or (isinstance(value, Value) and (value.dims or is_float(value.type.dtype))):
-        raise TraceError("a seed and a bound of random ints are integer scalars", got=repr(x), where=t.location())
+        raise TraceError("a seed and a bound of random ints are integer scalars", got=repr(x), where=t.location(),
+                         hint="pass an int argument, or load one number: seeds[0]")  # fmt: skip
     return value

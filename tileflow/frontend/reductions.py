@@ -28,7 +28,8 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     rank = len(value.dims)
     axes = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if any(not -rank <= a < max(rank, 1) for a in axes):
-        raise ShapeError(f"a reduction's dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location())
+        raise ShapeError(f"a reduction's dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location(),
+                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
     axes = sorted({a % rank for a in axes}) if rank else []
     result_dtype = dtype or value.type.dtype
     for axis in reversed(axes):

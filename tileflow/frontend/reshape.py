@@ -28,7 +28,8 @@ def value_of(t: Tracer, x: Any) -> Value:
 def axis_of(t: Tracer, axis: int, rank: int) -> int:
     """``axis`` counted from the front. Raises ShapeError."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"a dimension must lie in [{-rank}, {rank - 1}]", got=axis, where=t.location())
+        raise ShapeError(f"a dimension must lie in [{-rank}, {rank - 1}]", got=axis, where=t.location(),
+                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
     return axis % rank
 
 
@@ -53,7 +54,7 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     """``value`` under ``dims``, whose tiles are worked out."""
     if not _same_count(t, value.dims, dims):
         raise ShapeError("a reshape keeps the number of elements", got=f"{show(value.dims)} as {show(tuple(dims))}",
-                         where=t.location())  # fmt: skip
+                         where=t.location(), hint="write sizes with the same product; one may be -1")  # fmt: skip
     found = _identified(t, value.dims, dims)
     if found == value.dims:
         return t.wrap(value)

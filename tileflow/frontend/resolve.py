@@ -58,7 +58,8 @@ class _Resolver:
         """The items with the slices that an ellipsis, or what is left out at the end, stands for."""
         used = sum(1 for i in items if i is not None and i is not Ellipsis)
         if used > self.ref.ndim:
-            raise self._shape(f"an index of {self.ref.path} has at most {self.ref.ndim} items", used)
+            raise self._shape(f"an index of {self.ref.path} has at most {self.ref.ndim} items", used,
+                              "index each dimension once; [:, None] adds one to what was loaded")  # fmt: skip
         missing = [slice(None)] * (self.ref.ndim - used)
         at = [n for n, i in enumerate(items) if i is Ellipsis]
         if len(at) > 1:
@@ -76,7 +77,9 @@ class _Resolver:
             return self._ints(item[()])
         if isinstance(item, TileValue):
             return self._ints(item)
-        raise self._wrong("an index is a tile, a slice, an int, a size or a tile of ints", f"{item!r}"[:200])
+        raise self._wrong("an index is a tile, a slice, an int, a size or a tile of ints", f"{item!r}"[:200],
+                          "load several elements by a slice or a tile of ints" if isinstance(item, (list, tuple)) else
+                          "write x[tile, 0]; convert floats by .int()")  # fmt: skip
 
     # ---- ints -----------------------------------------------------------------------------------
 
@@ -88,7 +91,8 @@ class _Resolver:
         bounds = Expr.of(0).le(value).and_(value.lt(size))
         if bounds.symbols() <= self.t.hints.keys():
             if not bounds.evaluate(self.t.hints):
-                raise self._shape(f"an index must lie inside {self.ref.path}", f"{item} in a dimension of {size}")
+                raise self._shape(f"an index must lie inside {self.ref.path}", f"{item} in a dimension of {size}",
+                                  "count from 0, or from -1 at the end")  # fmt: skip
             self.t.guard(bounds)
         return ExprIndex(value)
 
@@ -98,7 +102,8 @@ class _Resolver:
         """A tile; shifted, its lanes may lie outside the tensor."""
         tile = self.t.tiles[name]
         if scope not in self.t.scopes:
-            raise self._wrong("a tile is used only inside its loop", name)
+            raise self._wrong("a tile is used only inside its loop", name,
+                              "store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
         if offset != Expr.of(0):
             begin = tile.begin + offset if isinstance(tile.begin, Expr) else Expr.sym("%begin")
             end = tile.end + offset if isinstance(tile.end, Expr) else Expr.sym("%end")
@@ -108,13 +113,15 @@ class _Resolver:
             within = tile.end.le(size)
             if within.symbols() <= self.t.hints.keys() and not within.evaluate(self.t.hints):
                 raise self._shape(f"a tile must not run past the end of {self.ref.path}",
-                                  f"tile {name} up to {tile.end} in a dimension of {size}")  # fmt: skip
+                                  f"tile {name} up to {tile.end} in a dimension of {size}",
+                                  f"loop over tfl.tile({self.ref.path}.size(...)), or use extra_mask=")  # fmt: skip
             self.t.guard(within)
         return TileIndex(name, self._axis(tile.dim))
 
     def _slice(self, item: slice, size: Expr) -> IndexItem:
         if item.step not in (None, 1):
-            raise self._wrong("a slice in device code has step 1", item.step)
+            raise self._wrong("a slice in device code has step 1", item.step,
+                              "gather: x[tile, 2 * tfl.arange(n)], or reshape in host code")  # fmt: skip
         start = Expr.of(0) if item.start is None else affine(self.t, self._end(item.start))
         stop = size if item.stop is None else affine(self.t, self._end(item.stop))
         if not (start.symbols() | stop.symbols()) - self.t.hints.keys():
@@ -142,7 +149,8 @@ class _Resolver:
             return end
         if isinstance(end, SymInt) or (isinstance(end, int) and not isinstance(end, bool)):
             return end
-        raise self._wrong("a slice is between ints, sizes and integer scalars", f"{end!r}"[:200])
+        raise self._wrong("a slice is between ints, sizes and integer scalars", f"{end!r}"[:200],
+                          "divide sizes by //, convert a float by .int()")  # fmt: skip
 
     def _part(self, start: Expr, stop: Expr, size: Expr) -> SliceIndex:
         """A part of a dimension known in host code, clipped as in Python."""
@@ -202,8 +210,8 @@ class _Resolver:
     def _wrong(self, what: str, got: Any, hint: str = "") -> TraceError:
         return TraceError(what, got=got, where=self.t.location(), hint=hint)
 
-    def _shape(self, what: str, got: Any) -> ShapeError:
-        return ShapeError(what, got=got, where=self.t.location())
+    def _shape(self, what: str, got: Any, hint: str) -> ShapeError:
+        return ShapeError(what, got=got, where=self.t.location(), hint=hint)
 
 
 def flatten(index: Any) -> list[Any]:
@@ -230,5 +238,6 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
                              got=f"{show(shape)}, dimension {position}")  # fmt: skip
     if len(value.value.dims) > len(resolved.dims):
         raise ShapeError("a stored tile must broadcast to the index", where=tracer.location(),
-                         got=f"{show(shape)} for {show(tuple(resolved.dims))}")  # fmt: skip
+                         got=f"{show(shape)} for {show(tuple(resolved.dims))}",
+                         hint="reduce it with .sum(dim), take an element with [:, 0], or store to more")  # fmt: skip
     return value

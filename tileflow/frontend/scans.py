@@ -114,7 +114,8 @@ def _values(t: Tracer, tile: Any) -> tuple[Value, ...]:
 def _axis(t: Tracer, dim: int, value: Value) -> int:
     rank = len(value.dims)
     if not -rank <= dim < rank:
-        raise ShapeError(f"dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location())
+        raise ShapeError(f"dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location(),
+                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
     return dim % rank
 
 

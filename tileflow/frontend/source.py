@@ -166,13 +166,15 @@ def compile_code(fn: types.FunctionType, tree: ast.FunctionDef, first: str) -> t
     inner = ast.parse("def f(): pass").body[0]
     outer = ast.parse(f"def factory({', '.join(fn.__code__.co_freevars)}): pass").body[0]
     assert isinstance(inner, ast.FunctionDef) and isinstance(outer, ast.FunctionDef)
-    inner.name, inner.args, inner.body = tree.name, arguments, tree.body
-    # Names free in fn must stay free in the new function: the factory's parameters stand for its closure.
+    # Names free in fn must stay free in the new function: the factory's parameters stand for its closure, and the new
+    # function's own name must not hide a global, which a recursive function finds itself by.
+    inner.name, inner.args, inner.body = f"__tileflow_{tree.name}", arguments, tree.body
     outer.body = [ast.copy_location(inner, tree)]
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, tree)], []))
     flags = fn.__code__.co_flags & annotations.compiler_flag  # the one that changes what is compiled
     code = compile(module, fn.__code__.co_filename, "exec", flags, dont_inherit=True)
-    return _code_named(_code_named(code, "factory"), tree.name).replace(co_qualname=fn.__code__.co_qualname)
+    made = _code_named(_code_named(code, "factory"), inner.name)
+    return made.replace(co_name=tree.name, co_qualname=fn.__code__.co_qualname)
 
 
 def with_code(fn: types.FunctionType, code: types.CodeType) -> types.FunctionType:

@@ -195,7 +195,7 @@ class _Cutter:
     def _no_carry(self, loop: ast.For, names: Names) -> None:
         for name in sorted(names):
             raise SplitError(
-                f"{name} is read and assigned by the iterations of one launch",
+                f"{name} is read and assigned by the iterations of one launch, which run in parallel",
                 where=location(self.source, find_name(loop.body, name)),
                 hint=f"{PARALLEL}, or give the value inside the loop another name",
             )
@@ -318,6 +318,8 @@ def check_device_code(
     ``launch`` is the outermost tile loop when ``nodes`` are its region, which cannot return; None for a helper.
     """
 
+    outer = {name for n in ast.walk(source.tree) if isinstance(n, ast.Nonlocal | ast.Global) for name in n.names}
+
     def tile_loop(node: ast.AST) -> bool:
         return marked_call(node, LOOP_MARK, source.fn, local) is not None
 
@@ -349,6 +351,8 @@ def check_device_code(
                 check(child, loop if child in node.orelse else node if isinstance(node, ast.For) else None)
         elif isinstance(node, ast.Nonlocal | ast.Global):
             raise refuse("an assignment to outer names", node, "store into a tensor, or return the value")
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in outer:
+            raise refuse(f"an assignment to the outer name {node.id}", node, "store into a tensor, or rename it")
         else:
             for child in ast.iter_child_nodes(node):
                 check(child, loop)

@@ -10,14 +10,19 @@ from ..errors import TraceError
 Structure = tuple[type, tuple["Structure", ...]] | None  # None: a leaf
 
 
+def _kind(value: Any) -> type:
+    """A list of host code is carried as a list of the loop."""
+    return list if isinstance(value, list) else type(value)
+
+
 def structure_of(value: Any) -> Structure:
     return common_structure(value, value)
 
 
 def common_structure(a: Any, b: Any) -> Structure:
     """The tuples and lists that both are made of; where they differ, a leaf."""
-    if type(a) is type(b) and isinstance(a, (tuple, list)) and len(a) == len(b):
-        return type(a), tuple(common_structure(x, y) for x, y in zip(a, b, strict=True))
+    if _kind(a) is _kind(b) and isinstance(a, (tuple, list)) and len(a) == len(b):
+        return _kind(a), tuple(common_structure(x, y) for x, y in zip(a, b, strict=True))
     return None
 
 
@@ -27,9 +32,10 @@ def take_apart(structure: Structure, value: Any, name: str) -> Iterator[tuple[st
         yield name, value
         return
     kind, parts = structure
-    if not isinstance(value, (tuple, list)) or type(value) is not kind or len(value) != len(parts):
+    if not isinstance(value, (tuple, list)) or _kind(value) is not kind or len(value) != len(parts):
         raise TraceError("a variable of a loop keeps its structure", got=f"{name}: {value!r} in place of a "
-                         f"{kind.__name__} of {len(parts)}"[:200])  # fmt: skip
+                         f"{kind.__name__} of {len(parts)}"[:200],
+                         hint="a list grows in unrolled loops only: range of a few, tfl.static_range")  # fmt: skip
     for number, (part, item) in enumerate(zip(parts, value, strict=True)):
         yield from take_apart(part, item, f"{name}[{number}]")
 

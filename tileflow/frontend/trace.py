@@ -135,7 +135,7 @@ class Tracer:
             )
         if isinstance(x, TileProxy):
             raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location(),
-                             hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds there")  # fmt: skip
+                             hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds")  # fmt: skip
         if isinstance(x, TensorRef):
             if not x.dims:
                 return self.operand(x[()])
@@ -392,8 +392,13 @@ class Tracer:
         same = {o.type.dtype for o in operands if isinstance(o, Value)}
         if len(same) == 1 and all(isinstance(o, Value) for o in operands):
             return TileType(same.pop(), dims)
-        with self.plain_torch():
-            return TileType(promote(kinds), dims)
+        try:
+            with self.plain_torch():
+                return TileType(promote(kinds), dims)
+        except RuntimeError as error:
+            raise TraceError("values that one name takes have dtypes that promote to one", where=self.location(),
+                             got=" and ".join(k[0] for k in kinds),
+                             hint="convert one of them: .to(torch.float32)") from error  # fmt: skip
 
     def cast_weakly(self, x: TileValue, like: TileValue) -> TileValue:
         """``x`` in the dtype of ``like``; half results are not rounded, as within one expression."""
@@ -442,6 +447,12 @@ class Tracer:
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run_torch(handler, name, args, kwargs)
+
+
+def _call_hint(message: str) -> str:
+    if "'out'" in message:
+        return "a tile is a value: assign the result"
+    return "docs/language.md lists the operations, and what differs from torch"
 
 
 def _call_hint(message: str) -> str:

@@ -32,7 +32,7 @@ def parse(text: str, names: Sequence[str]) -> str:
         filled = _ByName().vformat(text, (), named)
         ast.parse(filled)
     except (SyntaxError, ValueError) as error:
-        raise TraceError("inline Triton is Python text", got=str(error)) from error
+        raise TraceError("inline Triton is Python text", got=str(error), hint="write one expression") from error
     return filled
 
 

@@ -44,7 +44,8 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
     rank = len(value.dims)
     axes = tuple(axis_of(t, d, rank) for d in order)
     if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"permute names each of {rank} dimensions once", got=order, where=t.location())
+        raise ShapeError(f"permute names each of {rank} dimensions once", got=order, where=t.location(),
+                         hint="permute(1, 0) of two, (0, 2, 1) of three")  # fmt: skip
     if axes == tuple(range(rank)):
         return t.wrap(value)
     return t.emit("permute", (value,), TileType(value.type.dtype, tuple(value.dims[a] for a in axes)), order=axes)
@@ -121,7 +122,8 @@ def view(t: Tracer, x: Any, *sizes: Any) -> TileValue:
         value = value_of(t, x)
         if itemsize(dtype_name(sizes[0])) != itemsize(value.type.dtype):
             raise TraceError("a tile is reinterpreted as a dtype of the same width", where=t.location(),
-                             got=f"{value.type.dtype} as {dtype_name(sizes[0])}")  # fmt: skip
+                             got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
+                             hint="convert by .to(dtype)")  # fmt: skip
         return t.emit("bitcast", (value,), TileType(dtype_name(sizes[0]), value.dims))
     return reshape(t, x, *sizes)
 

@@ -103,7 +103,8 @@ def check(fn: str, dtype: str, sem: str, where: Location | None = None) -> None:
         raise TraceError(f"atomic_{fn} updates a tensor of {', '.join(DTYPES[fn])}", got=dtype, where=where,
                          hint="accumulate into a tensor of such a dtype and convert it afterwards")  # fmt: skip
     if sem not in SEMANTICS:
-        raise TraceError(f"sem is one of {', '.join(SEMANTICS)}", got=repr(sem), where=where)
+        raise TraceError(f"sem is one of {', '.join(SEMANTICS)}", got=repr(sem), where=where,
+                         hint="relaxed orders nothing else; acq_rel orders the accesses around it")  # fmt: skip
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import TraceError
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -22,6 +24,10 @@ def axes(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Box:
     ends = _tuple(begin_or_end if end is None else end)
     begins = (0,) * len(ends) if end is None else _tuple(begin_or_end)
     blocks = _tuple(block_size) if isinstance(block_size, (list, tuple)) else (block_size,) * len(ends)
+    if not len(begins) == len(ends) == len(blocks):
+        raise TraceError("a loop has a begin, an end and a block size for each axis",
+                         got=f"{len(begins)}, {len(ends)} and {len(blocks)} of them",
+                         hint="tfl.tile([a, b], [m, n], block_size=[16, 32]), with lists of one length")  # fmt: skip
     return Box(begins, ends, blocks, several)
 
 

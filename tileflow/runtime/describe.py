@@ -42,12 +42,16 @@ def describe(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CallError(f"{kernel_name} must be called as {signature}", got=str(error)) from None
+        raise CallError(f"{kernel_name} must be called as {signature}", got=str(error),
+                        hint="arguments go by position or by these names") from None  # fmt: skip
     bound.apply_defaults()
     specs: list[tuple[str, ArgSpec]] = []
     for name, value in bound.arguments.items():
         own: list[tuple[str, ArgSpec]] = []
         _collect(name, value, callable_hash, own)
+        if name in constants and any(isinstance(s, TensorSpec) for _, s in own):
+            raise CallError("a constexpr parameter takes numbers, strings and tuples of them", got=f"a tensor, {name}",
+                            hint="annotate the parameter torch.Tensor")  # fmt: skip
         specs += [(n, _constant_spec(s)) for n, s in own] if name in constants else own
     precision = torch.get_float32_matmul_precision()
     if precision != "highest" and any(isinstance(s, TensorSpec) and s.dtype == "float32" for _, s in specs):
@@ -90,6 +94,7 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
     raise CallError(
         "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or tuples",
         got=f"{name} of type {type(value).__qualname__}",
+        hint="pass what the kernel needs of it: its tensors and its numbers",
     )
 
 

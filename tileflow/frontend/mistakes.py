@@ -1,0 +1,94 @@
+"""What Python raised while device code was recorded, as errors with the user's place.
+
+Device code runs as Python once, on stand-ins. An exception whose last frame is the user's (or a library's that the
+user called) is a mistake there; one that our own code did not mean to raise is ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection
+from types import TracebackType
+
+from ..errors import InternalError, Location, MissingAttribute, TileflowError, TraceError
+from .trace import code_location
+
+_PACKAGE = __name__.partition(".")[0]
+REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"
+_RECORDED = "device code must be what tileflow can record"
+
+
+def place(error: BaseException, files: Collection[str]) -> Location | None:
+    """The innermost of the user's places that an exception went through."""
+    found = None
+    for step in _steps(error):
+        if step.tb_frame.f_code.co_filename in files:
+            found = code_location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
+    return found
+
+
+def explained(error: Exception, files: Collection[str], missing: Collection[str] = ()) -> TileflowError:
+    """The error to raise for ``error``. ``missing``: names of device code that are bound nowhere."""
+    where = place(error, files)
+    if isinstance(error, TileflowError):
+        return type(error)(error.constraint, got=error.got, where=where, hint=error.hint)
+    match error:
+        case UnboundLocalError():
+            return _unbound(str(error), where, missing)
+        case AttributeError():
+            return MissingAttribute("a name of a module or an object in device code must exist", got=str(error),
+                                    where=where, hint=_near(error))  # fmt: skip
+        case RecursionError():
+            return TraceError("a function of device code ends while it is recorded", got="endless recursion",
+                              where=where, hint="stop it by a Python number, or write a loop")  # fmt: skip
+        case TypeError():
+            return TraceError(_RECORDED, got=str(error).splitlines()[0], where=where, hint=_of_type(str(error)))
+    got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
+    if _is_ours(error):
+        return InternalError("tileflow records what device code does", got=got, where=where, hint=REPORT)
+    hint = "it runs once, while the kernel is compiled: both ways of an if that the kernel decides are recorded"
+    return TraceError("device code runs to its end while it is recorded", got=got, where=where, hint=hint)
+
+
+def _unbound(message: str, where: Location | None, missing: Collection[str]) -> TraceError:
+    found = re.search(r"'(\w+)'", message)
+    name = found[1] if found else message
+    if name in missing:
+        return TraceError("a name in device code must be defined", got=name, where=where,
+                          hint="define or import it in the kernel's module, or pass it as an argument")  # fmt: skip
+    return TraceError("a variable is assigned on every way to its use", got=f"{name} without a value", where=where,
+                      hint="assign it before the loop, or in both branches")  # fmt: skip
+
+
+def _near(error: AttributeError) -> str:
+    near = difflib.get_close_matches(error.name or "", dir(error.obj) if error.obj is not None else (), n=3)
+    return f"near it: {', '.join(near)}" if near else ""
+
+
+def _of_type(message: str) -> str:
+    if "indices must be integers" in message:
+        return "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
+    if "argument" in message and ("positional" in message or "keyword" in message):
+        return "call the function as it is defined"
+    if "NoneType" in message:
+        return "choose by `if x is not None:`, which Python decides while the kernel is recorded"
+    if "unpack" in message:
+        return "a loop over one range has one variable, tfl.tile([m, n]) has two"
+    return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the exception comes out of this package, other than through a call of a user's function or a builtin."""
+    last = _steps(error)[-1].tb_frame
+    module, function = str(last.f_globals.get("__name__", "")), last.f_code.co_name
+    calls = (f"{_PACKAGE}.frontend.calls", "call"), (f"{_PACKAGE}.frontend.trace", "__torch_function__")
+    return module.partition(".")[0] == _PACKAGE and (module, function) not in calls
+
+
+def _steps(error: BaseException) -> list[TracebackType]:
+    found, step = [], error.__traceback__
+    while step is not None:
+        found.append(step)
+        step = step.tb_next
+    return found
