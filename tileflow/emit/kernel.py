@@ -243,14 +243,6 @@ class Emitter:
         else:
             EMIT[op.kind](self, op)
 
-    def _op(self, op: Op) -> None:
-        if op.kind == "for":
-            loops.emit_for(self, op)
-        elif op.kind == "if":
-            loops.emit_if(self, op)
-        else:
-            EMIT[op.kind](self, op)
-
     def run(self) -> TritonSource:
         with self.writer.indented():
             grid.emit_grid(self)

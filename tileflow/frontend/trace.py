@@ -455,12 +455,6 @@ def _call_hint(message: str) -> str:
     return "docs/language.md lists the operations, and what differs from torch"
 
 
-def _call_hint(message: str) -> str:
-    if "'out'" in message:
-        return "a tile is a value: assign the result"
-    return "docs/language.md lists the operations, and what differs from torch"
-
-
 def _is_short(operand: Operand) -> bool:
     """Whether a weak int is held in 32 bits."""
     return operand.type.dtype != "int64" if isinstance(operand, Value) else abs(operand) <= INT32_MAX

@@ -185,13 +185,6 @@ def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
     return shape[axis]
 
 
-def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise ShapeError(f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]", got=repr(axis),
-                         where=tracer.location(), hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
-    return shape[axis]
-
-
 _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
@@ -269,13 +262,6 @@ class TensorRef:
         raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(self),
                          where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
 
-    def _operator(self, name: str, *others: Any) -> Any:
-        """Any operator: of a 0-d tensor it is of its value, of others it is a mistake."""
-        if not self.dims:
-            return getattr(self[()], name)(*others)
-        raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(self),
-                         where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
-
     def __getattr__(self, name: str) -> Any:
         from .torch_ops import METHODS
 
@@ -292,11 +278,6 @@ class TensorRef:
 
 def _of_value(name: str) -> Any:
     return lambda self, *others: self._operator(name, *others)
-
-
-_UNARY = ("neg", "invert", "abs", "bool", "int", "float")
-for _name in (*_BINARY, *(f"r{n}" for n in _BINARY), "matmul", "rmatmul", *_COMPARE[2:], *_UNARY):
-    setattr(TensorRef, f"__{_name}__", _of_value(f"__{_name}__"))
 
 
 _UNARY = ("neg", "invert", "abs", "bool", "int", "float")
