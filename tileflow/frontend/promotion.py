@@ -1,4 +1,8 @@
-"""torch's own type promotion, asked of torch itself on meta tensors and remembered."""
+"""torch's own type promotion, asked of torch itself on tensors without elements, and remembered.
+
+Where the CPU computes an operation in a dtype, its answer is the one of meta tensors; where it does not, those are
+asked. Not at first, for their implementation in Python takes a second to load.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +41,17 @@ def kind_of(operand: Value | int | float | bool) -> Kind:
     return operand.type.dtype, bool(operand.dims)
 
 
-def _stand_in(kind: Kind) -> Any:
+def _stand_in(kind: Kind, device: str) -> Any:
     name, has_dims = kind
     if name in ("int", "float", "bool") and not has_dims and name != "bool":
         return {"int": 1, "float": 1.0}[name]
-    return torch.empty((1,) if has_dims else (), dtype=torch_dtype(name), device="meta")
+    return torch.zeros((0,) if has_dims else (), dtype=torch_dtype(name), device=device)
 
 
 @lru_cache(maxsize=4096)
 def promote(kinds: tuple[Kind, ...]) -> str:
     """The dtype in which operands of these kinds meet."""
-    stand_ins = [_stand_in(k) for k in kinds]
+    stand_ins = [_stand_in(k, "meta") for k in kinds]
     if len(stand_ins) == 1:
         stand_ins = [stand_ins[0], stand_ins[0]]
     return dtype_name(torch.result_type(stand_ins[0], stand_ins[1]))
@@ -62,13 +66,21 @@ def result_dtype(fn: str, kinds: tuple[Kind, ...]) -> str:
         return promote(kinds[1:])
     if fn in ("minimum", "maximum", "logical_and", "logical_or", "logical_xor") and len(kinds) == 2:
         return promote(kinds)  # torch takes no number there
-    stand_ins = [_stand_in(k) for k in kinds]
-    if not any(isinstance(s, torch.Tensor) for s in stand_ins):
-        stand_ins[0] = torch.as_tensor(stand_ins[0], device="meta")
-    elif fn not in ("where", "pow") and not isinstance(stand_ins[0], torch.Tensor):
+    numbers = [isinstance(_stand_in(k, "meta"), (int, float)) for k in kinds]
+    if numbers[0] and not all(numbers) and fn not in ("where", "pow"):
         # torch.sub(1, tensor) and others take a tensor first; the operator form does not mind
         dtype = promote(kinds)
         return result_dtype(fn, ((dtype, True),) * len(kinds))
+    try:
+        return _asked(fn, kinds, "cpu")
+    except (TypeError, RuntimeError):
+        return _asked(fn, kinds, "meta")
+
+
+def _asked(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
+    stand_ins = [_stand_in(k, device) for k in kinds]
+    if not any(isinstance(s, torch.Tensor) for s in stand_ins):
+        stand_ins[0] = torch.as_tensor(stand_ins[0], device=device)
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
 
 
