@@ -174,6 +174,14 @@ class TestReport:
         text = paths[1].read_text()
         assert "| random |" in text and "**Stale**" in text and "regret at 5 s" in text and "at 15 s" not in text
 
+    def test_says_where_the_bound_of_the_static_facts_is_wrong(self, bouts: list[contest.Bout]) -> None:
+        assert "beat the bound" not in report.markdown(bouts, 5.0)
+        rows = bouts[0].recording.rows
+        fast = tuple(replace(row, median_us=1.0) if i < 2 else row for i, row in enumerate(rows))
+        wrong = replace(bouts[0], recording=replace(bouts[0].recording, rows=fast))
+        found = sum(row.facts is not None for row in fast[:2])
+        assert found and f"**{found} configs beat the bound" in report.markdown([wrong], 5.0)
+
     def test_says_what_is_stale(self, recording: Recording) -> None:
         assert "cannot be lowered here" in contest.stale(recording.header, refuse)
 

@@ -105,4 +105,6 @@ def test_public_names_are_pinned(module_name: str) -> None:
 def test_strategies_are_pinned() -> None:
     from tileflow_search import STRATEGIES
 
-    assert list(STRATEGIES) == ["random", "exhaustive", "tpe", "local"]
+    assert list(STRATEGIES) == [
+        "default", "random", "exhaustive", "tpe", "cma-es", "evolution", "pattern", "local",
+    ]  # fmt: skip

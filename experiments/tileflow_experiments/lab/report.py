@@ -39,6 +39,9 @@ def markdown(bouts: Sequence[Bout], seconds: float) -> str:
         times = f"default {_default_us(bout):.2f} us, best {bout.recording.best_us:.2f} us"
         parts.append(f"## {header.title}\n\n{len(bout.recording.rows)} configs of {header.space_size}, {times}; "
                      f"recorded on {header.recorded_on} with {header.cores} cores ({versions}).")  # fmt: skip
+        beaten = sum(row.facts is not None and row.median_us < row.facts.least_us for row in bout.recording.rows)
+        if beaten:
+            parts.append(f"**{beaten} configs beat the bound of their static facts**: the bound is wrong for them.")
         if bout.stale:
             parts.append(f"**Stale**: {bout.stale}; `tileflow lab record` makes it anew.")
         parts.append(_table(bout, [at for at in AT_SECONDS if at <= seconds]))
