@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, LaunchError, OutOfResources, SpecError, SplitError
+from .errors import CallError, LaunchError, OutOfResources, SpecError
+from .frontend.parameters import positional
 from .frontend.source import code_hash, semantic_hash
 from .frontend.split import HostFunction, split
 from .runtime.describe import call_key, describe, device_class, is_traced, tensors
@@ -68,17 +69,9 @@ class Kernel:
         small: Mapping[str, Any] | None = None,
     ) -> None:
         assert isinstance(fn, FunctionType)
-        self.scope: FunctionType = fn
-        self.host: HostFunction = split(fn)
+        self.scope: FunctionType = positional(fn)
+        self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
-        for parameter in self.host.signature.parameters.values():
-            if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
-                raise SplitError(
-                    "a kernel's parameters may be given by position, as a sweep does",
-                    got=str(parameter),
-                    where=self.name,
-                    hint="remove the * before it, or write out what ** holds",
-                )
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
@@ -290,6 +283,16 @@ class Kernel:
         """The generated source of each region of a call; ``.lines`` has the user's line of each of its lines."""
         lowered = self.lower(args, target(target_name))
         return lowered.emit(config or lowered.default)
+
+    def repro(self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200") -> str:
+        """A standalone Python script of a call: the generated text, random tensors of the call's shapes, the launches.
+
+        It needs torch and Triton only, and runs on a GPU, or under ``TRITON_INTERPRET=1``. Raises as :meth:`lower`.
+        """
+        from .repro import script
+
+        lowered = self.lower(args, target(target_name))
+        return script(lowered, config or lowered.default, self.scope)
 
     def tune(self, *args: Any, budget_s: float = 60.0, **options: Any) -> Any:
         """Search for the best config of this call on this machine's GPU, load its row, and return it.

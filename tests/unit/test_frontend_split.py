@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import tileflow
 from tileflow.errors import Location, SplitError
 from tileflow.frontend.split import Capture, split
 
@@ -309,17 +308,3 @@ def test_a_break_of_a_python_loop_in_a_region_is_fine() -> None:
                 print(t)
 
     assert captures(kernel) == [{"n": "local"}]
-
-
-def test_a_kernel_s_parameters_may_be_given_by_position() -> None:
-    def keyword(x: Any, *, flag: bool = True) -> None:
-        for tile in tfl.tile(x.size(0)):
-            x[tile] = 0
-
-    def rest(x: Any, **options: Any) -> None:
-        for tile in tfl.tile(x.size(0)):
-            x[tile] = 0
-
-    for function, got in ((keyword, "flag: 'bool' = True"), (rest, r"\*\*options: 'Any'")):
-        with pytest.raises(SplitError, match=f"given by position, as a sweep does, but got {got}"):
-            tileflow.kernel(function)

@@ -35,7 +35,8 @@ class Capturer:
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
         if isinstance(value, torch.Tensor):
-            return self._tensor(value, path)
+            with self.t.plain_torch():  # an object's attributes are captured while device code runs
+                return self._tensor(value, path)
         if isinstance(value, bool) or value is None or isinstance(value, (str, torch.dtype, Enum)):
             return value
         if isinstance(value, (ConstantInt, ConstantFloat)):
@@ -50,6 +51,8 @@ class Capturer:
             items = [self.capture(v, f"{path}.item:{i}") for i, v in enumerate(value)]
             if type(value) is list:
                 return HostList(items, path, self.t)
+            if isinstance(value, torch.Size):  # holds Python ints only
+                return tuple(items)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         if isinstance(value, FunctionType) and value.__closure__:
             return self._function(value, path)

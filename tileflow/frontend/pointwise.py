@@ -11,7 +11,7 @@ from ..errors import TraceError
 from .promotion import dtype_name, kind_of, result_dtype
 from .torch_table import METHODS, TABLE, Handler, row
 from .trace import Tracer
-from .values import TensorRef, TileValue
+from .values import SymInt, TensorRef, TileValue
 
 _UNARY = (
     "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",
@@ -35,6 +35,8 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
         simple = _simple_power(t, a, b)
         if simple is not None:
             return simple
+        if _is_floating(a) and isinstance(b, (SymInt, TileValue)) and isinstance(a, TileValue) and not _has_dims(b):
+            b = t.full(a.value.dims, b, a.value.type.dtype)  # Triton's interpreter rounds no scalars
         if isinstance(a, (int, float)):
             a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
     return t.pointwise(fn, a, b)
@@ -58,6 +60,10 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
     raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
                      got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+
+
+def _has_dims(x: SymInt | TileValue) -> bool:
+    return isinstance(x, TileValue) and bool(x.value.dims)
 
 
 def _is_floating(x: Any) -> bool:

@@ -84,6 +84,8 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     run on a device or when host code reads what a loop assigns.
     """
     source = function_source(fn)
+    if not source.fn.__code__.co_kwonlyargcount:
+        _name_by_position(source.tree.args)
     cutter = _Cutter(source)
     loops = cutter.find_launches()
     regions = cutter.regions(loops)
@@ -93,6 +95,13 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     run = compile_function(source.fn, source.tree, CONTEXT)
     signature = inspect.signature(fn)
     return HostFunction(source.fn, run, regions, signature, calls.names, _constants(source.fn, signature))
+
+
+def _name_by_position(arguments: ast.arguments) -> None:
+    """The parameters as a function's code has them whose keywords became positions."""
+    arguments.args += arguments.kwonlyargs
+    arguments.defaults += [d for d in arguments.kw_defaults if d is not None]
+    arguments.kwonlyargs, arguments.kw_defaults = [], []
 
 
 def _constants(fn: types.FunctionType, signature: inspect.Signature) -> frozenset[str]:

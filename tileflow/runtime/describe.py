@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from enum import Enum
 from functools import cache, partial
-from types import CellType, FunctionType
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
 import torch
 
 from ..errors import CallError
 from ..target import identify
+from .leaves import is_record
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[FunctionType], str]
@@ -63,6 +65,14 @@ def _collect(name: str, value: Any, callable_hash: CallableHash, specs: list[tup
     if isinstance(value, (tuple, list)):
         for i, item in enumerate(value):
             _collect(f"{name}.item:{i}", item, callable_hash, specs)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            part = "item" if isinstance(key, int) else "key"
+            _collect(f"{name}.{part}:{key}", item, callable_hash, specs)
+    elif is_record(value):
+        specs.append((f"{name}.class", ScalarSpec("class", type(value).__qualname__)))
+        for field in fields(value):
+            _collect(f"{name}.attr:{field.name}", getattr(value, field.name), callable_hash, specs)
     elif isinstance(value, partial):
         _collect(f"{name}.attr:func", value.func, callable_hash, specs)
         _collect(f"{name}.attr:args", value.args, callable_hash, specs)
@@ -86,6 +96,10 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
         return ScalarSpec("enum", f"{type(value).__qualname__}.{value.name}")
     if isinstance(value, torch.dtype):
         return ScalarSpec("dtype", str(value).removeprefix("torch."))
+    if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+        return ScalarSpec("setting", value.type if isinstance(value, torch.device) else str(value))
+    if isinstance(value, BuiltinFunctionType):
+        return ScalarSpec("builtin", value.__qualname__)
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return ScalarSpec(kind.__name__, value)
@@ -146,6 +160,10 @@ def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, (tuple, list)):
             yield from tensors(value)
+        elif isinstance(value, dict):
+            yield from tensors(value.values())
+        elif is_record(value):
+            yield from tensors(getattr(value, field.name) for field in fields(value))
         elif isinstance(value, FunctionType):
             yield from tensors(inner for _, inner in _captured(value))
 
@@ -208,7 +226,11 @@ def _key(value: Any) -> Hashable:
         return (value.__code__, id(value.__globals__), captured)
     if isinstance(value, (tuple, list)):
         return tuple(map(_key, value))
-    if isinstance(value, Enum):
+    if isinstance(value, dict):
+        return (kind, *value, *map(_key, value.values()))
+    if is_record(value):
+        return (kind, *(_key(getattr(value, field.name)) for field in fields(value)))
+    if isinstance(value, (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)):
         return value
     return kind  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import CellType, FunctionType
 from typing import Any, Protocol
 
@@ -39,6 +39,15 @@ class _Items:
 
 
 @dataclass(frozen=True, slots=True)
+class _Record:
+    """A dictionary, or a dataclass: names and what they stand for."""
+
+    type: type
+    names: tuple[Hashable, ...]
+    items: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Function:
     """A function's code, and what it closes over: its cells, its defaults, and the defaults of its keywords."""
 
@@ -62,6 +71,12 @@ def flatten(value: Any, path: str, leaves: list[Any]) -> Hashable:
         return _leaf("float", value, path, leaves)
     if isinstance(value, (tuple, list)):
         return _Items(type(value), tuple(flatten(v, f"{path}_{i}", leaves) for i, v in enumerate(value)))
+    if isinstance(value, dict):
+        parts = tuple(flatten(v, f"{path}_{k}", leaves) for k, v in value.items())
+        return _Record(type(value), tuple(value), parts)
+    if is_record(value):
+        names = tuple(f.name for f in fields(value))
+        return _Record(type(value), names, tuple(flatten(getattr(value, n), f"{path}_{n}", leaves) for n in names))
     if isinstance(value, FunctionType):
         cells = [*zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)]
         if any(cell.cell_contents is value for _, cell in cells):
@@ -137,6 +152,9 @@ def rebuild(template: Hashable, leaves: Sequence[Any]) -> Any:
         case _Items(type_, items):
             values = [rebuild(item, leaves) for item in items]
             return type_(*values) if hasattr(type_, "_fields") else type_(values)
+        case _Record(type_, names, parts):
+            named = dict(zip(names, (rebuild(part, leaves) for part in parts), strict=True))
+            return type_(named) if issubclass(type_, dict) else _made(type_, named)
         case _Function():
             return make_function(
                 template.code,
@@ -148,6 +166,19 @@ def rebuild(template: Hashable, leaves: Sequence[Any]) -> Any:
                 template.module,
             )
     raise AssertionError(template)
+
+
+def is_record(value: Any) -> bool:
+    """Whether a value is a dataclass's instance."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _made(type_: Any, values: Mapping[Any, Any]) -> Any:
+    """A dataclass's instance of these fields, also where its constructor takes others."""
+    made = object.__new__(type_)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def make_function(
@@ -178,7 +209,7 @@ def leaves_of(template: Hashable) -> list[Leaf]:
     match template:
         case Leaf():
             return [template]
-        case _Items():
+        case _Items() | _Record():
             inner: tuple[Hashable, ...] = template.items
         case _Function():
             inner = (*template.cells, *template.defaults, *(v for _, v in template.keywords))

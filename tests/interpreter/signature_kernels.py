@@ -1,0 +1,95 @@
+"""Kernels that take their arguments in every way that Python has, with what they must give: ``CASES``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from control_kernels import Case, rand
+
+import tileflow
+import tileflow.language as tfl
+
+CASES: dict[str, Case] = {}
+X, Y = rand(21), rand(21, seed=1)
+
+
+def case(*args: Any, wanted: Any) -> Any:
+    def register(kernel: Any) -> Any:
+        CASES[kernel.__name__] = Case(kernel, args, wanted)
+        return kernel
+
+    return register
+
+
+@case(X, 3.0, Y, wanted=lambda x, scale, bias: x * scale + bias)
+@tileflow.kernel
+def by_keyword(x: torch.Tensor, *, scale: float = 2.0, bias: torch.Tensor | None = None) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        value = x[tile] * scale
+        out[tile] = value if bias is None else value + bias[tile]
+    return out
+
+
+@case(X, wanted=lambda x: x * 2)
+@tileflow.kernel
+def by_default(x: torch.Tensor, *, scale: float = 2.0, bias: torch.Tensor | None = None) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        value = x[tile] * scale
+        out[tile] = value if bias is None else value + bias[tile]
+    return out
+
+
+@case(X, Y, X, wanted=lambda *xs: sum(xs))
+@tileflow.kernel
+def any_number(*xs: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(xs[0])
+    for tile in tfl.tile(out.size(0)):
+        total = tfl.zeros([tile])
+        for x in xs:
+            total = total + x[tile]
+        out[tile] = total
+    return out
+
+
+@case({"x": X, "scale": 3.0, 4: Y}, wanted=lambda d: d["x"] * d["scale"] + d[4])
+@tileflow.kernel
+def dictionary(parts: dict[Any, Any]) -> torch.Tensor:
+    out = torch.empty_like(parts["x"])
+    for tile in tfl.tile(out.size(0)):
+        out[tile] = parts["x"][tile] * parts["scale"] + parts[4][tile]
+    return out
+
+
+@dataclass(frozen=True)
+class Weights:
+    """``inner`` is a record in a record."""
+
+    x: torch.Tensor
+    scale: float = 2.0
+    power: int = 2
+    inner: Any = None
+    names: list[str] = field(default_factory=list)
+
+
+@case(Weights(X, 0.5, inner=Weights(Y)), wanted=lambda w: w.x**2 * w.scale + w.inner.x * w.inner.scale)
+@tileflow.kernel
+def record(weights: Weights) -> torch.Tensor:
+    out = torch.empty_like(weights.x)
+    for tile in tfl.tile(out.size(0)):
+        value = weights.x[tile] ** weights.power * weights.scale
+        out[tile] = value + weights.inner.x[tile] * weights.inner.scale
+    return out
+
+
+@case(X, torch.exp, torch.device("cpu"), torch.Size([3, 4]), wanted=lambda x, f, device, size: f(x) * 3)
+@tileflow.kernel
+def settings(x: torch.Tensor, f: Any, device: torch.device, size: torch.Size) -> torch.Tensor:
+    assert device.type == "cpu"
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = f(x[tile]) * size[0]
+    return out
