@@ -69,7 +69,7 @@ class _Interpreted:
         return True
 
     def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
-        return arg.value if arg.value is not None else _reader(Path.parse(arg.path), scope)
+        return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)
 
 
 def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
@@ -77,7 +77,7 @@ def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
     symbol = Symbol.parse(name)
     if symbol.path is None:
         return lambda captured: captured[name]
-    read, field, axis = _reader(symbol.path, scope), symbol.field, symbol.axis
+    read, field, axis = path_reader(symbol.path, scope), symbol.field, symbol.axis
     match field:
         case "align":
             return lambda captured: int(read(captured).data_ptr() % 16 == 0)
@@ -88,7 +88,8 @@ def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
     return read
 
 
-def _reader(path: Path, scope: FunctionType | None) -> Reader:
+def path_reader(path: Path, scope: FunctionType | None) -> Reader:
+    """Reads what stands at ``path`` of a frame."""
     text, home = root_reader(path.root, scope)
     text = text.format(home="home") if home is not None else text
     for step in path.steps:

@@ -120,16 +120,16 @@ class _Lowering:
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         line = sys._getframe(1).f_lineno
         try:
-            inspect.signature(function).bind(*args, **kwargs)
+            args = inspect.signature(function).bind(*args, **kwargs).args
         except TypeError as error:
             raise CallError(f"tfl.{function.__name__} must be called as it is defined", got=str(error),
                             hint=f"tfl.{function.__name__}{inspect.signature(function)}") from error  # fmt: skip
         name = host_knob(site, function, args)
         if function.__name__ == "register_block_size":
-            low, high = limits(*args, **kwargs)
+            low, high = limits(*args)
             self.knobs[name] = HostKnob(name, line, int(low), high)
             return self._symbolic(name, self.choices.get(name, min(32, high)))
-        choices = check_choices(*args, **kwargs)
+        choices = check_choices(*args)
         known = self.knobs.get(name)
         if known is not None and known.choices != choices:
             raise CallError("a tunable has one set of choices", got=f"{name}: {known.choices} and {choices}",

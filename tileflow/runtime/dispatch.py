@@ -74,7 +74,7 @@ class RuntimeContext:
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
         """The config's choice for the knob."""
-        knob = host_knob(site, function, args)
+        knob = host_knob(site, function, args or tuple(kwargs.values()))
         try:
             return self._config[knob]
         except KeyError:

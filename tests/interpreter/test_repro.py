@@ -1,0 +1,103 @@
+"""A call written down as a script: it runs on its own, without tileflow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.api import Kernel
+from tileflow.errors import ConfigError
+from tileflow.target import target
+
+
+@tileflow.kernel
+def column_sums(x: torch.Tensor, scale: float, shift: int) -> torch.Tensor:
+    """Two launches, the second of what the first has stored."""
+    m, n = x.shape
+    block_m = tfl.register_block_size(m)
+    partial = torch.zeros((m + block_m - 1) // block_m, n)
+    for tile in tfl.tile(m, block_size=block_m):
+        partial[tile.id, :] = x[tile, :].sum(0) * scale + shift
+    out = torch.empty(n)
+    for tile in tfl.tile(n):
+        out[tile] = partial[:, tile].sum(0)
+    return out
+
+
+@tileflow.kernel
+def halves(x: torch.Tensor, memory: torch.Tensor) -> None:
+    """Tensors that share memory, and one whose name the script could have had."""
+    bits = x.view(torch.int32)
+    left, right = x[:, :8], x[:, 8:]
+    for tile in tfl.tile(x.size(0)):
+        right[tile, :] = left[tile, :] + memory[tile, None]
+        memory[tile] = (bits[tile, 0] & 1).float()
+
+
+@tileflow.kernel
+def copied(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile_m, tile_n in tfl.tile(x.shape):
+        out[tile_m, tile_n] = x[tile_m, tile_n]
+    return out
+
+
+def meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device="meta")
+
+
+def run(text: str, folder: Path) -> dict[str, float]:
+    """The means that the script prints, by tensor."""
+    file = folder / "repro.py"
+    file.write_text(text)
+    hide = "import sys; sys.modules['tileflow'] = None; import runpy; runpy.run_path(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", hide, str(file)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {line.split()[0]: float(line.split()[-1]) for line in done.stdout.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("subject", "args", "launches"),
+    [(column_sums, (meta(70, 11), 1.5, 3), 2), (halves, (meta(40, 16), meta(40)), 1)],
+)
+def test_a_script_runs_on_its_own(subject: Kernel, args: tuple[Any, ...], launches: int, tmp_path: Path) -> None:
+    text = subject.repro(*args)
+    assert text.count("\n_launch(") == launches
+    means = run(text, tmp_path)
+    if subject is column_sums:
+        blocks = -(-70 // subject.lower(args, target("nvidia-h200")).default["block:block_m"])
+        assert abs(means["out"] - (means["x"] * 70 * 1.5 + 3 * blocks)) < 1e-4
+    else:
+        assert 0 <= means["memory"] <= 1
+        assert text.count("_memory(") == 3  # the function, and two memories for four tensors
+
+
+def test_a_config_of_its_own_with_descriptors(tmp_path: Path) -> None:
+    args = (meta(64, 64),)
+    lowered = copied.lower(args, target("nvidia-h200"))
+    chosen = lowered.space.repair(lowered.default.with_({"load:x#0.access": "descriptor"}))
+    text = copied.repro(*args, config=chosen)
+    assert "TensorDescriptor.from_tensor(x, [" in text
+    means = run(text, tmp_path)
+    assert means["x"] == means["out"]
+
+
+def test_a_config_that_is_none(tmp_path: Path) -> None:
+    lowered = copied.lower((meta(64, 64),), target("nvidia-h200"))
+    with pytest.raises(ConfigError):
+        copied.repro(meta(64, 64), config=lowered.default.with_({"block:tile_m": 3}))

@@ -1,0 +1,157 @@
+"""One call of a kernel as a Python script that needs torch and Triton only: the generated text, random tensors of the
+call's shapes, the launches in their order. For reports of what goes wrong in a generated kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from .build.compat import block_shape
+from .build.interpret import path_reader, symbol_reader
+from .config import Config
+from .emit.source import TritonSource
+from .expr import Expr
+from .frontend.capture import identifier
+from .lowered import Lowered
+from .runtime.abi import LaunchArg
+from .runtime.dispatch import bind
+from .runtime.paths import Path
+
+_HEAD = '''\
+"""{kernel} on {target} under
+{config}
+
+Runs on a GPU; on the CPU with TRITON_INTERPRET=1.
+"""
+
+import os
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") != "0"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+
+
+def _memory(count, dtype):
+    """Random numbers; ints are 0 or 1, so that they are indices inside any dimension."""
+    if dtype.is_floating_point:
+        return torch.randn(count, device=DEVICE).to(dtype)
+    return torch.randint(0, 2, (count,), device=DEVICE).to(dtype)
+
+
+def _launch(function, grid, arguments, constants, options):
+    function[grid](**arguments, **constants, **({{}} if INTERPRETED else options))
+
+
+torch.manual_seed(0)
+'''
+_TAIL = """
+
+if not INTERPRETED:
+    torch.cuda.synchronize()
+for name, tensor in [{tensors}]:
+    print(name, tuple(tensor.shape), tensor.dtype, "mean", tensor.double().mean().item())
+"""
+
+
+def script(lowered: Lowered, config: Config, scope: FunctionType) -> str:
+    """The script of the call that ``lowered`` is of. ``scope``: the user's function, for what it closes over.
+
+    Raises ConfigError where the config is not one of the space, LaunchError where no variant accepts the call.
+    """
+    recording = _Recording(scope, dict(lowered.target.symbols()))
+    launchers: dict[int, list[_Recorder]] = {}
+    for source in lowered.emit(config):
+        launchers.setdefault(source.region, []).append(_Recorder(recording, source))
+    bind(lowered.host.run, config, launchers)(*lowered.args)
+    settings = "\n".join(f"    {name} = {value!r}" for name, value in config.items)
+    head = _HEAD.format(kernel=lowered.problem.kernel, target=lowered.target.name, config=settings)
+    shown = ", ".join(f'("{name}", {name})' for name in recording.tensors)
+    return head + "".join(recording.parts) + _TAIL.format(tensors=shown)
+
+
+@dataclass
+class _Recording:
+    """The script as far as it has been written. ``tensors``: the names of the tensors in it, with the tensors."""
+
+    scope: FunctionType
+    constants: Mapping[str, int]
+    parts: list[str] = field(default_factory=list)
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    _memory: list[tuple[torch.UntypedStorage, str, torch.dtype]] = field(default_factory=list)
+    _text: str = ""
+
+    def define(self, text: str) -> None:
+        """``text`` defines the next kernel: once, unless another with names of its own came between."""
+        if text != self._text:
+            self.parts.append(f"\n\n{text.rstrip()}\n\n\n")
+            self._text = text
+
+    def tensor(self, value: torch.Tensor, wanted: str) -> str:
+        """The name of a tensor, made by the script when it is first met; views of one memory stay that."""
+        for name, known in self.tensors.items():
+            if known is value:
+                return name
+        name, number = wanted, 1
+        while name in self.tensors:
+            name, number = f"{wanted}_{number}", number + 1
+        self.tensors[name] = value
+        base, dtype = self._base(value.untyped_storage(), name, value.dtype)
+        base = base if dtype is value.dtype else f"{base}.view({value.dtype})"
+        layout = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.storage_offset()}"
+        self.parts.append(f"{name} = torch.as_strided({base}, {layout})\n")
+        return name
+
+    def _base(self, storage: torch.UntypedStorage, name: str, dtype: torch.dtype) -> tuple[str, torch.dtype]:
+        for known, base, of in self._memory:
+            if known is storage:
+                return base, of
+        base = f"{name}_memory"
+        self._memory.append((storage, base, dtype))
+        self.parts.append(f"{base} = _memory({storage.nbytes() // dtype.itemsize}, {dtype})\n")
+        return base, dtype
+
+
+class _Recorder:
+    """A Launcher that writes its launch down."""
+
+    def __init__(self, recording: _Recording, source: TritonSource) -> None:
+        self.guards = source.guards
+        self._recording, self._source = recording, source
+        ints = [arg.value for arg in source.args if arg.value is not None]
+        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
+        self._symbols = {n: symbol_reader(n, recording.scope) for n in symbols if n not in recording.constants}
+
+    def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
+        bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
+        captured = {**frame, **bounds}
+        values = {**self._recording.constants, **{name: read(captured) for name, read in self._symbols.items()}}
+        if not self.guards.evaluate(values):
+            return False
+        source = self._source
+        self._recording.define(source.text)
+        arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
+        grid = tuple(extent.evaluate(values) for extent in source.grid)
+        if min(grid) > 0:
+            text = ", ".join(arguments)
+            self._recording.parts.append(
+                f"_launch({source.name}, {grid}, {{{text}}}, {dict(source.constexprs)!r}, {dict(source.options)!r})\n"
+            )
+        return True
+
+    def _argument(self, arg: LaunchArg, captured: Mapping[str, Any], values: Mapping[str, int]) -> str:
+        """The Python text of one argument."""
+        if isinstance(arg.value, Expr):
+            return str(arg.value.evaluate(values))
+        value = path_reader(Path.parse(arg.path), self._recording.scope)(captured)
+        if not isinstance(value, torch.Tensor):
+            return f'float("{value!r}")'
+        name = self._recording.tensor(value, identifier(arg.path))
+        return name if arg.tensor_map is None else f"TensorDescriptor.from_tensor({name}, {block_shape(arg.type)})"
