@@ -26,8 +26,8 @@ Direction = Literal["down", "up"]
 class Knob:
     """One choice. ``choices`` are in their natural order, so that neighbours are small steps; ``default`` is one.
 
-    ``active``: an Expr over other knobs; where it is false the knob changes nothing and is normalised to its
-    default, so that two configs that give the same binary are one.
+    ``active``: an Expr over knobs, its own choice among them; where it is false that choice changes nothing and is
+    normalised to the default, so that two configs that give the same binary are one.
     """
 
     name: str

@@ -61,6 +61,6 @@ def _region_knobs(
     knobs += access_knobs(ir, target)
     knobs += subtile_knobs(ir, extents)
     known = dict(taken) | {k.name: k for k in knobs}
-    own = list(loop_knobs(ir, loops, known, target))
+    own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
     return [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]

@@ -29,9 +29,8 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     persistent = Expr.sym(suffixed(ir, "persistent"))
     yield Knob(suffixed(ir, "persistent"), "grid", (0, 1, 2, 4, 8), "grid", 0)
     yield Knob(suffixed(ir, "walk"), "grid", WALK, "grid", WALK[0], persistent.ne(0))
-    if loops:
-        has_loop = any_of(loop.present for loop in loops)
-        yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0).and_(has_loop))
+    if len(loops) == 1 and loops[0].present == TRUE:  # several, as of a rolled reduction, are not flattened
+        yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0))
     if len(ir.grid) == 1:
         return
     orders = tuple(",".join(map(str, p)) for p in itertools.permutations(range(len(ir.grid))))

@@ -10,7 +10,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
-from .loops import Loop, depths, is_specialised
+from .loops import Loop, depths, grouped, is_specialised
 from .names import powers, suffixed
 
 MAXNREG = (0, 64, 96, 128, 168)
@@ -19,8 +19,6 @@ WAVES = (0, 1, 2, 4)
 VENDOR_OPTIONS = {"maxnreg": 0, "waves_per_eu": 0, "matrix_instr_nonkdim": 0, "kpack": 1}
 _SIMDS = 4  # of a compute unit, among which a block's waves are dealt out
 _HOPPER = 90  # the first compute capability whose warp groups multiply together
-_GROUP_ROWS = 64  # the least rows of such a product
-_GROUP_WARPS = 4
 
 
 def launch_knobs(
@@ -54,12 +52,12 @@ def _nvidia(
         binds = (Expr.sym(name) * warps * target.warp_size).lt(target.regs_per_sm)
         active = binds.and_(is_specialised(loops, known).eq(0))
         yield Knob(name, "launch", MAXNREG, "launch", 0, active)
-    scalar = _without_warp_groups(ir, extents, warps, target)
+    scalar = _without_warp_groups(ir, extents, target)
     if scalar != FALSE:
         yield Knob(suffixed(ir, "cutlass_name"), "launch", (False, True), "launch", False, scalar)
 
 
-def _without_warp_groups(ir: KernelIR, extents: Extents, warps: Expr, target: Target) -> Expr:
+def _without_warp_groups(ir: KernelIR, extents: Extents, target: Target) -> Expr:
     """Whether a product is one of single warps (``mma.sync``) or a loop of fused multiply-adds."""
     found = []
     for op in _products(ir):
@@ -69,7 +67,7 @@ def _without_warp_groups(ir: KernelIR, extents: Extents, warps: Expr, target: Ta
         plain = dtype == "float64" or (dtype == "float32" and op.attrs["precision"] == "ieee")
         if plain or not _HOPPER <= target.capability < _HOPPER + 20:
             return TRUE
-        found.append(extents.of(a.dims[-2]).lt(_GROUP_ROWS).or_(warps.lt(_GROUP_WARPS)))
+        found.append(grouped(ir, op, extents).eq(0))
     return any_of(found) if found else FALSE
 
 

@@ -15,12 +15,14 @@ from ..ir.graph import KernelIR, Op, walk
 from ..ir.types import Value
 from ..target import Target
 from .access import ACCESS
+from .extents import Extents
 from .names import loop_site, rolled_site, suffixed
 
 MOST_STATIC_TURNS = 8
 UNROLL = (1, 2, 4)
 _PRODUCTS = ("dot", "dot_scaled")
-_WARP_GROUP = 4  # warps that issue a product of Blackwell's tensor memory together; one or two such groups fit a tile
+WARP_GROUP = 4  # warps that multiply together, on Hopper and Blackwell
+GROUP_ROWS = 64  # the least rows of their product
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,12 @@ def _settled(turns: Expr) -> Expr | None:
     return turns if all(s.startswith("block:") for s in turns.symbols()) else None
 
 
-def loop_knobs(ir: KernelIR, loops: list[Loop], known: Mapping[str, Knob], target: Target) -> Iterator[Knob]:
+def loop_knobs(
+    ir: KernelIR, loops: list[Loop], extents: Extents, known: Mapping[str, Knob], target: Target
+) -> Iterator[Knob]:
     """The knobs of every loop of a region. ``known``: the knobs of block sizes."""
     several = sum(1 for loop in loops if loop.loads) > 1
+    one_with_products = sum(1 for loop in loops if not loop.is_memory_loop) == 1
     for loop in loops:
         if loop.turns is not None and not loop.turns.symbols() <= known.keys():
             loop = Loop(loop.site, loop.ops, loop.present, None, False)
@@ -86,11 +91,13 @@ def loop_knobs(ir: KernelIR, loops: list[Loop], known: Mapping[str, Knob], targe
             runs = runs.and_(Expr.sym(static.name).eq(0))
         if loop.loads:
             yield Knob(f"{loop.site}.unroll", loop.site, UNROLL, "loop", 1, runs)
-        if loop.loads and (several or _side_loads(loop)):
+        if loop.loads and (several or _has_side_loads(loop)):
             yield _stages_knob(ir, loop, runs, target)
         if has_tensor_memory(target) and not loop.is_memory_loop:
+            runs = runs.and_(all_of(grouped(ir, op, extents) for op in loop.ops if op.kind in _PRODUCTS))
             yield Knob(f"{loop.site}.multi_buffer", loop.site, (True, False), "loop", True, runs)
-            yield from _specialisation_knob(ir, loop, runs, known)
+            if one_with_products:  # Triton's pass fails on the first of two when the other has no part in it
+                yield from _specialisation_knob(ir, loop, runs, known)
 
 
 def _static_knob(loop: Loop, known: Mapping[str, Knob]) -> Knob | None:
@@ -110,14 +117,14 @@ def _static_knob(loop: Loop, known: Mapping[str, Knob]) -> Knob | None:
 
 
 def _stages_knob(ir: KernelIR, loop: Loop, runs: Expr, target: Target) -> Knob:
-    """0: as many as the launch has. A loop that says how many also pipelines loads that no product waits for."""
+    """0: as many as the launch has. The same number again changes nothing, except for loads that no product waits for:
+    a loop with products pipelines these only if it says how many itself."""
     name = f"{loop.site}.stages"
-    # a memory loop always says how many, so that the launch's own number again changes nothing
-    differs = Expr.sym(name).ne(Expr.sym(suffixed(ir, "num_stages"))) if loop.is_memory_loop else TRUE
+    differs = TRUE if _has_side_loads(loop) else Expr.sym(name).ne(Expr.sym(suffixed(ir, "num_stages")))
     return Knob(name, loop.site, (0, *depths(target)), "loop", 0, runs.and_(differs))
 
 
-def _side_loads(loop: Loop) -> bool:
+def _has_side_loads(loop: Loop) -> bool:
     """Whether a loop with products has loads that flow into none of them."""
     if loop.is_memory_loop:
         return False
@@ -137,6 +144,14 @@ def has_tensor_memory(target: Target) -> bool:
     return target.vendor == "nvidia" and target.capability // 10 == 10
 
 
+def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
+    """Whether a product is one that warp groups do, on a target that has such."""
+    a = op.inputs[0]
+    assert isinstance(a, Value)
+    enough = Expr.of(WARP_GROUP).le(Expr.sym(suffixed(ir, "num_warps")))
+    return Expr.of(GROUP_ROWS).le(extents.of(a.dims[-2])).and_(enough)
+
+
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """Warps of their own for copies, for products and for the rest. The copies must be the copy engine's, since threads
     that wait for their own loads gain nothing."""
@@ -144,7 +159,8 @@ def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[st
     if not copies or any(name not in known for name in copies):
         return
     warps = Expr.sym(suffixed(ir, "num_warps"))
-    fits = any_of(warps.eq(n * _WARP_GROUP) for n in (1, 2))
+    pipelined = Expr.of(2).le(stages_of(ir, loop.site, known))
+    fits = pipelined.and_(any_of(warps.eq(n * WARP_GROUP) for n in (1, 2)))
     boxes = all_of(Expr.sym(name).eq(ACCESS.index("descriptor")) for name in copies)
     yield Knob(f"{loop.site}.warp_specialize", loop.site, (False, True), "loop", False, all_of([runs, fits, boxes]))
 

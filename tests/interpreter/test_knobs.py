@@ -1,0 +1,25 @@
+"""Results do not depend on the config: each choice of each knob that the interpreter sees, at sizes with tails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+CASES = [
+    ("examples.matmul:matmul", (150, 140, 80), 0, "nvidia-h200"),
+    ("examples.matmul:matmul_epilogue", (130, 135, 60), 0, "amd-mi300x"),
+    ("examples.matmul:matmul", (70, 48, 80), 0, "nvidia-b200"),
+    ("examples.softmax:softmax", (5, 300), 0, "nvidia-h200"),
+    ("examples.attention:attention", (70, 32, 2, 1), 1, "nvidia-h200"),
+    ("examples.attention:attention", (70, 32, 2, 2), 2, "amd-mi300x"),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "option", "device"), CASES)
+def test_every_choice_gives_the_same(
+    interpreter: Callable[..., Any], name: str, sizes: tuple[int, ...], option: int, device: str
+) -> None:
+    runs, wrong = interpreter("knob_runs:check", name, sizes, option, device)
+    assert runs > 8 and wrong == []
