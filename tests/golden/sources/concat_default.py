@@ -1,4 +1,4 @@
-# config: block:tile_m=1, block:tile_n=4096, group=1, load:x#0.eviction=, load:y#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_m=1, block:tile_n=4096
 # region 0, static
 # grid: 4000, 1, 1
 # guards: ((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (2992 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (4000 == out.shape.1)) and (4000 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (4000 == y.shape.0)) and (1008 == y.shape.1)) and (1008 == y.stride.0)) and (1 == y.stride.1))

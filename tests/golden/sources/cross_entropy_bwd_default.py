@@ -1,4 +1,4 @@
-# config: block:tile_m=1, block:tile_v=1024, group=1, load:labels#0.eviction=, load:logits#0.access=pointer, load:logits#0.eviction=, load:lse#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:grad_logits#0.access=pointer
+# config: block:tile_m=1, block:tile_v=1024
 # region 0, static
 # grid: 12000, 1, 1
 # guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == grad_logits.align)) and (4000 == grad_logits.shape.0)) and (2992 == grad_logits.shape.1)) and (2992 == grad_logits.stride.0)) and (1 == grad_logits.stride.1)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (1 == scale.align)) and (ignore_index <= 2147483647))

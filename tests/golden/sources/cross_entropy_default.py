@@ -1,4 +1,4 @@
-# config: block:tile_m=1, block:tile_v=4096, load:labels#0.eviction=, load:logits#0.access=pointer, load:logits#0.eviction=, load:logits#1.eviction=, num_stages=3, num_warps=4, persistent=0
+# config: block:tile_m=1, block:tile_v=4096, num_stages=3
 # region 0, static
 # grid: 4000, 1, 1
 # guards: ((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (2992 == v)) and (ignore_index <= 2147483647))
@@ -56,15 +56,12 @@ def cross_entropy_0(
     v15 = tl.load(labels_ptr + tile_m_idx)
     v16 = ignore_index.to(tl.int64)
     v17 = v15 != v16
-    v18 = tile_m_idx[:, None]
-    v19 = tl.where(v17, v15, 0)
-    v20 = v19[:, None]
-    v21 = tl.load(logits_ptr + v18 * 2992 + v20)
-    v22 = tl.reshape(v21, [BLOCK_TILE_M])
-    v23 = v22.to(tl.float32)
-    v24 = tl.log(c1)
-    v25 = c0 + v24
-    tl.store(lse_ptr + tile_m_idx, v25)
-    v26 = v25 - v23
-    v27 = tl.where(v17, v26, 0.0)
-    tl.store(losses_ptr + tile_m_idx, v27)
+    v18 = tl.where(v17, v15, 0)
+    v19 = tl.load(logits_ptr + tile_m_idx * 2992 + v18)
+    v20 = v19.to(tl.float32)
+    v21 = tl.log(c1)
+    v22 = c0 + v21
+    tl.store(lse_ptr + tile_m_idx, v22)
+    v23 = v22 - v20
+    v24 = tl.where(v17, v23, 0.0)
+    tl.store(losses_ptr + tile_m_idx, v24)

@@ -1,4 +1,4 @@
-# config: block:tile_x=2048, block:tile_y=1, group=1, load:trail#0.eviction=, load:trail#1.eviction=, load:trail#2.eviction=, load:trail#3.eviction=, load:trail#4.eviction=, load:trail#5.eviction=, load:trail#6.eviction=, load:trail#7.eviction=, load:trail#8.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_x=2048, block:tile_y=1
 # region 0, static
 # grid: 8000, 1, 1
 # guards: ((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (4000 == h)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == trail.align)) and (4000 == trail.shape.0)) and (2992 == trail.shape.1)) and (2992 == trail.stride.0)) and (1 == trail.stride.1)) and (2992 == w))

@@ -1,4 +1,4 @@
-# config: block:tile_m=1, block:tile_n=1024, group=1, load:indices#0.eviction=, load:table#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile_m=1, block:tile_n=1024
 # region 0, static
 # grid: 12000, 1, 1
 # guards: (((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == indices.align)) and (4000 == indices.shape.0)) and (1 == indices.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == table.align)) and (1008 == table.shape.0)) and (2992 == table.shape.1)) and (2992 == table.stride.0)) and (1 == table.stride.1))

@@ -1,4 +1,4 @@
-# config: block:tile_m=1, load:log_p#0.access=pointer, load:log_p#0.eviction=, load:log_q#0.access=pointer, load:log_q#0.eviction=, num_stages=2, num_warps=8, persistent=0, reduce:sum#0=0, store:grad#0.access=pointer
+# config: block:tile_m=1, num_warps=8
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == log_p.align)) and (4000 == log_p.shape.0)) and (2992 == log_p.shape.1)) and (2992 == log_p.stride.0)) and (1 == log_p.stride.1)) and (1 == log_q.align)) and (4000 == log_q.shape.0)) and (2992 == log_q.shape.1)) and (2992 == log_q.stride.0)) and (1 == log_q.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (4000 == m))

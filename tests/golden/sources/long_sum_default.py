@@ -1,4 +1,4 @@
-# config: block:tile_m=1, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=4, persistent=0, reduce:sum#0=0
+# config: block:tile_m=1
 # region 0, static
 # grid: 4000, 1, 1
 # guards: ((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))

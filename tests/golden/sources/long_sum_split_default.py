@@ -1,4 +1,4 @@
-# config: block:part=4096, block:tile_m=1, group=1, load:x#0.access=pointer, load:x#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0
+# config: block:part=4096, block:tile_m=1
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == partial.align)) and (4000 == partial.shape.0)) and (1 == partial.shape.1)) and (1 == partial.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))

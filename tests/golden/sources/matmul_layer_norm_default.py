@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=64, load:bias#0.eviction=, load:weight#0.eviction=, load:x#0.access=descriptor, load:x#0.eviction=, load:y#0.access=descriptor, load:y#0.eviction=, num_stages=4, num_warps=4, persistent=0, store:out#0.access=descriptor
+# config: block:tile_k=64, block:tile_m=64, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, store:out#0.access=descriptor
 # region 0, static
 # grid: 63, 1, 1
 # guards: (((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == bias.align)) and (256 == bias.shape.0)) and (1 == bias.stride.0)) and (2992 == k)) and (256 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (256 == out.shape.1)) and (256 == out.stride.0)) and (1 == out.stride.1)) and (1 == weight.align)) and (256 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (2992 == y.shape.0)) and (256 == y.shape.1)) and (256 == y.stride.0)) and (1 == y.stride.1))

@@ -1,4 +1,4 @@
-# config: block:tile=1024, load:heading#0.eviction=, load:trail#0.eviction=, load:trail#1.eviction=, load:trail#10.eviction=, load:trail#11.eviction=, load:trail#2.eviction=, load:trail#3.eviction=, load:trail#4.eviction=, load:trail#5.eviction=, load:trail#6.eviction=, load:trail#7.eviction=, load:trail#8.eviction=, load:trail#9.eviction=, load:x#0.eviction=, load:y#0.eviction=, num_stages=2, num_warps=4, persistent=0
+# config: block:tile=1024
 # region 0, static
 # grid: 4, 1, 1
 # guards: ((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == fresh.align)) and (2992 == fresh.shape.0)) and (2992 == fresh.shape.1)) and (2992 == fresh.stride.0)) and (1 == fresh.stride.1)) and (2992 == h)) and (1 == heading.align)) and (4000 == heading.shape.0)) and (1 == heading.stride.0)) and (1 == trail.align)) and (2992 == trail.shape.0)) and (2992 == trail.shape.1)) and (2992 == trail.stride.0)) and (1 == trail.stride.1)) and (2992 == w)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0)) and (seed <= 2147483647))

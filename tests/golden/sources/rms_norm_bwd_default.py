@@ -1,4 +1,4 @@
-# config: block:block_m=32, block:tile_m=1, load:grad#0.access=pointer, load:grad#0.eviction=, load:inv_rms#0.eviction=, load:weight#0.eviction=, load:x#0.access=pointer, load:x#0.eviction=, num_stages=3, num_warps=8, persistent=0
+# config: block:tile_m=1, num_stages=3, num_warps=8
 # region 0, static
 # grid: 125, 1, 1
 # guards: (((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (4000 == inv_rms.shape.0)) and (1 == inv_rms.stride.0)) and (2992 == n)) and (1 == partial.align)) and (125 == partial.shape.0)) and (2992 == partial.shape.1)) and (2992 == partial.stride.0)) and (1 == partial.stride.1)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))

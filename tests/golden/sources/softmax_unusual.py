@@ -1,4 +1,4 @@
-# config: block:tile_m=32, load:x#0.access=pointer, load:x#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2, reduce:max#0=512, store:out#0.access=pointer
+# config: load:x#0.eviction=evict_last, num_warps=8, persistent=2, reduce:max#0=512
 # region 0, static
 # grid: 125, 1, 1
 # guards: ((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))

@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.eviction=, load:y#0.access=descriptor, load:y#0.eviction=, num_stages=3, num_warps=8, order=0,1,2, persistent=1, store:out#0.access=pointer, tunable:split_k=4
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1
 # region 0, static
 # grid: 132, 1, 1
 # guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (1008 == k)) and (256 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))

@@ -1,4 +1,4 @@
-# config: block:tile=1, block:tile#1=4096, group=1, load:a#0.access=pointer, load:a#0.eviction=, load:b#0.access=pointer, load:b#0.eviction=, num_stages=2, num_warps=4, order=0,1, persistent=0, store:out#0.access=pointer
+# config: block:tile=1, block:tile#1=4096
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == a.align)) and (4000 == a.shape.0)) and (2992 == a.shape.1)) and (2992 == a.stride.0)) and (1 == a.stride.1)) and (1 == b.align)) and (4000 == b.shape.0)) and (2992 == b.shape.1)) and (2992 == b.stride.0)) and (1 == b.stride.1)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1))

@@ -1,4 +1,4 @@
-# config: block:tile=4096, load:x#0.eviction=, load:y#0.eviction=, num_stages=2, num_warps=4, persistent=0
+# config: block:tile=4096
 # region 0, static
 # grid: 1, 1, 1
 # guards: (((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0))

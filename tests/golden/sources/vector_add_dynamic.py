@@ -1,4 +1,4 @@
-# config: block:tile=4096, load:x#0.eviction=, load:y#0.eviction=, num_stages=2, num_warps=4, persistent=0
+# config: block:tile=4096
 # region 0, dynamic
 # grid: (-(-end.0 // 4096)), 1, 1
 # guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647)) and (0 == (end.0 % 16)))

@@ -1,4 +1,4 @@
-# config: block:tile=32, load:x#0.eviction=evict_last, load:y#0.eviction=evict_last, num_stages=2, num_warps=8, persistent=2
+# config: load:x#0.eviction=evict_last, load:y#0.eviction=evict_last, num_warps=8, persistent=2
 # region 0, static
 # grid: 125, 1, 1
 # guards: (((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0))
