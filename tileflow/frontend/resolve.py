@@ -120,8 +120,7 @@ class _Resolver:
 
     def _slice(self, item: slice, size: Expr) -> IndexItem:
         if item.step not in (None, 1):
-            raise self._wrong("a slice in device code has step 1", item.step,
-                              "gather: x[tile, 2 * tfl.arange(n)], or reshape in host code")  # fmt: skip
+            return self._every(item, size)
         start = Expr.of(0) if item.start is None else affine(self.t, self._end(item.start))
         stop = size if item.stop is None else affine(self.t, self._end(item.stop))
         if not (start.symbols() | stop.symbols()) - self.t.hints.keys():
@@ -141,6 +140,21 @@ class _Resolver:
         if start != Expr.of(0):
             lanes = lanes + (self.t.size(start) if is_known(start) else item.start)
         return self._lanes(lanes, inside(self.t, start, length, size))
+
+    def _every(self, item: slice, size: Expr) -> ValueIndex:
+        """Every ``step``-th element between sizes, which become constants."""
+        if not isinstance(item.step, int) or item.step < 1:
+            raise self._wrong("a slice in device code has a step of 1 or more", item.step,
+                              "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile")  # fmt: skip
+        start, stop = (
+            None if e is None else self.t.specialize(self.t.as_expr(e, "a slice's end"))
+            for e in (item.start, item.stop)
+        )
+        every = range(*slice(start, stop, item.step).indices(self.t.specialize(size)))
+        dim = Dim(Expr.of(len(every)))
+        lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0)) * every.step + every.start
+        self.resolved.inputs.append(lanes.value)
+        return ValueIndex(len(self.resolved.inputs) - 1, (self._axis(dim),), None)
 
     def _end(self, end: Any) -> Any:
         """An end of a slice: a size, or an integer scalar of the kernel."""
