@@ -77,6 +77,20 @@ def test_rows_of_other_numbers_are_apart() -> None:
 
 
 @tileflow.kernel
+def halves(x: torch.Tensor) -> torch.Tensor:
+    half = x.size(1) // 2
+    for tile in tfl.tile(x.size(0)):
+        x[tile, half:] = x[tile, :half] + 1
+    return x
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_slices_side_by_side_are_apart(mode: str) -> None:
+    low = halves.lower((X,), target("nvidia-h200"), mode=mode)
+    assert BARRIER not in low.emit(low.default)[0].text
+
+
+@tileflow.kernel
 def running(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
     for tile in tfl.tile(x.size(0), block_size=64):
         for i in tfl.grid(x.size(1)):

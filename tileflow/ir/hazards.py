@@ -124,6 +124,9 @@ def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part
 def _apart(a: object, b: object, loops: frozenset[str]) -> bool:
     if isinstance(a, Expr) and isinstance(b, Expr):
         return (a - b).constant not in (None, 0)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        gaps = [(right[0] - left[0] - left[1]).constant for left, right in ((a, b), (b, a))]
+        return any(gap is not None and gap >= 0 for gap in gaps)
     if isinstance(a, Part) and isinstance(b, Part):
         return a.of == b.of and (a.number != b.number or a.of in loops)
     return isinstance(a, str) and a == b and a in loops

@@ -58,7 +58,6 @@ def rope_bwd_0(
         v21 = v20[None, :, :, :]
         v22 = v6 * v21
         v23 = v19 + v22
-        tl.debug_barrier()
         v24 = v23.to(tl.bfloat16)
         tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v24)
     for tile_h_1_begin in tl.range(0, 2, BLOCK_TILE_H_1, num_stages=3):
@@ -83,6 +82,5 @@ def rope_bwd_0(
         v41 = v40[None, :, :, :]
         v42 = v26 * v41
         v43 = v39 + v42
-        tl.debug_barrier()
         v44 = v43.to(tl.bfloat16)
         tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v44)

@@ -57,7 +57,6 @@ def rope_0(
         v20 = v19[None, :, :, :]
         v21 = v5 * v20
         v22 = v18 + v21
-        tl.debug_barrier()
         v23 = v22.to(tl.bfloat16)
         tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v23)
     for tile_h_1_begin in tl.range(0, 2, BLOCK_TILE_H_1, num_stages=3):
@@ -82,6 +81,5 @@ def rope_0(
         v40 = v39[None, :, :, :]
         v41 = v25 * v40
         v42 = v38 + v41
-        tl.debug_barrier()
         v43 = v42.to(tl.bfloat16)
         tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v43)
