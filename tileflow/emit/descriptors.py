@@ -1,7 +1,8 @@
 """Loads and stores of boxes by tensor descriptor: one address computation a box, done by the copy engine.
 
-The engine fills with zero what lies outside the tensor and does not write there. Lanes that do not count for another
-reason (a loop that ends before the tensor does, a fill other than zero) are replaced after the load.
+The engine fills with zero what lies outside the tensor and does not write there. Where lanes do not count for another
+reason (a loop that ends before the tensor does, a fill other than zero), a load goes by pointers: replaced after it,
+such lanes came out wrong on an H200 when the other operand of a product was moved by the engine too (Triton 3.6).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from ..ir.types import itemsize
 from ..runtime.abi import LaunchArg, TensorMap
-from .dtypes import literal, signature
+from .dtypes import signature
 
 if TYPE_CHECKING:
     from .kernel import Emitter
@@ -40,12 +41,15 @@ class Box:
 
 
 def wanted(e: Emitter, op: Op) -> bool:
-    """Whether the config asks for a descriptor here. The variant of a dynamic kernel whose strides may have any value
-    goes by pointers."""
+    """Whether the config asks for a descriptor here and one does. The variant of a dynamic kernel whose strides may
+    have any value goes by pointers, as do loads of lanes that the engine does not fill as they ask.
+    """
     if e.plan.choice(f"{op.attrs['site']}.access", "pointer") != "descriptor":
         return False
     strides = e.plan.ir.tensor(op.attrs["tensor"]).strides[:-1]
-    return e.divisible or all(s.constant is not None for s in strides)
+    if not e.divisible and any(s.constant is None for s in strides):
+        return False
+    return op.kind == "store" or not _needs_mask(e, op)
 
 
 def load(e: Emitter, op: Op) -> None:
@@ -54,10 +58,6 @@ def load(e: Emitter, op: Op) -> None:
     text = f"{box.name}.load([{_offsets(e, op)}])"
     if len(box.block) != len(out.dims):
         text = f"tl.reshape({text}, {e.shape(out.dims)})"
-    mask = _mask(e, op)
-    if mask:
-        held = out.type.dtype
-        text = f"tl.where({mask}, {text}, tl.full([], {literal(op.attrs['other'], held)}, {box.name}.dtype))"
     e.define(out, text, out.type.dtype)
 
 
@@ -109,14 +109,11 @@ def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
             return e.as_dtype(op.inputs[position], "int32")
 
 
-def _mask(e: Emitter, op: Op) -> str:
-    """The lanes that count, of the dimensions whose others the engine does not fill as the load asks."""
+def _needs_mask(e: Emitter, op: Op) -> bool:
+    """Whether some dimension of a load has lanes that do not count and that the engine fills otherwise than asked."""
     sizes = e.plan.ir.tensor(op.attrs["tensor"]).shape
-    dims = op.output.dims
-    parts = []
-    for item, size in zip(op.attrs["index"], sizes, strict=True):
-        if isinstance(item, TileIndex | SliceIndex) and e.plan.is_masked(dims[item.axis]):
-            if op.attrs["other"] == 0 and covers(e.plan.ir, item, size):
-                continue
-            parts.append(e.lane_mask(dims, item.axis))
-    return " & ".join(parts)
+    return any(
+        e.plan.is_masked(op.output.dims[item.axis]) and (op.attrs["other"] != 0 or not covers(e.plan.ir, item, size))
+        for item, size in zip(op.attrs["index"], sizes, strict=True)
+        if isinstance(item, TileIndex | SliceIndex)
+    )
