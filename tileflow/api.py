@@ -111,7 +111,11 @@ class Kernel:
         key = call_key(args, kwargs)
         if self._constants:
             key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants]
-        bound = self._bound.get(key)
+        try:
+            bound = self._bound.get(key)
+        except TypeError as error:
+            raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
+                            hint="pass tuple(...) in place of a list") from error  # fmt: skip
         if bound is None:
             return self._first_call(key, args, kwargs)
         return bound(*args, **kwargs)

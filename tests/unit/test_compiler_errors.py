@@ -1,12 +1,12 @@
 """Mistakes that kernel authors make: the class of the error, and that it points at the line and the column.
 
-Each function below has one, on the line that ends with ``# <-``.
+Each function below, and in the modules ``mistakes_of_*``, has one, on the line that ends with ``# <-``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,49 +16,26 @@ import torch.nn.functional as F
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import (
+    CallError,
     ConfigError,
     HostDataError,
+    InternalError,
     KernelError,
     Location,
     MissingAttribute,
     ShapeError,
     SplitError,
+    TileflowError,
     TraceError,
     UnsupportedOp,
 )
 from tileflow.target import target
 
-H200 = target("nvidia-h200")
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """``says``: words of the message. ``caret``: what stands at the column."""
-
-    function: Callable[..., Any]
-    error: type[KernelError]
-    says: str
-    caret: str
-    args: tuple[Any, ...]
-
-
-MISTAKES: dict[str, Mistake] = {}
-
-
-def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
-X, V = meta(64, 96), meta(96)
-
-
-def mistake(error: type[KernelError], says: str, caret: str, *args: Any) -> Callable[[Any], Any]:
-    def register(function: Any) -> Any:
-        MISTAKES[function.__name__] = Mistake(function, error, says, caret, args or (X,))
-        return function
-
-    return register
-
+sys.path.insert(0, str(Path(__file__).parent))
+import mistakes_of_control  # noqa: F401 - they enter their kernels into the table
+import mistakes_of_operations  # noqa: F401
+import mistakes_of_places  # noqa: F401
+from mistake_table import H200, MISTAKES, V, X, meta, mistake
 
 # ---- what device code may hold ------------------------------------------------------------------
 
@@ -337,25 +314,26 @@ def host_code_that_reads(x):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name: str) -> None:
     case = MISTAKES[name]
-    with pytest.raises(KernelError) as caught:
+    with pytest.raises(TileflowError) as caught:
         tileflow.kernel(case.function).lower(case.args, H200)
     error = caught.value
     assert type(error) is case.error, error
-    assert case.says in str(error)
+    assert all(part in str(error) for part in case.says), error
     where = error.where
     assert isinstance(where, Location), error
-    assert where.file == __file__
-    with open(__file__) as source:
+    assert where.file == case.function.__code__.co_filename
+    with open(where.file) as source:
         line = source.read().splitlines()[where.line - 1]
     assert line.rstrip().endswith("# <-"), f"line {where.line}: {line}"
     assert line[where.column :].startswith(case.caret), f"caret at {line[where.column :]!r}"
     assert str(error).count("^") == 1 and line.strip() in str(error)
+    assert error.hint or error.got is not None or isinstance(error, SplitError)
 
 
 def test_there_are_enough() -> None:
-    assert len(MISTAKES) >= 30
+    assert len(MISTAKES) >= 180
     assert {m.error for m in MISTAKES.values()} == {
-        SplitError, TraceError, UnsupportedOp, ShapeError, MissingAttribute, HostDataError,
+        SplitError, TraceError, UnsupportedOp, ShapeError, MissingAttribute, HostDataError, KernelError, CallError,
     }  # fmt: skip
 
 
@@ -394,3 +372,143 @@ def test_a_host_assertion_under_a_config_is_the_configs_fault() -> None:
     assert lowered.emit(lowered.space.repair(lowered.default.with_({"block:block": 16})))
     with pytest.raises(ConfigError, match="blocks of up to 32"):
         lowered.emit(lowered.default.with_({"block:block": 64}))
+
+
+# ---- mistakes of a call -------------------------------------------------------------------------
+
+
+@tileflow.kernel
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.numel()):
+        out[tile] = x[tile] + y[tile]
+    return out
+
+
+@tileflow.kernel
+def fixed(x: torch.Tensor, n: tfl.constexpr) -> torch.Tensor:
+    for tile in tfl.tile(x.numel()):
+        x[tile] = 1
+    return x
+
+
+@tileflow.kernel
+def foreign(x: torch.Tensor) -> torch.Tensor:
+    for tile in tfl.tile(x.numel()):
+        x[tile] = tfl.inline_triton("tl.exp({0})", (x[tile],), x[tile])
+    return x
+
+
+ROW = torch.ones(20)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "args", "says"),
+    [
+        (add, (ROW,), "missing a required argument: 'y'"),
+        (add, (ROW, ROW, ROW), "too many positional arguments"),
+        (add, (1, 2), "no tensor\n  pass at least one tensor"),
+        (add, (ROW, torch.empty(20, device="meta")), "are on one device, but got"),
+        (add, (ROW.clone().requires_grad_(), ROW), "pair it with a backward by tileflow.differentiable"),
+        (add, (ROW, object()), "but got y of type object"),
+        (fixed, (ROW, [1]), "unhashable type: 'list'"),
+        (fixed, (ROW, ROW), "annotate the parameter torch.Tensor"),
+    ],
+)
+def test_a_call_that_cannot_be(kernel: Any, args: tuple[Any, ...], says: str) -> None:
+    with pytest.raises(CallError) as caught:
+        kernel(*args)
+    assert says in str(caught.value) and caught.value.hint
+
+
+def test_inline_triton_without_a_reference_has_no_meaning_as_python() -> None:
+    with pytest.raises(CallError, match="give it one: reference="):
+        foreign.run_eagerly(ROW)
+
+
+@pytest.mark.parametrize("name", ["rand", "zeros", "tile", "register_block_size", "atomic_add"])
+def test_the_language_outside_a_kernel(name: str) -> None:
+    args = {"rand": ([3], 1), "atomic_add": (ROW, [0], 1)}.get(name, (3,))
+    with pytest.raises(CallError, match=r"works inside a @tileflow\.kernel function only"):
+        list(getattr(tfl, name)(*args))
+
+
+def test_configs_that_cannot_be() -> None:
+    lowered = add.lower((meta(20), meta(20)), H200)
+    with pytest.raises(ConfigError, match=r"'blok'\n  the knobs are block:tile, "):
+        lowered.emit(lowered.default.with_({"blok": 3}))
+    with pytest.raises(ConfigError, match=r"block:tile must be one of \[.*\], but got 3"):
+        lowered.emit(lowered.default.with_({"block:tile": 3}))
+
+
+def test_a_dtype_that_the_target_lacks() -> None:
+    @tileflow.kernel
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(64, 64, device=x.device)
+        for tile_m, tile_n in tfl.tile([64, 64]):
+            out[tile_m, tile_n] = tfl.dot(x[tile_m, :], y[:, tile_n])
+        return out
+
+    args = meta(64, 96, dtype=torch.float8_e4m3fn), meta(96, 64, dtype=torch.float8_e4m3fn)
+    lowered = product.lower(args, target("nvidia-a100"))
+    with pytest.raises(ConfigError, match="float8_e4m3fn needs sm_89 or newer; nvidia-a100 is sm_80"):
+        lowered.emit(lowered.default)
+
+
+def test_a_kernel_without_source() -> None:
+    names: dict[str, Any] = {"tfl": tfl}
+    exec("def typed_in(x):\n    for tile in tfl.tile(4):\n        x[tile] = 0\n", names)
+    with pytest.raises(KernelError, match=r"define it in a \.py file"):
+        tileflow.kernel(names["typed_in"])
+
+
+def test_a_recursive_function_that_ends() -> None:
+    def power(value: Any, n: int) -> Any:
+        return value * power(value, n - 1) if n > 0 else 1.0
+
+    @tileflow.kernel
+    def cubes(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = power(x[tile], 3) * count_down(2)
+        return x
+
+    assert cubes.lower((V,), H200).regions
+
+
+def count_down(n: int) -> int:
+    return 1 + count_down(n - 1) if n > 0 else 0
+
+
+# ---- mistakes of ours ---------------------------------------------------------------------------
+
+
+def test_an_internal_error_names_the_operation_and_asks_for_the_repro(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow.emit.table import EMIT
+
+    def broken(emitter: Any, op: Any) -> None:
+        raise KeyError("nothing")
+
+    lowered = add.lower((meta(20), meta(20)), H200)
+    monkeypatch.setitem(EMIT, "pointwise", broken)
+    with pytest.raises(InternalError, match="the operation pointwise") as caught:
+        lowered.emit(lowered.default)
+    assert "kernel.repro" in caught.value.hint and "KeyError: 'nothing'" in str(caught.value)
+    assert isinstance(caught.value.where, Location) and "x[tile] + y[tile]" in caught.value.where.text
+
+
+def test_a_handler_that_breaks_is_an_internal_error_at_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow.frontend import torch_table
+
+    ours: dict[str, Any] = {"__name__": "tileflow.frontend.broken"}
+    exec("def broken(tracer, x):\n    return {}[0]\n", ours)
+    monkeypatch.setitem(torch_table.METHODS, "exp", ours["broken"])
+
+    @tileflow.kernel
+    def exponentials(x: torch.Tensor) -> torch.Tensor:
+        for tile in tfl.tile(x.size(0)):
+            x[tile] = x[tile].exp()
+        return x
+
+    with pytest.raises(InternalError, match="KeyError: 0") as caught:
+        exponentials.lower((V,), H200)
+    assert isinstance(caught.value.where, Location) and ".exp()" in caught.value.where.text

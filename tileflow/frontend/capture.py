@@ -158,13 +158,18 @@ class Capturer:
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""
         names = value.__code__.co_freevars
+        closure = dict(zip(names, value.__closure__ or (), strict=True))
+        recursive = {name for name, cell in closure.items() if cell.cell_contents is value}
         cells = tuple(
-            CellType(self.capture(cell.cell_contents, f"{path}.cell:{name}"))
-            for name, cell in zip(names, value.__closure__ or (), strict=True)
+            CellType() if name in recursive else CellType(self.capture(cell.cell_contents, f"{path}.cell:{name}"))
+            for name, cell in closure.items()
         )
         copy = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
         copy.__kwdefaults__ = value.__kwdefaults__
         copy.__module__ = value.__module__
+        for name, cell in zip(names, cells, strict=True):
+            if name in recursive:
+                cell.cell_contents = copy
         return copy
 
 

@@ -106,11 +106,19 @@ def _fold(fn: str, expr: str) -> Callable[..., Any]:
 
 
 def _int(t: Tracer, x: Any) -> Any:
-    return x if isinstance(x, SymInt) else t.cast(x, "int32")
+    return x if isinstance(x, SymInt) else t.cast(_scalar(t, x, "int"), "int32")
 
 
 def _float(t: Tracer, x: Any) -> Any:
-    return t.cast(x, "float32")
+    return t.cast(_scalar(t, x, "float"), "float32")
+
+
+def _scalar(t: Tracer, x: Any, name: str) -> Any:
+    """``x``, of one element at most, as Python wants it for a number."""
+    if isinstance(x, TileValue) and any(d.extent.constant != 1 for d in x.value.dims):
+        raise TraceError(f"{name}(...) takes a scalar", got=repr(x), where=t.location(),
+                         hint=f"convert a tile by .{name}()")  # fmt: skip
+    return x
 
 
 def _pointwise(fn: str) -> Callable[..., Any]:
@@ -143,7 +151,7 @@ def barrier(t: Tracer) -> None:
 
 
 def _bool(t: Tracer, x: Any) -> Any:
-    return t.cast(x, "bool") if isinstance(x, TileValue) else bool(x)
+    return t.cast(_scalar(t, x, "bool"), "bool") if isinstance(x, TileValue) else bool(x)
 
 
 def _any_or_all(fn: str) -> Callable[..., Any]:
