@@ -149,7 +149,9 @@ def test_there_and_back(matmul: Lowered, several: Lowered, seed: int) -> None:
         again = to_native(said, lowered)
         assert from_native(again, lowered) == said
         one = len(lowered.regions) == 1
-        names = [k.name for k in lowered.space.knobs if one or k.role in ("block", "reduction", "access", "tunable")]
+        names = [k.name for k in lowered.space.knobs if k.role in ("block", "reduction", "tunable")]
+        names += [k.name for k in lowered.space.knobs if k.name.endswith((".access", ".eviction"))]
+        names += [n for n in ("persistent", "walk", "order", "group", "grid", "num_warps", "num_stages", "maxnreg") if one]
         assert [again[n] for n in names] == [config[n] for n in names]
 
 

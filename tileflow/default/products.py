@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..config import Choice
 from ..ir.graph import KernelIR, Op
 from ..ir.types import Dim, Value, itemsize
+from ..passes.subtile import epilogue, subtilable
 from ..space.access import access_knobs
 from ..space.names import suffixed
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 
 FEW_ROWS = 64
+HALF_OF_REGISTERS = 128
+MOST_PIPELINED = 2  # products in a turn of a loop whose operands AMD's registers hold a turn ahead
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -56,7 +61,10 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     rows, warps, stages = (128, 8, 2) if len(loops) > 1 else (64, 4, 3 if wide else 2)
     wanted: dict[str, Choice] = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): 64 if wide else 128}
     wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = stages if target.vendor == "nvidia" else 2
+    if target.vendor == "amd":  # where what is loaded ahead waits in registers
+        products = max(sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops)
+        stages = 2 if products <= MOST_PIPELINED else 1
+    wanted[suffixed(ir, "num_stages")] = stages
     return wanted | _boxes(ir, target)
 
 
@@ -92,7 +100,20 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
     if tiles > target.sm_count and _boxes(ir, target):
         wanted[suffixed(ir, "persistent")] = 1
+    if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
+        wanted |= _halves(ir)
     return wanted | _boxes(ir, target)
+
+
+def _halves(ir: KernelIR) -> dict[str, Choice]:
+    """By halves what is computed of accumulators that fill half a thread's registers, where it needs a value twice and
+    so has two tiles alive at a time."""
+    wanted: dict[str, Choice] = {}
+    for site, store in subtilable(ir).items():
+        reads = Counter(v for op in epilogue(ir, store) or () for v in op.values if len(v.dims) > 1)
+        if any(count > 1 for count in reads.values()):
+            wanted[f"{site}.subtile"] = 2
+    return wanted
 
 
 def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, target: Target) -> dict[str, Choice]:

@@ -23,13 +23,13 @@ def subtilable(ir: KernelIR) -> dict[str, Op]:
     """The stores that can be done in halves, by site: at the end of the region, of what a loop with products gave."""
     if rollable(ir):  # the end of the region would be loops of its own
         return {}
-    return {op.attrs["site"]: op for op in ir.body.ops if op.kind == "store" and _chain(ir, op) is not None}
+    return {op.attrs["site"]: op for op in ir.body.ops if op.kind == "store" and epilogue(ir, op) is not None}
 
 
 def subtile(ir: KernelIR, site: str) -> KernelIR:
     """The region with the store ``site`` (one of :func:`subtilable`) in two halves."""
     store = subtilable(ir)[site]
-    chain = _chain(ir, store)
+    chain = epilogue(ir, store)
     assert chain is not None
     halves = _Halves(ir, store)
     ops: list[Op] = []
@@ -49,7 +49,7 @@ def _columns(ir: KernelIR, store: Op) -> Dim | None:
     return dim if value.dims[0] != dim else None
 
 
-def _chain(ir: KernelIR, store: Op) -> list[Op] | None:
+def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
     """The ops between loops and the store that have its columns, in order; None where they cannot be halved."""
     columns = _columns(ir, store)
     if columns is None or not _is_plain(store, columns, store.inputs[0]):

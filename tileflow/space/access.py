@@ -58,8 +58,8 @@ def subtile_knobs(ir: KernelIR, extents: Extents) -> Iterator[Knob]:
 
 
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:
-    """What a box must be: 16 bytes wide, 128 in all (a stage's place in shared memory starts at a multiple), and at most
-    256 long in each dimension but the last, which Triton cuts up."""
+    """What a box must be: 16 bytes wide, 128 in all (a stage's place in shared memory starts at a multiple), and no
+    longer than 256 in each dimension but the last, which Triton cuts up."""
     for op in ir.walk():
         if not _has_choice(ir, op, target):
             continue
@@ -77,8 +77,8 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
             continue
         knob = f"{site}.access"
         check = Expr.sym(knob).eq(ACCESS.index("pointer")).or_(fits)
-        reason = (f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} in "
-                  f"all, at most {LONGEST} long")  # fmt: skip
+        reason = (f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} "
+                  f"in all, at most {LONGEST} long")  # fmt: skip
         yield Constraint(f"{site} is a box", check, ((knob, "down"),), reason)
 
 

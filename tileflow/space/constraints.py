@@ -59,13 +59,32 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
             size = size + extents.elements(operand.dims) * itemsize(operand.type.dtype)
         # AMD's pipeline keeps one stage in registers
         count = stages_of(ir, site, knobs) - (1 if target.vendor == "amd" else 0)
-        needed = size * count.max(1)
-        steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
+        stored, halved = _stored(ir, extents, knobs)
+        needed = size * count.max(1) + stored
+        steps = [*halved, *_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
         found.append(Constraint(
             f"{op.attrs['site']} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
             f"the staged operands of a product fit the {target.smem_per_block} bytes that a block of {target.name} has",
         ))  # fmt: skip
     return found
+
+
+def _stored(ir: KernelIR, extents: Extents, knobs: dict[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
+    """The bytes by which a persistent program's largest store by descriptor waits beside the next tile's operands, and
+    the steps by which it becomes smaller."""
+    most, steps = Expr.of(0), list[tuple[str, Direction]]()
+    for op in ir.body.ops:
+        access = f"{op.attrs.get('site')}.access"
+        if op.kind != "store" or access not in knobs:
+            continue
+        value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
+        assert isinstance(value, Value)
+        size = extents.elements(value.dims) * itemsize(ir.tensor(op.attrs["tensor"]).dtype) * Expr.sym(access).ne(0)
+        if half in knobs:
+            size = size // Expr.sym(half)
+            steps.append((half, "up"))
+        most = most.max(size)
+    return most * Expr.sym(suffixed(ir, "persistent")).ne(0), steps
 
 
 def _products(ir: KernelIR, block: Block, loop: str) -> Iterator[tuple[Op, str]]:

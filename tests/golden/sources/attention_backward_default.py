@@ -122,11 +122,11 @@ def attention_backward_1(
 # options: num_stages=2, num_warps=4
 # constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M_2=64
 # delta_ptr: *fp32 % 16 = delta
+# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
+# v_ptr: *bf16 % 16 = v
 # q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = q
 # grad_out_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_out
-# k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
-# v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
 # grad_q_desc_1x64x32: tensordesc<bf16[1, 64, 32]> = grad_q
 # LOG2_E: fp32 = LOG2_E
 # scale: fp32 = scale
@@ -137,11 +137,11 @@ import triton.language as tl
 @triton.jit
 def attention_backward_2(
     delta_ptr,
+    k_ptr,
     lse_ptr,
+    v_ptr,
     q_desc_1x64x32,
     grad_out_desc_1x64x32,
-    k_desc_1x128x32,
-    v_desc_1x128x32,
     grad_q_desc_1x64x32,
     LOG2_E,
     scale,
@@ -166,8 +166,8 @@ def attention_backward_2(
     for tile_n_2_begin in tl.range(0, v7, BLOCK_BLOCK_N):
         tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_2_mask = tile_n_2_idx < v7
-        v8 = tl.where(tile_n_2_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_2_begin, tile_n_2_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
-        v9 = tl.where(tile_n_2_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_2_begin, tile_n_2_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
+        v8 = tl.load(k_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
+        v9 = tl.load(v_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
         v10 = tl.permute(v8, (1, 0))
         v11 = tl.dot(v0, v10)
         v12 = scale * LOG2_E

@@ -4,7 +4,9 @@
 # guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=128
+# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
+# v_ptr: *bf16 % 16 = v
 # q_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = q
 # k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
 # v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
@@ -21,7 +23,9 @@ def _maximum(a, b):
 
 @triton.jit
 def attention_0(
+    k_ptr,
     lse_ptr,
+    v_ptr,
     q_desc_1x128x32,
     k_desc_1x128x32,
     v_desc_1x128x32,
@@ -75,14 +79,14 @@ def attention_0(
     for tile_n_1_begin in tl.range(tile_m_begin, v24, BLOCK_BLOCK_N):
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < v24
-        v25 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
+        v25 = tl.load(k_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
         v26 = tl.permute(v25, (1, 0))
         v27 = tl.dot(v0, v26)
         v28 = tile_m_idx[:, None]
         v29 = tile_n_1_idx[None, :]
         v30 = v28 >= v29
         v31 = tl.where(v30, v27, float('-inf'))
-        v32 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
+        v32 = tl.load(v_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
         v33 = tl.where(tile_n_1_mask[None, :], v31, float('-inf'))
         v34 = tl.reduce(v33, 1, _maximum)
         v35 = v34 * scale

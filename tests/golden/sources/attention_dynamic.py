@@ -1,10 +1,12 @@
 # config: block:block_n=128, block:tile_m=128, load:k#0.access=descriptor, load:k#1.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, load:v#1.access=descriptor, num_warps=8, store:out#0.access=descriptor
 # region 0, dynamic
 # grid: ((-(-end.1 // 128)) * end.0), 1, 1
-# guards: ((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == out.align)) and (1 == out.stride.2)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (k.shape.2 == q.shape.2)) and (d == v.shape.2)) and (end.1 <= out.shape.1)) and (out.shape.2 == v.shape.2)) and (end.1 <= lse.shape.1)) and (k.shape.2 <= 32)) and (1 <= q.shape.0)) and (1 <= q.shape.1)) and (1 <= q.shape.2)) and (0 == ((2 * q.stride.0) % 16))) and (0 == ((2 * q.stride.1) % 16))) and (end.1 == q.shape.1)) and (out.shape.2 <= 32)) and (1 <= k.shape.0)) and (1 <= k.shape.1)) and (1 <= k.shape.2)) and (0 == ((2 * k.stride.0) % 16))) and (0 == ((2 * k.stride.1) % 16))) and (1 <= v.shape.0)) and (1 <= v.shape.1)) and (1 <= v.shape.2)) and (0 == ((2 * v.stride.0) % 16))) and (0 == ((2 * v.stride.1) % 16))) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (1 <= out.shape.2)) and (0 == ((2 * out.stride.0) % 16))) and (0 == ((2 * out.stride.1) % 16))) and (end.1 == out.shape.1)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (0 == (end.1 % 16))) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == out.align)) and (1 == out.stride.2)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (k.shape.2 == q.shape.2)) and (d == v.shape.2)) and (end.1 <= out.shape.1)) and (out.shape.2 == v.shape.2)) and (end.1 <= lse.shape.1)) and (k.shape.2 <= 32)) and (1 <= q.shape.0)) and (1 <= q.shape.1)) and (1 <= q.shape.2)) and (0 == ((2 * q.stride.0) % 16))) and (0 == ((2 * q.stride.1) % 16))) and (end.1 == q.shape.1)) and (out.shape.2 <= 32)) and (1 <= k.shape.0)) and (1 <= k.shape.1)) and (1 <= k.shape.2)) and (0 == ((2 * k.stride.0) % 16))) and (0 == ((2 * k.stride.1) % 16))) and (1 <= v.shape.0)) and (1 <= v.shape.1)) and (1 <= v.shape.2)) and (0 == ((2 * v.stride.0) % 16))) and (0 == ((2 * v.stride.1) % 16))) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (1 <= out.shape.2)) and (0 == ((2 * out.stride.0) % 16))) and (0 == ((2 * out.stride.1) % 16))) and (end.1 == out.shape.1)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (0 == (end.1 % 16))) and (0 == (k.shape.2 % 16))) and (k.shape.2 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (out.shape.2 % 16))) and (out.shape.2 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=128, BLOCK_TILE_M=128
+# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
+# v_ptr: *bf16 % 16 = v
 # q_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = q
 # k_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = k
 # v_desc_1x128x32: tensordesc<bf16[1, 128, 32]> = v
@@ -12,7 +14,13 @@
 # scale: fp32 = scale
 # end_0: i32 = end.0
 # end_1: i32 % 16 = end.1
+# k_shape_2: i32 % 16 = k.shape.2
+# k_stride_0: i32 % 16 = k.stride.0
+# k_stride_1: i32 % 16 = k.stride.1
 # lse_stride_0: i32 % 16 = lse.stride.0
+# out_shape_2: i32 % 16 = out.shape.2
+# v_stride_0: i32 % 16 = v.stride.0
+# v_stride_1: i32 % 16 = v.stride.1
 import triton
 import triton.language as tl
 
@@ -24,7 +32,9 @@ def _maximum(a, b):
 
 @triton.jit
 def attention_0(
+    k_ptr,
     lse_ptr,
+    v_ptr,
     q_desc_1x128x32,
     k_desc_1x128x32,
     v_desc_1x128x32,
@@ -32,7 +42,13 @@ def attention_0(
     scale,
     end_0,
     end_1,
+    k_shape_2,
+    k_stride_0,
+    k_stride_1,
     lse_stride_0,
+    out_shape_2,
+    v_stride_0,
+    v_stride_1,
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
@@ -83,14 +99,14 @@ def attention_0(
     for tile_n_1_begin in tl.range(tile_m_begin, v25, BLOCK_BLOCK_N):
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < v25
-        v26 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x128x32.dtype))
+        v26 = tl.load(k_ptr + head_begin * k_stride_0 + tile_n_1_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
         v27 = tl.permute(v26, (1, 0))
         v28 = tl.dot(v0, v27)
         v29 = tile_m_idx[:, None]
         v30 = tile_n_1_idx[None, :]
         v31 = v29 >= v30
         v32 = tl.where(v31, v28, float('-inf'))
-        v33 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x128x32.dtype))
+        v33 = tl.load(v_ptr + head_begin * v_stride_0 + tile_n_1_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :], other=0.0)
         v34 = tl.where(tile_n_1_mask[None, :], v32, float('-inf'))
         v35 = tl.reduce(v34, 1, _maximum)
         v36 = v35 * scale

@@ -4,10 +4,10 @@
 # guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
 # options: num_stages=2, num_warps=8
 # constexprs: BLOCK_BLOCK_N=32, BLOCK_TILE_M=16
+# k_ptr: *bf16 % 16 = k
 # lse_ptr: *fp32 % 16 = lse
+# v_ptr: *bf16 % 16 = v
 # q_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = q
-# k_desc_1x32x32: tensordesc<bf16[1, 32, 32]> = k
-# v_desc_1x32x32: tensordesc<bf16[1, 32, 32]> = v
 # out_desc_1x16x32: tensordesc<bf16[1, 16, 32]> = out
 # scale: fp32 = scale
 import triton
@@ -21,10 +21,10 @@ def _maximum(a, b):
 
 @triton.jit
 def attention_0(
+    k_ptr,
     lse_ptr,
+    v_ptr,
     q_desc_1x16x32,
-    k_desc_1x32x32,
-    v_desc_1x32x32,
     out_desc_1x16x32,
     scale,
     BLOCK_BLOCK_N: tl.constexpr,
@@ -47,10 +47,10 @@ def attention_0(
         for tile_n_begin in tl.range(0, tile_m_begin, BLOCK_BLOCK_N):
             tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_mask = tile_n_idx < tile_m_begin
-            v4 = tl.where(tile_n_mask[:, None], tl.reshape(k_desc_1x32x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x32x32.dtype))
+            v4 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
             v5 = tl.permute(v4, (1, 0))
             v6 = tl.dot(v0, v5)
-            v7 = tl.where(tile_n_mask[:, None], tl.reshape(v_desc_1x32x32.load([head_begin, tile_n_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x32x32.dtype))
+            v7 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
             v8 = tl.where(tile_n_mask[None, :], v6, float('-inf'))
             v9 = tl.reduce(v8, 1, _maximum)
             v10 = v9 * scale
@@ -80,14 +80,14 @@ def attention_0(
         for tile_n_1_begin in tl.range(tile_m_begin, v27, BLOCK_BLOCK_N):
             tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
             tile_n_1_mask = tile_n_1_idx < v27
-            v28 = tl.where(tile_n_1_mask[:, None], tl.reshape(k_desc_1x32x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, k_desc_1x32x32.dtype))
+            v28 = tl.load(k_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
             v29 = tl.permute(v28, (1, 0))
             v30 = tl.dot(v0, v29)
             v31 = tile_m_idx[:, None]
             v32 = tile_n_1_idx[None, :]
             v33 = v31 >= v32
             v34 = tl.where(v33, v30, float('-inf'))
-            v35 = tl.where(tile_n_1_mask[:, None], tl.reshape(v_desc_1x32x32.load([head_begin, tile_n_1_begin, 0]), [BLOCK_BLOCK_N, 32]), tl.full([], 0.0, v_desc_1x32x32.dtype))
+            v35 = tl.load(v_ptr + head_begin * 128000 + tile_n_1_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_1_mask[:, None], other=0.0)
             v36 = tl.where(tile_n_1_mask[None, :], v34, float('-inf'))
             v37 = tl.reduce(v36, 1, _maximum)
             v38 = v37 * scale

@@ -6,7 +6,7 @@
 # constexprs: BLOCK_BLOCK_M=128, BLOCK_TILE_K=64, BLOCK_TILE_N=256
 # offsets_ptr: *i32 % 16 = offsets
 # out_ptr: *bf16 % 16 = out
-# x_desc_128x64: tensordesc<bf16[128, 64]> = x
+# x_ptr: *bf16 % 16 = x
 # y_desc_1x64x256: tensordesc<bf16[1, 64, 256]> = y
 import triton
 import triton.language as tl
@@ -16,7 +16,7 @@ import triton.language as tl
 def grouped_matmul_flat_0(
     offsets_ptr,
     out_ptr,
-    x_desc_128x64,
+    x_ptr,
     y_desc_1x64x256,
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_K: tl.constexpr,
@@ -76,7 +76,7 @@ def grouped_matmul_flat_0(
             for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
                 tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
                 tile_k_mask = tile_k_idx < 1008
-                v39 = tl.where(tile_m_mask[:, None], x_desc_128x64.load([tile_m_begin, tile_k_begin]), tl.full([], 0.0, x_desc_128x64.dtype))
+                v39 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
                 v40 = v16.to(tl.int32)
                 v41 = tl.reshape(y_desc_1x64x256.load([v40, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
                 v42 = tl.dot(v39, v41, acc=c0)

@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
 # region 0, static
 # grid: 132, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == epilogue.cell:bias.align)) and (2992 == epilogue.cell:bias.shape.0)) and (1 == epilogue.cell:bias.stride.0)) and (1008 == k)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
@@ -7,7 +7,7 @@
 # epilogue_bias_ptr: *bf16 % 16 = epilogue.cell:bias
 # x_desc_128x64: tensordesc<bf16[128, 64]> = x
 # y_desc_64x256: tensordesc<bf16[64, 256]> = y
-# out_desc_128x256: tensordesc<bf16[128, 256]> = out
+# out_desc_128x128: tensordesc<bf16[128, 128]> = out
 import triton
 import triton.language as tl
 
@@ -17,7 +17,7 @@ def matmul_epilogue_0(
     epilogue_bias_ptr,
     x_desc_128x64,
     y_desc_64x256,
-    out_desc_128x256,
+    out_desc_128x128,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
@@ -40,14 +40,34 @@ def matmul_epilogue_0(
             v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = tl.load(epilogue_bias_ptr + tile_n_idx, mask=tile_n_mask, other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5[None, :]
-        v7 = c0 + v6
-        v8 = 0.5 * v7
-        v9 = v7 * 0.7071067811865476
-        v10 = tl.erf(v9)
-        v11 = 1.0 + v10
-        v12 = v8 * v11
-        v13 = v12.to(tl.bfloat16)
-        out_desc_128x256.store([tile_m_begin, tile_n_begin], v13)
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < 2992
+        v8 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
+        v9 = v8.to(tl.float32)
+        v10 = v9[None, :]
+        v11 = v6 + v10
+        v12 = 0.5 * v11
+        v13 = v11 * 0.7071067811865476
+        v14 = tl.erf(v13)
+        v15 = 1.0 + v14
+        v16 = v12 * v15
+        v17 = v16.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v17)
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < 2992
+        v18 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
+        v19 = v18.to(tl.float32)
+        v20 = v19[None, :]
+        v21 = v7 + v20
+        v22 = 0.5 * v21
+        v23 = v21 * 0.7071067811865476
+        v24 = tl.erf(v23)
+        v25 = 1.0 + v24
+        v26 = v22 * v25
+        v27 = v26.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v27)

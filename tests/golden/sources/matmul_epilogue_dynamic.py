@@ -1,4 +1,4 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == epilogue.cell:bias.align)) and (1 == epilogue.cell:bias.stride.0)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (k <= y.shape.0)) and (end.1 <= y.shape.1)) and (end.1 <= epilogue.cell:bias.shape.0)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (1 <= x.shape.0)) and (1 <= x.shape.1)) and (0 == ((2 * x.stride.0) % 16))) and (end.0 == x.shape.0)) and (k == x.shape.1)) and (1 <= y.shape.0)) and (1 <= y.shape.1)) and (0 == ((2 * y.stride.0) % 16))) and (k == y.shape.0)) and (end.1 == y.shape.1)) and ((epilogue.cell:bias.shape.0 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (0 == ((2 * out.stride.0) % 16))) and (end.0 == out.shape.0)) and (end.1 == out.shape.1)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16)))
@@ -7,7 +7,7 @@
 # epilogue_bias_ptr: *bf16 % 16 = epilogue.cell:bias
 # x_desc_128x64: tensordesc<bf16[128, 64]> = x
 # y_desc_64x256: tensordesc<bf16[64, 256]> = y
-# out_desc_128x256: tensordesc<bf16[128, 256]> = out
+# out_desc_128x128: tensordesc<bf16[128, 128]> = out
 # end_0: i32 % 16 = end.0
 # end_1: i32 % 16 = end.1
 # k: i32 % 16 = k
@@ -20,7 +20,7 @@ def matmul_epilogue_0(
     epilogue_bias_ptr,
     x_desc_128x64,
     y_desc_64x256,
-    out_desc_128x256,
+    out_desc_128x128,
     end_0,
     end_1,
     k,
@@ -46,17 +46,37 @@ def matmul_epilogue_0(
             v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = tl.load(epilogue_bias_ptr + tile_n_idx, mask=tile_n_mask, other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5[None, :]
-        v7 = c0 + v6
-        v8 = 0.5 * v7
-        v9 = v7 * 0.7071067811865476
-        v10 = tl.erf(v9)
-        v11 = 1.0 + v10
-        v12 = v8 * v11
-        v13 = v12.to(tl.bfloat16)
-        out_desc_128x256.store([tile_m_begin, tile_n_begin], v13)
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < end_1
+        v8 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
+        v9 = v8.to(tl.float32)
+        v10 = v9[None, :]
+        v11 = v6 + v10
+        v12 = 0.5 * v11
+        v13 = v11 * 0.7071067811865476
+        v14 = tl.erf(v13)
+        v15 = 1.0 + v14
+        v16 = v12 * v15
+        v17 = v16.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v17)
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < end_1
+        v18 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
+        v19 = v18.to(tl.float32)
+        v20 = v19[None, :]
+        v21 = v7 + v20
+        v22 = 0.5 * v21
+        v23 = v21 * 0.7071067811865476
+        v24 = tl.erf(v23)
+        v25 = 1.0 + v24
+        v26 = v22 * v25
+        v27 = v26.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v27)
 
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
@@ -111,14 +131,34 @@ def matmul_epilogue_0(
             v2 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = tl.load(epilogue_bias_ptr + tile_n_idx, mask=tile_n_mask, other=0.0)
-        v5 = v4.to(tl.float32)
-        v6 = v5[None, :]
-        v7 = c0 + v6
-        v8 = 0.5 * v7
-        v9 = v7 * 0.7071067811865476
-        v10 = tl.erf(v9)
-        v11 = 1.0 + v10
-        v12 = v8 * v11
-        v13 = v12.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], v13, mask=tile_m_mask[:, None] & tile_n_mask[None, :])
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < end_1
+        v8 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
+        v9 = v8.to(tl.float32)
+        v10 = v9[None, :]
+        v11 = v6 + v10
+        v12 = 0.5 * v11
+        v13 = v11 * 0.7071067811865476
+        v14 = tl.erf(v13)
+        v15 = 1.0 + v14
+        v16 = v12 * v15
+        v17 = v16.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half0_idx[None, :], v17, mask=tile_m_mask[:, None] & tile_n_half0_mask[None, :])
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < end_1
+        v18 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
+        v19 = v18.to(tl.float32)
+        v20 = v19[None, :]
+        v21 = v7 + v20
+        v22 = 0.5 * v21
+        v23 = v21 * 0.7071067811865476
+        v24 = tl.erf(v23)
+        v25 = 1.0 + v24
+        v26 = v22 * v25
+        v27 = v26.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half1_idx[None, :], v27, mask=tile_m_mask[:, None] & tile_n_half1_mask[None, :])

@@ -6,7 +6,7 @@
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
 # out_ptr: *fp32 % 16 = out
 # x_ptr: *bf16 % 16 = x
-# y_desc_64x256: tensordesc<bf16[64, 256]> = y
+# y_ptr: *bf16 % 16 = y
 import triton
 import triton.language as tl
 
@@ -15,7 +15,7 @@ import triton.language as tl
 def split_k_matmul_0(
     out_ptr,
     x_ptr,
-    y_desc_64x256,
+    y_ptr,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
@@ -45,7 +45,7 @@ def split_k_matmul_0(
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < v6
             v7 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-            v8 = tl.where(tile_k_mask[:, None], y_desc_64x256.load([tile_k_begin, tile_n_begin]), tl.full([], 0.0, y_desc_64x256.dtype))
+            v8 = tl.load(y_ptr + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
             v9 = tl.dot(v7, v8, acc=c0)
             c0 = v9
         v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')

@@ -19,7 +19,7 @@ PERSISTENT = ("persistent_blocked", "persistent_interleaved")
 PROGRAM_IDS = ("flat", "xyz", *PERSISTENT)
 MEANT = {
     "block_sizes", "loop_orders", "l2_groupings", "reduction_loops", "load_eviction_policies", "indexing",
-    "num_warps", "num_stages", "pid_type", "num_sm_multiplier",
+    "num_warps", "num_stages", "pid_type", "num_sm_multiplier", "maxnreg",
 }  # fmt: skip
 
 
@@ -35,10 +35,13 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _blocks(given, sites)
     wanted |= _reductions(given, sites)
     wanted |= _grid(given, sites, lowered.space)
+    wanted |= _of_each_launch(lowered, "grid", "axes" if given.get("pid_type") == "xyz" else "flat")
+    wanted |= _of_each_launch(lowered, "walk", "blocked" if given.get("pid_type") == PERSISTENT[0] else "interleaved")
     wanted |= _evictions(given, sites)
     wanted |= _accesses(given, sites, lowered.space)
     wanted |= dict.fromkeys(sites.warps, int(given.get("num_warps", SCALARS["num_warps"])))
     wanted |= dict.fromkeys(sites.stages, int(given.get("num_stages", SCALARS["num_stages"])))
+    wanted |= _of_each_launch(lowered, "maxnreg", int(given.get("maxnreg") or 0))
     wanted |= {f"tunable:{name}": given[name] for name in sites.tunables if name in given}
     chosen = lowered.space.adapt(wanted)
     for name in (*sites.blocks, *sites.reductions, *(f"tunable:{t}" for t in sites.tunables)):
@@ -62,10 +65,24 @@ def from_native(config: native.Config, lowered: Lowered) -> Config:
         indexing=[kinds[str(config.get(name, "pointer"))] for name in sites.accesses],
         num_warps=config[sites.warps[0]],
         num_stages=config[sites.stages[0]],
-        pid_type=PERSISTENT[1] if most else "flat",
+        pid_type=_program_ids(config, lowered, bool(most)),
+        maxnreg=config.get("maxnreg", 0) or None,
         num_sm_multiplier=most or None,
         **{name: config[f"tunable:{name}"] for name in sites.tunables},
     )
+
+
+def _of_each_launch(lowered: Lowered, name: str, choice: Choice) -> dict[str, Choice]:
+    """The knob of every launch that has it."""
+    return {k.name: choice for k in lowered.space.knobs if k.name.partition("@")[0] == name}
+
+
+def _program_ids(config: native.Config, lowered: Lowered, is_persistent: bool) -> str:
+    """Of several launches, the one that needs a word says it."""
+    if is_persistent:
+        blocked = any(config[name] == "blocked" for name in _of_each_launch(lowered, "walk", ""))
+        return PERSISTENT[0] if blocked else PERSISTENT[1]
+    return "xyz" if any(config[name] == "axes" for name in _of_each_launch(lowered, "grid", "")) else "flat"
 
 
 def _plural(config: Mapping[str, Any]) -> dict[str, Any]:
