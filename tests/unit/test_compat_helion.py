@@ -151,7 +151,9 @@ def test_there_and_back(matmul: Lowered, several: Lowered, seed: int) -> None:
         one = len(lowered.regions) == 1
         names = [k.name for k in lowered.space.knobs if k.role in ("block", "reduction", "tunable")]
         names += [k.name for k in lowered.space.knobs if k.name.endswith((".access", ".eviction"))]
-        names += [n for n in ("persistent", "walk", "order", "group", "grid", "num_warps", "num_stages", "maxnreg") if one]
+        names += [
+            n for n in ("persistent", "walk", "order", "group", "grid", "num_warps", "num_stages", "maxnreg") if one
+        ]
         assert [again[n] for n in names] == [config[n] for n in names]
 
 
