@@ -201,7 +201,7 @@ class Emitter:
         """The variables of one tile of the grid."""
         tile = self.plan.ir.tiles[name]
         begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
-        block = self.plan.extent_text(tile.block)
+        block = self.plan.step_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
         start = f"tl.cast({position}, tl.int64)" if tile.wide else start
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
@@ -213,7 +213,10 @@ class Emitter:
         name = self.tile(tile.name)
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
         if self.plan.is_masked(tile.dim):
-            self.writer.line(f"{name}_mask = {name}_idx < {self.bound(tile, tile.end)}")
+            end = self.bound(tile, tile.end)
+            if not self.plan.fills(tile.block):
+                end = f"tl.minimum({end}, {name}_begin + {self.plan.step_text(tile.block)})"
+            self.writer.line(f"{name}_mask = {name}_idx < {end}")
 
     # ---- writing --------------------------------------------------------------------------------
 

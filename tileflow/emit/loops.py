@@ -42,8 +42,8 @@ def _range(e: Emitter, tile: Tile, body: Block) -> str:
     if e.plan.choice(f"{site}.static", False):
         assert isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)
         begin, end = e.plan.number(tile.begin), e.plan.number(tile.end)
-        return f"tl.static_range({begin}, {end}, {e.plan.extent_text(tile.block)})"
-    words = [e.bound(tile, tile.begin), e.bound(tile, tile.end), e.plan.extent_text(tile.block)]
+        return f"tl.static_range({begin}, {end}, {e.plan.step_text(tile.block)})"
+    words = [e.bound(tile, tile.begin), e.bound(tile, tile.end), e.plan.step_text(tile.block)]
     stages = e.plan.int_choice(f"{site}.stages", 0)
     if stages == 0 and _is_memory_loop(body):
         # Triton pipelines a loop without products only when the loop itself asks for it

@@ -132,7 +132,7 @@ def tile_begin(e: Emitter, op: Op) -> None:
 @emits("tile_end")
 def tile_end(e: Emitter, op: Op) -> None:
     tile = e.plan.ir.tiles[op.attrs["tile"]]
-    block = e.plan.extent_text(tile.block)
+    block = e.plan.step_text(tile.block)
     if e.plan.is_masked(tile.dim):
         e.define(op.output, f"tl.minimum({_begin(e, op)} + {block}, {e.bound(tile, tile.end)})", op.output.type.dtype)
     else:
@@ -151,7 +151,7 @@ def tile_id(e: Emitter, op: Op) -> None:
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     begin = e.bound(tile, tile.begin)
     done = _begin(e, op) if begin == "0" else f"({_begin(e, op)} - {begin})"
-    e.define(op.output, f"{done} // {e.plan.extent_text(tile.block)}", op.output.type.dtype)
+    e.define(op.output, f"{done} // {e.plan.step_text(tile.block)}", op.output.type.dtype)
 
 
 @emits("arange")

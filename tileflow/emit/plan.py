@@ -64,6 +64,14 @@ class Plan:
             return self.text(e)
         return str(self.extent(e))
 
+    def fills(self, block: Expr) -> bool:
+        """Whether a block is all lanes of its register extent: a power of two."""
+        return self.block(block) == self.extent(block)
+
+    def step_text(self, block: Expr) -> str:
+        """The distance between two tiles: the block itself, also where registers hold more lanes."""
+        return self.extent_text(block) if self.fills(block) else str(self.block(block))
+
     def constexpr(self, knob: str) -> str:
         """The name of a knob's constexpr parameter."""
         name = constexpr_name(knob)
@@ -121,6 +129,8 @@ class Plan:
         if tile.lengths is not None:
             return True
         block = self.number(tile.block)
+        if not self.fills(tile.block):
+            return True
         if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
             divisor = gcd(self._divisors.of(tile.begin), self._divisors.of(tile.end))
             return block is None or divisor % block != 0
