@@ -43,16 +43,21 @@ def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
         case TileIndex(name):
             tile = ir.tiles[name]
             known = isinstance(tile.end, Expr) and tile.end.symbols() <= ir.hints.keys()
-            whole = tile.block.op == "sym" or _is_power_of_two(tile.block.constant)  # others leave lanes in each tile
-            return whole and tile.lengths is None and known and ir.hint(same_end(ir, item, size)) != 0
+            return is_power_of_two(tile.block) and tile.lengths is None and known and ir.hint(same_end(ir, item, size)) != 0
         case SliceIndex(start, dim):
             known = dim.extent.symbols() <= ir.hints.keys()
             return start == Expr.of(0) and dim.tile is None and known and ir.hint(same_end(ir, item, size)) != 0
     return True
 
 
-def _is_power_of_two(number: int | None) -> bool:
-    return number is not None and number & (number - 1) == 0
+def is_power_of_two(block: Expr) -> bool:
+    """Whether a block is one whatever the config chooses, so that each tile has all lanes of its registers."""
+    number = block.constant
+    if number is not None:
+        return number & (number - 1) == 0
+    if block.op == "sym":
+        return not block.args[0].startswith("tunable:")
+    return block.op in ("prod", "floordiv") and all(is_power_of_two(a) for a in block.args)
 
 
 def same_end(ir: KernelIR, item: TileIndex | SliceIndex, size: Expr) -> Expr:
