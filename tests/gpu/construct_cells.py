@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from interpreted import close, load_module
+from placing import place
 
 from tileflow.api import Kernel
 from tileflow.config import Config
 from tileflow.lowered import Lowered
-from tileflow.measure.inputs import map_tensors
 
 KERNELS = Path(__file__).parent.parent / "interpreter"
 MODULES = ("language", "control", "packing", "escape", "random")  # indices, atomics and scans have files of their own
@@ -42,7 +42,8 @@ class ConstructJob:
         return kernel
 
     def arguments(self, device: str) -> tuple[Any, ...]:
-        return tuple(map_tensors(lambda tensor: tensor.to(device, copy=True), self.case.args))
+        placed: tuple[Any, ...] = place(tuple(self.case.args), device)
+        return placed
 
     def configs(self, lowered: Lowered) -> Sequence[Config]:
         own = lowered.space.repair(lowered.default.with_(dict(self.case.config)))

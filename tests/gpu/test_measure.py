@@ -129,7 +129,7 @@ def test_an_endless_kernel_ends_at_its_limit(ask: Any) -> None:
 def test_a_hopeless_config_is_given_up_early(ask: Any) -> None:
     steady = ask("right").measurement
     hopeless = ask("right", incumbent_us=steady.median_us / 10).measurement
-    assert len(hopeless.samples_us) == Effort().min_samples
+    assert len(hopeless.samples_us) == Effort().first_samples
 
 
 def test_more_memory_than_there_is_ends_as_oom(ask: Any) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_map
+from placing import place
+from torch.utils._pytree import tree_flatten
 
 from tileflow.compat.helion import install
 
@@ -43,7 +44,7 @@ def check(name: str, device: str = "cpu") -> str:
     call, args, wanted = cases()[name]
     near = COARSE.get(name, 0.0 if device == "cpu" else TENSOR_FLOAT)
     try:
-        got, expected = (tree_flatten(f(*_copies(args, on)))[0] for f, on in ((call, device), (wanted, "cpu")))
+        got, expected = (tree_flatten(f(*place(args, on)))[0] for f, on in ((call, device), (wanted, "cpu")))
     except Exception as error:  # the test shows it, and the other cases run
         return f"{type(error).__name__}: {error}"
     if len(got) != len(expected):
@@ -54,10 +55,6 @@ def check(name: str, device: str = "cpu") -> str:
 
 def check_all(names: Sequence[str]) -> list[str]:
     return [check(name) for name in names]
-
-
-def _copies(args: tuple[Any, ...], device: str) -> tuple[Any, ...]:
-    return tree_map(lambda a: a.clone().to(device) if isinstance(a, torch.Tensor) else a, args)
 
 
 def _difference(got: torch.Tensor, wanted: torch.Tensor, coarse: float) -> str:

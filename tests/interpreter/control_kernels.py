@@ -322,7 +322,7 @@ def continue_and_early_outs(x: torch.Tensor) -> torch.Tensor:
                 continue
             total += x[i, j]
         if total == 0:
-            out[i] = 0.0
+            out[i] = -1.0  # not 0: ptxas 12.8 takes `0 if total == 0 else total` of a loop's sum to be 0 always
             continue
         out[i] = total
     return out

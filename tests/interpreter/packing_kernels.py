@@ -225,7 +225,7 @@ def _unpacked(packed: torch.Tensor) -> torch.Tensor:
 
 
 @case(rand(9, 44), (rand(22, 20, seed=1) * 60).to(torch.int8), wanted=lambda x, b: x @ _unpacked(b).float(),
-      eager=SHORT_TILES, tile_m=16, tile_n=16, block_k=8)  # fmt: skip
+      eager=SHORT_TILES, tile_m=16, tile_n=16, block_k=16)  # fmt: skip
 @tileflow.kernel
 def packed_int4_product(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Row i of ``b`` holds rows 2i (the low bits) and 2i + 1 of a matrix of 4-bit ints."""

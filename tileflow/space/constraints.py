@@ -16,6 +16,8 @@ from .names import loop_site, rolled_site, suffixed
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
+# multiply-adds of a product that no matrix unit does: Triton writes each of a thread's out, which takes long to assemble
+UNROLLED_FMAS = 1 << 13
 
 
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
@@ -24,6 +26,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target)
     found += _streams_fit(ir, extents, knobs, target)
+    found += _unrolled_fits(ir, extents, knobs, target, warps)
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
@@ -136,3 +139,22 @@ def _bytes(values: list[Value], extents: Extents) -> Expr:
     for value in values:
         total = total + extents.elements(value.dims) * itemsize(value.type.dtype)
     return total
+
+
+def _unrolled_fits(
+    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str
+) -> Iterator[Constraint]:
+    """Products of full-precision operands are written out as multiply-adds of each thread."""
+    for op in ir.walk():
+        if op.kind != "dot" or op.attrs["precision"] != "ieee" or target.vendor != "nvidia":
+            continue
+        a, b = op.inputs[:2]
+        assert isinstance(a, Value) and isinstance(b, Value)
+        if a.type.dtype not in ("float32", "float64"):
+            continue
+        count = extents.elements((*a.dims, b.dims[-1]))
+        fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
+        if fits.constant is None:
+            steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(count, knobs)]
+            reason = f"a product without matrix units is at most {UNROLLED_FMAS} multiply-adds a thread"
+            yield Constraint(f"{op.attrs['site']} is not too long", fits, tuple(steps), reason)

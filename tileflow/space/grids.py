@@ -29,7 +29,8 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     persistent = Expr.sym(suffixed(ir, "persistent"))
     yield Knob(suffixed(ir, "persistent"), "grid", (0, 1, 2, 4, 8), "grid", 0)
     yield Knob(suffixed(ir, "walk"), "grid", WALK, "grid", WALK[0], persistent.ne(0))
-    if len(loops) == 1 and loops[0].present == TRUE:  # several, as of a rolled reduction, are not flattened
+    # several loops, as of a rolled reduction, are not flattened; with several products in one Triton's pass fails
+    if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind == "dot" for op in loops[0].ops) <= 1:
         yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0))
     if len(ir.grid) == 1:
         return

@@ -89,7 +89,8 @@ def loop_knobs(
         if static is not None:
             yield static
             runs = runs.and_(Expr.sym(static.name).eq(0))
-        if loop.loads:
+        # Triton 3.6 runs an empty loop that it unrolled, and fails where a loop that streams tiles is also pipelined
+        if loop.loads and loop.turns is not None and not loop.is_memory_loop:
             yield Knob(f"{loop.site}.unroll", loop.site, UNROLL, "loop", 1, runs)
         if loop.loads and (several or _has_side_loads(loop)):
             yield _stages_knob(ir, loop, runs, target)

@@ -1,0 +1,36 @@
+"""Arguments of a call on a device: copies of the tensors in whatever holds them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import partial
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+
+
+def place(value: Any, device: str) -> Any:
+    """``value`` with every tensor copied to ``device``: in tuples, lists, dictionaries, dataclasses, partial calls and
+    what functions close over."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, copy=True)
+    if isinstance(value, FunctionType) and value.__closure__:
+        cells = tuple(CellType(place(cell.cell_contents, device)) for cell in value.__closure__)
+        moved = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
+        moved.__kwdefaults__, moved.__module__ = value.__kwdefaults__, value.__module__
+        moved.__qualname__ = value.__qualname__
+        return moved
+    if isinstance(value, partial):
+        return partial(place(value.func, device), *place(value.args, device), **place(value.keywords, device))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: place(getattr(value, f.name), device) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **fields)
+    if isinstance(value, Mapping):
+        return type(value)({key: place(item, device) for key, item in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(place(item, device) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(place(item, device) for item in value)
+    return value
