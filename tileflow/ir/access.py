@@ -43,7 +43,8 @@ def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
         case TileIndex(name):
             tile = ir.tiles[name]
             known = isinstance(tile.end, Expr) and tile.end.symbols() <= ir.hints.keys()
-            return is_power_of_two(tile.block) and tile.lengths is None and known and ir.hint(same_end(ir, item, size)) != 0
+            whole = is_power_of_two(tile.block) and tile.lengths is None
+            return whole and known and ir.hint(same_end(ir, item, size)) != 0
         case SliceIndex(start, dim):
             known = dim.extent.symbols() <= ir.hints.keys()
             return start == Expr.of(0) and dim.tile is None and known and ir.hint(same_end(ir, item, size)) != 0
