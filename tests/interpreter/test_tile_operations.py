@@ -1,4 +1,4 @@
-"""Operations on whole tiles against torch itself: slices, sorted and reversed elements, products by letters, statistics.
+"""Operations on whole tiles against torch: slices, sorted and reversed elements, products by letters, statistics.
 
 Each kernel holds many expressions over ``a`` and ``b``, tiles of the rows of (13, columns) tensors.
 """

@@ -28,7 +28,8 @@ UNARY: tuple[str, ...] = (
     "a.masked_fill(a == 3, 7)", "torch.zeros_like(a)", "torch.ones_like(a)", "torch.full_like(a, 3)",
     "torch.zeros_like(a, dtype=torch.float32)", "a ** 0", "a ** 1", "a ** 2", "a ** 5", "abs(a) ** 0.5",
     "abs(a) ** -0.5", "2 ** (a & 7)", "a ** 3", "a ** 2.0", "a * a + 1", "torch.round(a / 3, decimals=1)",
-    "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)", "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
+    "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)",
+    "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
     "torch.nan_to_num(a, 1.0, 2.0, -3.0)", "a.to(device='cpu')", "a.to('cpu', torch.float32)", *_ACTIVATIONS, *_CASTS,
 )  # fmt: skip
 
@@ -45,7 +46,8 @@ BINARY: tuple[str, ...] = (
     *(f"torch.{f}(a, b)" for f in _BINARY_FUNCTIONS),
     "torch.div(a, b, rounding_mode='floor')", "torch.div(a, b, rounding_mode='trunc')", "torch.add(a, b, alpha=2)",
     "torch.sub(a, b, alpha=3)", "a << (b & 3)", "a >> (b & 3)", "torch.rsub(a, b)",
-    "torch.bitwise_left_shift(a, b & 3)", "a.eq(b)", "a.mul(b)", "a.type_as(b)", "torch.isclose(a, b, rtol=0.5, equal_nan=True)",
+    "torch.bitwise_left_shift(a, b & 3)", "a.eq(b)", "a.mul(b)", "a.type_as(b)",
+    "torch.isclose(a, b, rtol=0.5, equal_nan=True)",
     "torch.special.xlog1py(a, b)", "a.masked_fill(a > b, 1)",
 )  # fmt: skip
 

@@ -23,6 +23,9 @@ def itemsize(dtype: str) -> int:
     return max((FLOAT_BITS.get(dtype) or INT_BITS[dtype]) // 8, 1)
 
 
+_ONE = Expr.of(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Dim:
     """One dimension. ``extent`` decides the shape: a size, or a polynomial over block symbols.
@@ -34,7 +37,7 @@ class Dim:
 
     extent: Expr
     tile: str | None = None
-    step: Expr = Expr("const", (1,))
+    step: Expr = _ONE
 
     def bare(self) -> Dim:
         """The same extent with no mask identity."""

@@ -278,7 +278,7 @@ class _Writer:
                 known.setdefault((symbol.field, symbol.path), {})[symbol.axis] = number
         for (field, path), numbers in known.items():
             whole = self._local((field, path), self._value(path) + (".shape" if field == "shape" else ".stride()"))
-            # a static variant knows every size, so that their number is the tensor's rank; the stride of a size of 1 none
+            # a static variant knows every size, so that their number is the rank; none knows the stride of a size of 1
             rank = len(known.get(("shape", path), ())) if self.binary.mode == "static" else -1
             if sorted(numbers) == list(range(rank)):
                 rest.append(f"{whole} == {tuple(numbers[i] for i in range(len(numbers)))}")

@@ -34,8 +34,7 @@ class Path:
         match = _PATH.fullmatch(text)
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
         if match is None or any(
-            (kind == "attr" and not _is_attribute(name))
-            or (kind == "item" and not name.isdecimal())
+            (kind == "attr" and not _is_attribute(name)) or (kind == "item" and not name.isdecimal())
             for kind, name in steps
         ):
             raise TableError(

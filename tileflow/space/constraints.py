@@ -16,7 +16,7 @@ from .names import loop_site, rolled_site, suffixed
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
-# multiply-adds of a product that no matrix unit does: Triton writes each of a thread's out, which takes long to assemble
+# multiply-adds of a product that no matrix unit does: Triton writes out all of a thread's, which are slow to assemble
 UNROLLED_FMAS = 1 << 13
 
 
