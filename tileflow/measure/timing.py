@@ -91,7 +91,7 @@ class DeviceSampler:
     Arguments that the call changes are put back before each sample and after the last.
     """
 
-    def __init__(self, call: Callable[..., Any], args: Sequence[Any]) -> None:
+    def __init__(self, call: Callable[..., Any], args: Sequence[Any], *, capture: bool = True) -> None:
         import torch
 
         self._restorer = Restorer(args)
@@ -101,7 +101,7 @@ class DeviceSampler:
         self._restorer.restore()
         self._flush = _l2_reader()
         self._run: Callable[[], Any] = lambda: call(*args)
-        graph = _capture(self._run)
+        graph = _capture(self._run) if capture else None
         self.captured = graph is not None
         if graph is not None:
             self._graph = graph  # replay alone would not keep its memory

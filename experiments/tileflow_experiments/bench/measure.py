@@ -69,7 +69,15 @@ def ceilings() -> Ceilings:
 
 
 def run_cell(cell: Cell, compile_peer: bool) -> Result:
-    """Check and time every contender of one cell."""
+    """Check and time every contender of one cell; one that cannot even be set up is ours to have failed."""
+    try:
+        return _run_cell(cell, compile_peer)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Result(cell, 0, 0, "float32", {"tileflow": Timing(error=why)})
+
+
+def _run_cell(cell: Cell, compile_peer: bool) -> Result:
     kernel = load_kernel(cell.kernel)
     problem: dict[str, Any] = dict(cell.problem)
     args = kernel.inputs(device="cuda", **problem)
@@ -81,7 +89,8 @@ def run_cell(cell: Cell, compile_peer: bool) -> Result:
         try:
             call = make()
             verdict = check_call(call, args, reference)
-            samplers[name] = DeviceSampler(call, args)
+            # autograd's own random state does not survive the capture of a backward pass that fails
+            samplers[name] = DeviceSampler(call, args, capture=name != "eager" or kernel.name not in PEERS)
             host = _host_us(call, args)
         except Exception as error:  # a contender that fails is a cell of the report, not the end of the run
             timings[name] = Timing(error=f"{type(error).__name__}: {error}".splitlines()[0])
