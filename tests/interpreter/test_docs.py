@@ -14,8 +14,8 @@ from tileflow_experiments.spec import parse
 
 import tileflow
 import tileflow.language
-from tileflow.frontend.device_functions import DEVICE
-from tileflow.frontend.torch_ops import METHODS
+from tileflow.frontend.operations.device_functions import DEVICE
+from tileflow.frontend.operations.torch_ops import METHODS
 
 PAGES = Path(__file__).parent.parent.parent / "docs"
 TEXT = (PAGES / "language.md").read_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..expr import Expr
-from ..frontend.triton_text import assigned, replaced
+from ..frontend.operations.triton_text import assigned, replaced
 from ..ir.graph import Op
 from ..ir.types import Value
 from .dtypes import triton_dtype

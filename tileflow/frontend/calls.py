@@ -22,7 +22,7 @@ _LIBRARY = frozenset({"torch", "tileflow", "builtins", "triton", "numpy"})
 
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
-    from .device_functions import ALWAYS, DEVICE, PYTHON
+    from .operations.device_functions import ALWAYS, DEVICE, PYTHON
 
     t = control.tracer
     if type(function) is CapturedObject:

@@ -20,9 +20,9 @@ from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
-from .device_functions import DEVICE
 from .host_values import SymbolicInt, constant, expr_of
 from .mistakes import explained, place
+from .operations.device_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource

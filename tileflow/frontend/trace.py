@@ -22,8 +22,8 @@ from ..expr import Expr, ExprLike
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from .operations.spellings import spelled
 from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
-from .spellings import spelled
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 
@@ -441,7 +441,7 @@ class Tracer:
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
-        from .torch_ops import handler_for
+        from .operations.torch_ops import handler_for
 
         handler, name = handler_for(self, func)
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
@@ -481,7 +481,7 @@ class TraceMode(TorchFunctionMode):
         self.tracer = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from .torch_ops import FACTORIES
+        from .operations.torch_ops import FACTORIES
         from .values import _tracers
 
         kwargs = kwargs or {}

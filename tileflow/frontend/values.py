@@ -91,7 +91,7 @@ class TileValue:
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
-        from .torch_ops import METHODS, nearest
+        from .operations.torch_ops import METHODS, nearest
 
         handler = METHODS.get(name)
         if handler is None:
@@ -100,7 +100,7 @@ class TileValue:
         return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
-        from .tile_index import index_tile
+        from .operations.tile_index import index_tile
 
         return index_tile(self.tracer, self, index)
 
@@ -164,7 +164,7 @@ class TileValue:
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
-        from .torch_ops import binary
+        from .operations.torch_ops import binary
 
         return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
 
@@ -263,7 +263,7 @@ class TensorRef:
                          where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
-        from .torch_ops import METHODS
+        from .operations.torch_ops import METHODS
 
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)

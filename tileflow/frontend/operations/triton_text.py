@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..errors import TraceError
+from ...errors import TraceError
 
 ARGUMENT = "__argument_{}__"
 _CONSTANTS = (bool, int, float, str, type(None))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.types import Dim, TileType, Value
+from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.types import Dim, TileType, Value
+from ..trace import Tracer, show
+from ..values import TileValue
 from .torch_table import row
-from .trace import Tracer, show
-from .values import TileValue
 
 
 def value_of(t: Tracer, x: Any) -> Value:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.types import Dim, TileType
+from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.types import Dim, TileType
+from ..trace import Tracer, show
+from ..values import SymInt, TileValue
 from .packing import chunk, unbind
 from .reshape import axis_of, known, reshape, value_of
 from .tile_index import gather, pick
 from .torch_table import row
-from .trace import Tracer, show
-from .values import SymInt, TileValue
 from .views import movedim, unsqueeze
 
 _MOST_PARTS = 8  # cut by splits; narrower ones are gathered

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from ..ir.types import is_float, itemsize
+from ...ir.types import is_float, itemsize
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import TileValue
 from .pointwise import clamp
-from .promotion import dtype_name
 from .torch_table import row
-from .trace import Tracer
-from .values import TileValue
 from .views import view
 
 _LN2 = math.log(2)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..errors import TraceError
+from ...errors import TraceError
+from ..trace import Tracer
 from .packing import chunk
 from .pointwise import clamp
 from .reductions import softmax
 from .torch_table import row
-from .trace import Tracer
 
 
 @row("relu")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..ir.types import Dim, TileType, Value
+from ...errors import ShapeError, TraceError
+from ...ir.types import Dim, TileType, Value
+from ..trace import Tracer, show
+from ..values import SymInt, TileValue
 from .reductions import reduce
 from .reshape import axis_of, value_of
 from .torch_table import row
-from .trace import Tracer, show
-from .values import SymInt, TileValue
 from .views import unsqueeze
 
 

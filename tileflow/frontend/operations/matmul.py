@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from ..errors import ShapeError, TraceError
-from ..ir.graph import Operand
-from ..ir.types import Dim, TileType, Value, is_float
+from ...errors import ShapeError, TraceError
+from ...ir.graph import Operand
+from ...ir.types import Dim, TileType, Value, is_float
+from ..promotion import dtype_name, promote
+from ..trace import Tracer, show
+from ..values import TileValue
 from .device_table import device_function
-from .promotion import dtype_name, promote
 from .reductions import reduce
 from .reshape import value_of
 from .torch_table import row
-from .trace import Tracer, show
-from .values import TileValue
 from .views import squeeze, transpose, unsqueeze
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 
-from ..errors import TraceError
-from ..expr import Expr
-from ..ir.types import Dim, TileType
+from ...errors import TraceError
+from ...expr import Expr
+from ...ir.types import Dim, TileType
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import TileValue
 from . import activations as _activations
 from . import einsum as _einsum
 from . import matmul as _matmul
@@ -21,10 +24,7 @@ from . import special as _special
 from . import statistics as _statistics
 from . import tile_index as _tile_index
 from .pointwise import binary
-from .promotion import dtype_name
 from .torch_table import FACTORIES, METHODS, TABLE, Handler, handler_for, nearest, row
-from .trace import Tracer
-from .values import TileValue
 
 __all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for", "nearest"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expr import Expr
-from ..ir.types import TileType
-from .promotion import dtype_name
+from ...expr import Expr
+from ...ir.types import TileType
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import TileValue
 from .reductions import amax, amin, count, norm, reduce, sum_, var_mean
 from .reshape import axis_of
 from .scans import associative_scan
 from .special import floating, logaddexp
 from .torch_table import named, row
-from .trace import Tracer
-from .values import TileValue
 from .views import unsqueeze
 
 

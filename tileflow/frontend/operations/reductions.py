@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.types import INT32_MAX, Dim, TileType, Value
-from .promotion import dtype_name
+from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.types import INT32_MAX, Dim, TileType, Value
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import SymInt, TileValue
 from .torch_table import TABLE, row
-from .trace import Tracer
-from .values import SymInt, TileValue
 from .views import squeeze, unsqueeze
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from ..errors import ShapeError, TraceError
-from ..ir.types import ONE, Dim, TileType, itemsize
-from .promotion import dtype_name
+from ...errors import ShapeError, TraceError
+from ...ir.types import ONE, Dim, TileType, itemsize
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import TileValue
 from .reshape import axis_of, reshape, shape_of, value_of
 from .torch_table import row
-from .trace import Tracer
-from .values import TileValue
 
 
 @row("unsqueeze")

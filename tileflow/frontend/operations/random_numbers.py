@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.ops import LARGEST_SPAN
-from ..ir.types import TileType, Value, is_float
-from ..language.streams import stream_at
+from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.ops import LARGEST_SPAN
+from ...ir.types import TileType, Value, is_float
+from ...language.streams import stream_at
+from ..trace import Tracer
+from ..values import TileProxy, TileValue
 from .device_table import device_function
-from .trace import Tracer
-from .values import TileProxy, TileValue
 
 
 @device_function("rand")

@@ -9,24 +9,24 @@ from typing import Any
 
 import torch
 
-from ..errors import TraceError
-from ..expr import Expr
-from ..ir.types import Value, is_float
-from ..language.bounds import axes
+from ...errors import TraceError
+from ...expr import Expr
+from ...ir.types import Value, is_float
+from ...language.bounds import axes
+from ..control import TileLoop, scalar_loop
+from ..indexing import load, store
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import SymInt, TileValue
 from . import atomics as _atomics
 from . import escapes as _escapes
 from . import random_numbers as _random_numbers
 from . import scaled as _scaled
 from . import scans as _scans
-from .control import TileLoop, scalar_loop
 from .device_table import DEVICE, device_function
 from .escapes import print_
-from .indexing import load, store
-from .promotion import dtype_name
 from .reductions import reduce as reduce_tile
 from .torch_ops import arange
-from .trace import Tracer
-from .values import SymInt, TileValue
 
 __all__ = ["DEVICE", "PYTHON"]
 

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 
-from ..errors import UnsupportedOp
+from ...errors import UnsupportedOp
+from ..trace import Tracer
 from .spellings import remedy
-from .trace import Tracer
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)

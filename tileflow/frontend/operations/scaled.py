@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..ir.graph import Operand
-from ..ir.types import TileType, Value
-from ..language.scaled import DTYPES, GROUP, PACKED
+from ...errors import ShapeError, TraceError
+from ...ir.graph import Operand
+from ...ir.types import TileType, Value
+from ...language.scaled import DTYPES, GROUP, PACKED
+from ..promotion import dtype_name
+from ..trace import Tracer, show
+from ..values import TileValue
 from .device_table import device_function
-from .promotion import dtype_name
 from .reshape import value_of
-from .trace import Tracer, show
-from .values import TileValue
 
 
 @device_function("dot_scaled")

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from ..errors import TraceError
-from ..ir.graph import Block, Op, Operand
-from ..ir.types import TileType, Value
+from ...errors import TraceError
+from ...ir.graph import Block, Op, Operand
+from ...ir.types import TileType, Value
+from ..promotion import dtype_name
+from ..trace import Tracer
+from ..values import SymInt, TensorRef, TileValue
 from .device_table import device_function
-from .promotion import dtype_name
-from .trace import Tracer
 from .triton_text import ARGUMENT, has_result, jit_function, parse
-from .values import SymInt, TensorRef, TileValue
 
 Reference = Callable[..., Any]
 

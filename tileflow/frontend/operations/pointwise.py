@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from ..errors import TraceError
-from .promotion import dtype_name, kind_of, result_dtype
+from ...errors import TraceError
+from ..promotion import dtype_name, kind_of, result_dtype
+from ..trace import Tracer
+from ..values import SymInt, TensorRef, TileValue
 from .torch_table import METHODS, TABLE, Handler, row
-from .trace import Tracer
-from .values import SymInt, TensorRef, TileValue
 
 _UNARY = (
     "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.graph import Op
-from ..ir.types import Dim, TileType
+from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.graph import Op
+from ...ir.types import Dim, TileType
+from ..promotion import promote
+from ..trace import Tracer, show
+from ..values import TileValue
 from .device_table import device_function
-from .promotion import promote
 from .reshape import axis_of, known, to_dims, value_of
 from .tile_index import pick
 from .torch_table import row
-from .trace import Tracer, show
-from .values import TileValue
 from .views import movedim, narrow, unsqueeze
 
 _TWO = Dim(Expr.of(2))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ShapeError, TraceError
-from ..ir.graph import Block, Op
-from ..ir.types import TileType, Value
-from ..language.scans import arguments, results
-from .control import Control
+from ...errors import ShapeError, TraceError
+from ...ir.graph import Block, Op
+from ...ir.types import TileType, Value
+from ...language.scans import arguments, results
+from ..control import Control
+from ..trace import Tracer
+from ..values import TileValue
 from .device_table import device_function
 from .reductions import accumulate
 from .torch_table import row
-from .trace import Tracer
-from .values import TileValue
 
 _SCALAR = frozenset({"pointwise", "cast", "bitcast", "full"})
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import TraceError
-from ..ir.types import TileType
-from ..language.atomics import DTYPES, check
+from ...errors import TraceError
+from ...ir.types import TileType
+from ...language.atomics import DTYPES, check
+from ..indexing import destination
+from ..trace import Tracer
+from ..values import TensorRef
 from .device_table import DEVICE, Meaning
-from .indexing import destination
-from .trace import Tracer
-from .values import TensorRef
 
 
 def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:

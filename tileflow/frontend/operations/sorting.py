@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from ..errors import TraceError
-from ..ir.types import is_float, itemsize
+from ...errors import TraceError
+from ...ir.types import is_float, itemsize
+from ..trace import Tracer
+from ..values import TileValue
 from .reductions import any_
 from .reshape import axis_of
 from .slices import part, size_of
 from .statistics import lanes
 from .tile_index import gather
 from .torch_table import named, row
-from .trace import Tracer
-from .values import TileValue
 from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN

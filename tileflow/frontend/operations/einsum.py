@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ShapeError, TraceError
+from ...errors import ShapeError, TraceError
+from ..trace import Tracer
+from ..values import TileValue
 from .matmul import accumulator, dot
 from .reductions import reduce
 from .reshape import value_of
 from .torch_table import row
-from .trace import Tracer
-from .values import TileValue
 from .views import permute, unsqueeze
 
 
