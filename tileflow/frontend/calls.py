@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ _LIBRARY = frozenset({"torch", "tileflow", "builtins", "triton", "numpy"})
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
     from .operations.device_functions import ALWAYS, DEVICE, PYTHON
+    from .operations.escapes import print_
 
     t = control.tracer
     if type(function) is CapturedObject:
@@ -40,6 +42,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
                          hint="leave @tileflow.kernel off: its loops become this kernel's")  # fmt: skip
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
+    if function is builtins.print:  # also where another stands in its place, as in processes of Ray
+        return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):

@@ -24,7 +24,6 @@ from . import random_numbers as _random_numbers
 from . import scaled as _scaled
 from . import scans as _scans
 from .device_table import DEVICE, device_function
-from .escapes import print_
 from .reductions import reduce as reduce_tile
 from .torch_ops import arange
 
@@ -183,4 +182,4 @@ PYTHON: dict[Any, Callable[..., Any]] = {
     math.ceil: _pointwise("ceil"),
 }
 
-ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint, print: print_}  # also where no argument is traced
+ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint}  # also where no argument is traced
