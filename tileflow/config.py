@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -105,6 +105,24 @@ class Config:
         return ", ".join(f"{name}={choice}" for name, choice in self.items)
 
 
+_Function = Callable[[Mapping[str, int]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A space's Exprs as functions: a search asks them some hundred times a trial."""
+
+    checks: tuple[_Function, ...]
+    actives: tuple[tuple[Knob, _Function], ...]
+
+    @staticmethod
+    def of(space: ConfigSpace) -> _Compiled:
+        conditional = (k for k in space.knobs if k.active != TRUE)
+        return _Compiled(
+            tuple(c.check.compiled() for c in space.constraints), tuple((k, k.active.compiled()) for k in conditional)
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigSpace:
     """Knobs and the constraints between them. ``environment`` holds the ``target.*`` values that constraints name."""
@@ -113,12 +131,16 @@ class ConfigSpace:
     constraints: tuple[Constraint, ...] = ()
     environment: tuple[tuple[str, int], ...] = ()
     _by_name: dict[str, Knob] = field(init=False, repr=False, compare=False, hash=False)
+    _compiled: list[_Compiled] = field(init=False, default_factory=list, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         by_name = {k.name: k for k in self.knobs}
         if len(by_name) != len(self.knobs):
             raise ConfigError("knob names must be distinct", got=sorted(k.name for k in self.knobs))
         object.__setattr__(self, "_by_name", by_name)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # functions stay at home
+        return type(self), (self.knobs, self.constraints, self.environment)
 
     @property
     def fingerprint(self) -> str:
@@ -169,7 +191,8 @@ class ConfigSpace:
     def violations(self, config: Config) -> list[Constraint]:
         """The constraints that ``config`` breaks."""
         env = self._environment(config)
-        return [c for c in self.constraints if not c.check.evaluate(env)]
+        checks = self._functions().checks
+        return [c for c, check in zip(self.constraints, checks, strict=True) if not check(env)]
 
     def is_valid(self, config: Config) -> bool:
         return not self.violations(config)
@@ -211,7 +234,10 @@ class ConfigSpace:
         while True:
             env = self._environment(config)
             values = config.to_dict()
-            idle = {k.name: k.default for k in self.knobs if values[k.name] != k.default and not k.active.evaluate(env)}
+            idle = {
+                k.name: k.default for k, active in self._functions().actives
+                if values[k.name] != k.default and not active(env)
+            }  # fmt: skip
             if not idle:
                 return config
             config = config.with_(idle)
@@ -260,6 +286,11 @@ class ConfigSpace:
             config = Config.of(dict(zip(names, choices, strict=True)))
             if self.normalise(config) == config and self.is_valid(config):
                 yield config
+
+    def _functions(self) -> _Compiled:
+        if not self._compiled:
+            self._compiled.append(_Compiled.of(self))
+        return self._compiled[0]
 
     def _environment(self, config: Config) -> dict[str, int]:
         if len(config.items) != len(self.knobs):

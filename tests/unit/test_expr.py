@@ -130,6 +130,7 @@ def test_python_text_agrees_with_evaluate(tree: Plain, env: dict[str, int]) -> N
     text = expr.python(spelled.__getitem__)
     scope = {spelled[name]: number for name, number in env.items()}
     assert eval(text, {"__builtins__": {"min": min, "max": max}}, scope) == expr.evaluate(env)
+    assert expr.compiled()(env) == expr.evaluate(env)
 
 
 @given(polynomials, polynomials, polynomials)
