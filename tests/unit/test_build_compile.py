@@ -120,6 +120,18 @@ def test_too_much_shared_memory_is_out_of_resources() -> None:
         build(sources.dot(block=128, num_stages=4), target("amd-mi300x"))
 
 
+@pytest.mark.parametrize("words", ["Insufficient registers", "(C7600) Register allocation failed with register count"])
+def test_too_few_registers_are_out_of_resources(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """The assembler's own words, in place of a kernel that some version of it cannot serve."""
+
+    def fail(source: object, target: object) -> None:
+        raise RuntimeError(f"ptxas fatal   : {words} of '96'")
+
+    monkeypatch.setattr(build_module, "_compile", fail)
+    with pytest.raises(OutOfResources, match="registers enough for a kernel, but got .*96"):
+        build(sources.vector_add(), target("nvidia-h200"))
+
+
 def test_an_option_of_the_other_vendor_is_refused() -> None:
     with pytest.raises(BuildError, match="waves_per_eu"):
         build(sources.vector_add(waves_per_eu=2), target("nvidia-h200"))

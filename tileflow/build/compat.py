@@ -88,7 +88,8 @@ def check_options(options: Mapping[str, Choice], target: Target) -> None:
         )  # fmt: skip
 
 
-TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas' words where the warps of a block leave a thread too few
+# ptxas' words where the warps of a block, or ``maxnreg``, leave a thread too few
+TOO_FEW_REGISTERS = ("Insufficient registers", "Register allocation failed")
 
 
 def resource_errors() -> tuple[type[Exception], ...]:
@@ -133,7 +134,7 @@ def interpreting() -> bool:
 
 def mend_interpreter() -> None:
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
-    give it constants of bfloat16, sums of it by atomics and scaled products; round to the short types; and let it
+    give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types; and let it
     reduce and scan whole slices at a time, where a function of the kernel's own combines them.
     """
     import triton.language as tl
@@ -148,6 +149,7 @@ def mend_interpreter() -> None:
         return
     create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
     semantic_dot_scaled, patch_lang_tensor = TritonSemantic.dot_scaled, interpreter._patch_lang_tensor
+    create_fsub = builder.create_fsub
     create_fp_to_fp, cast_impl = builder.create_fp_to_fp, builder.cast_impl
 
     def widened(handle: Any) -> Any:
@@ -182,6 +184,11 @@ def mend_interpreter() -> None:
             return cast_impl(self, source, target)
         return interpreter.TensorHandle(convert(source.data, *types), target.scalar)
 
+    def fsub(self: Any, a: Any, b: Any) -> Any:
+        if a.dtype.scalar != tl.bfloat16:
+            return create_fsub(self, a, b)
+        return interpreter.TensorHandle(bfloat16_bits(widened(a).data - widened(b).data), tl.bfloat16)
+
     def atomic_rmw(self: Any, op: Any, pointers: Any, values: Any, mask: Any, *rest: Any) -> Any:
         if values.dtype.scalar != tl.bfloat16:
             return create_atomic_rmw(self, op, pointers, values, mask, *rest)
@@ -197,7 +204,7 @@ def mend_interpreter() -> None:
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
     builder.tileflow_dot = builder.create_dot = dot
-    builder.get_bf16 = constant
+    builder.get_bf16, builder.create_fsub = constant, fsub
     builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw

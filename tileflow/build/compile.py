@@ -65,7 +65,7 @@ def build(source: TritonSource, target: Target) -> Binary:
     except compat.resource_errors() as error:
         raise OutOfResources("a kernel must fit the device", got=str(error), where=_place(source, target)) from error
     except Exception as error:  # Triton raises anything, AssertionError and MLIR's RuntimeError among it
-        if compat.TOO_FEW_REGISTERS in str(error):
+        if any(words in str(error) for words in compat.TOO_FEW_REGISTERS):
             raise OutOfResources(
                 "the assembler must find registers enough for a kernel", got=_summary(error, source),
                 where=_place(source, target), hint="smaller blocks or fewer warps leave more to a thread",

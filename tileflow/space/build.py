@@ -48,7 +48,8 @@ def _either(first: Knob, other: Knob) -> Knob:
 
 
 def _distinct(found: Iterable[Constraint]) -> Iterable[Constraint]:
-    return {c.name: c for c in found}.values()
+    """Each check once: the ways that a tunable selects share most."""
+    return {c.check: c for c in found}.values()
 
 
 def _region_knobs(

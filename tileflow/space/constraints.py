@@ -145,16 +145,18 @@ def _unrolled_fits(
     ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str
 ) -> Iterator[Constraint]:
     """Products of full-precision operands are written out as multiply-adds of each thread."""
+    if target.vendor != "nvidia":
+        return
+    count = Expr.of(0)
     for op in ir.walk():
-        if op.kind != "dot" or op.attrs["precision"] != "ieee" or target.vendor != "nvidia":
+        if op.kind != "dot" or op.attrs["precision"] != "ieee":
             continue
         a, b = op.inputs[:2]
         assert isinstance(a, Value) and isinstance(b, Value)
-        if a.type.dtype not in ("float32", "float64"):
-            continue
-        count = extents.elements((*a.dims, b.dims[-1]))
-        fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
-        if fits.constant is None:
-            steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(count, knobs)]
-            reason = f"a product without matrix units is at most {UNROLLED_FMAS} multiply-adds a thread"
-            yield Constraint(f"{op.attrs['site']} is not too long", fits, tuple(steps), reason)
+        if a.type.dtype in ("float32", "float64"):
+            count = count + extents.elements((*a.dims, b.dims[-1]))
+    fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
+    if count != Expr.of(0) and fits.constant is None:
+        steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(count, knobs)]
+        reason = f"products without matrix units are at most {UNROLLED_FMAS} multiply-adds a thread together"
+        yield Constraint("products without matrix units are not too long", fits, tuple(steps), reason)
