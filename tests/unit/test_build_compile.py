@@ -128,7 +128,7 @@ def test_too_few_registers_are_out_of_resources(monkeypatch: pytest.MonkeyPatch,
         raise RuntimeError(f"ptxas fatal   : {words} of '96'")
 
     monkeypatch.setattr(build_module, "_compile", fail)
-    with pytest.raises(OutOfResources, match="registers enough for a kernel, but got .*96"):
+    with pytest.raises(OutOfResources, match=r"registers enough for a kernel, but got .*96"):
         build(sources.vector_add(), target("nvidia-h200"))
 
 
