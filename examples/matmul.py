@@ -52,18 +52,14 @@ def leaky_relu(slope: float) -> Epilogue:
     return lambda acc, tile_m, tile_n: F.leaky_relu(acc, slope)
 
 
-def bias_gelu_inputs(
-    m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+def epilogue_inputs(
+    m: int, n: int, k: int, epilogue: str = "bias_gelu", dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, Epilogue]:
+    """``epilogue``: ``bias_gelu`` or ``leaky_relu``."""
     x, y = inputs(m, n, k, dtype, device)
+    if epilogue == "leaky_relu":
+        return x, y, leaky_relu(0.1)
     return x, y, bias_gelu(torch.randn(n, dtype=dtype, device=device))
-
-
-def leaky_relu_inputs(
-    m: int, n: int, k: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
-) -> tuple[torch.Tensor, torch.Tensor, Epilogue]:
-    x, y = inputs(m, n, k, dtype, device)
-    return x, y, leaky_relu(0.1)
 
 
 def epilogue_reference(x: torch.Tensor, y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
@@ -71,7 +67,7 @@ def epilogue_reference(x: torch.Tensor, y: torch.Tensor, epilogue: Epilogue) -> 
     return epilogue((x @ y).float(), slice(None), slice(None)).to(x.dtype)
 
 
-@tileflow.kernel(inputs=bias_gelu_inputs, reference=epilogue_reference)
+@tileflow.kernel(inputs=epilogue_inputs, reference=epilogue_reference)
 def matmul_epilogue(x: torch.Tensor, y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
     m, k = x.shape
     k2, n = y.shape

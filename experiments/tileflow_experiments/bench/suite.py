@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +22,13 @@ class Cell:
     @property
     def title(self) -> str:
         """``softmax m=8192 n=8192 bfloat16``."""
-        values = [str(v) if k == "dtype" else f"{k}={v}" for k, v in self.problem]
-        return f"{self.kernel.rpartition(':')[2]} {' '.join(values)}"
+        values = [str(v) if isinstance(v, str) else f"{k}={v}" for k, v in self.problem]
+        return f"{self.name} {' '.join(values)}"
+
+    @property
+    def name(self) -> str:
+        """``softmax``: the kernel without its module."""
+        return self.kernel.rpartition(":")[2]
 
 
 def _cells(kernel: str, bound: Bound, dtype: str, names: str, *sizes: tuple[Scalar, ...]) -> list[Cell]:
@@ -55,6 +61,7 @@ SUITE: tuple[Cell, ...] = (
     *_cells("examples.welford:welford", "memory", _BF16, "m n", (262144, 4096)),
     *_cells("examples.matmul:matmul", "matrix", _BF16, "m n k", *_PRODUCTS),
     *_cells("examples.matmul:matmul_epilogue", "matrix", _BF16, "m n k", (8192, 4096, 4096)),
+    *_cells("examples.matmul:matmul_epilogue", "matrix", _BF16, "m n k epilogue", (8192, 4096, 4096, "leaky_relu")),
     *_cells("examples.split_k:split_k_matmul", "matrix", _BF16, "m n k", (64, 8192, 8192)),
     *_cells("examples.fp8_matmul:fp8_matmul", "matrix", _BF16, "m n k", *_PRODUCTS[:2], _PRODUCTS[3]),
     *_cells("examples.attention:attention", "matrix", _BF16, "batch heads m d causal", _FULL, _CAUSAL),
@@ -62,5 +69,19 @@ SUITE: tuple[Cell, ...] = (
     *_cells("examples.attention:attention_backward", "matrix", _BF16, "batch heads m d causal", _CAUSAL),
     *_cells("examples.int4_matmul:int4_matmul", "matrix", _BF16, "m n k", *((m, 8192, 7168) for m in (1, 64, 4096))),
     *_cells("examples.grouped_matmul:grouped_matmul_flat", "matrix", _BF16, "groups m n k", (8, 16384, 14336, 4096)),
+    *_cells("examples.physarum:move", "memory", _FP32, "agents size", (1 << 20, 4096), (1 << 24, 4096)),
     *_cells("examples.physarum:diffuse", "memory", _FP32, "h w", (4096, 4096)),
 )
+
+
+def in_turn(cells: Sequence[Cell]) -> list[Cell]:
+    """The first cell of every kernel, then the second of each, and so on; products first, which take longest to set up.
+
+    A run that ends early then has something of every kernel.
+    """
+    seen: dict[str, int] = {}
+    ranked = []
+    for cell in cells:
+        nth = seen[cell.kernel] = seen.get(cell.kernel, -1) + 1
+        ranked.append(((nth, cell.bound != "matrix"), cell))
+    return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
