@@ -68,7 +68,7 @@ class RayEvaluator:
 
     ``device_classes``: catalogue names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
-    ``local`` starts a Ray of its own, labelled with this machine's GPUs.
+    ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -88,8 +88,8 @@ class RayEvaluator:
         self._max_compilers = compilers
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
-            labels = labels_for(visible_gpus()) if address == "local" else None
-            ray.init(address=address, labels=labels, include_dashboard=False, log_to_driver=False)
+            labels, cpus = (labels_for(visible_gpus()), compilers) if address == "local" else (None, None)
+            ray.init(address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
         try:
             self._plan = plan(live_nodes(), device_classes, compilers=compilers, must_measure=must_measure)
         except ClusterError:
@@ -142,6 +142,17 @@ class RayEvaluator:
 
     def pending(self) -> int:
         return self._ledger.pending
+
+    def wait_ready(self, limit_s: float) -> None:
+        """Return once no planned worker is still starting. Raises ClusterError after ``limit_s`` seconds."""
+        deadline = time.monotonic() + limit_s
+        while starting := [worker.name for worker in self._fleet if worker.state == "starting"]:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"every worker must be ready within {limit_s:g} s", got=f"still starting: {starting}"
+                )
+            self._collect(TICK_S)
+            self._supervise()
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
         """From the object store, or compiled once more where they are no longer there."""
