@@ -1,0 +1,80 @@
+"""A search as a series: when it learned which time of which config. Both rivals' logs are read into it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKPOINTS_S = (2, 3.5, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """``seconds``: since the clock started. ``time_us``: by the search's own measurement, None where the config failed
+    or was turned away. ``config``: canonical JSON."""
+
+    seconds: float
+    config: str
+    time_us: float | None
+
+
+def canonical(config: Mapping[str, Any]) -> str:
+    """One text for equal configs."""
+    return json.dumps(config, sort_keys=True, separators=(",", ":"))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON lines, none where there is no file: its writer may have been killed."""
+    if not path.exists():
+        return []
+    *whole, _torn = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in whole]
+
+
+def of_notes(notes: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
+    """From what :class:`.notes.Notes` wrote. ``start``: seconds since 1970."""
+    return [
+        Timed(note["at"] - start, canonical(note["config"]), note["time_us"]) for note in notes if "time_us" in note
+    ]
+
+
+def of_trace(events: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
+    """From Helion's detailed log (``HELION_AUTOTUNE_LOG_DETAILS``, schema version 1): first timings, and those that
+    it repeats to be sure. ``start``: seconds since 1970."""
+    return [
+        Timed(event["timestamp_s"] - start, canonical(event["config"]),
+              event["perf_ms"] * 1e3 if event["perf_ms"] is not None else None)
+        for event in events
+        if event["event"] in ("trial", "rebenchmark")
+    ]  # fmt: skip
+
+
+def incumbents(series: Sequence[Timed]) -> list[tuple[float, str]]:
+    """(seconds, config) of every moment at which another config became the best known.
+
+    Of a config's timings the last one counts: both searches measure their leaders again, and may be disappointed.
+    """
+    known: dict[str, float] = {}
+    changes: list[tuple[float, str]] = []
+    for timed in sorted(series, key=lambda t: t.seconds):
+        if timed.time_us is None:
+            continue
+        known[timed.config] = timed.time_us
+        best = min(known, key=known.__getitem__)
+        if not changes or changes[-1][1] != best:
+            changes.append((timed.seconds, best))
+    return changes
+
+
+def at_checkpoints(series: Sequence[Timed], checkpoints: Sequence[float] = CHECKPOINTS_S) -> list[str]:
+    """The distinct incumbents at the checkpoints and at the end, the last one first."""
+    changes = incumbents(series)
+    wanted: dict[str, None] = {}
+    for at in (float("inf"), *sorted(checkpoints, reverse=True)):
+        held = [config for seconds, config in changes if seconds <= at]
+        if held:
+            wanted.setdefault(held[-1])
+    return list(wanted)
