@@ -19,11 +19,12 @@ import torch
 from .config import Choice, Config
 from .errors import CallError, LaunchError, OutOfResources, SpecError
 from .frontend.parameters import positional
-from .frontend.source import code_hash, semantic_hash
+from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
-from .runtime.describe import call_key, describe, device_class, is_traced, tensors
+from .runtime.describe import describe, device_class, is_traced, tensors
 from .runtime.dispatch import bind
 from .runtime.handles import enroll
+from .runtime.keys import KeyReader, call_key, key_reader
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
 from .runtime.registry import Hit, generation, lookup, reject
@@ -75,9 +76,10 @@ class Kernel:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
-        self._generation = generation()
+        self._read_key: KeyReader = _no_key
+        self._generation = generation[0]
         names = enumerate(self.host.signature.parameters)
-        self._constants = tuple((i, name) for i, name in names if name in self.host.constants)
+        self._constants = {i: name for i, name in names if name in self.host.constants}
         self._handle = enroll(self, self.name)
 
     def __repr__(self) -> str:
@@ -89,7 +91,15 @@ class Kernel:
     @cached_property
     def semantic_hash(self) -> str:
         """What the kernel means: 64 hex digits that change when its code or a function that it uses does."""
-        return semantic_hash(self.scope)
+        return digest(self._serialised)
+
+    @cached_property
+    def _serialised(self) -> str:
+        return serialise(self.scope)
+
+    @cached_property
+    def _multiplies(self) -> bool:
+        return may_multiply(self._serialised)
 
     # ---- calling --------------------------------------------------------------------------------
 
@@ -103,14 +113,23 @@ class Kernel:
             from .dynamo import in_graph, pack
 
             return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
+        if not kwargs and self._generation == generation[0] and not _interpreting:
+            try:
+                bound = self._bound.get(self._read_key(*args))
+            except TypeError:  # another number of arguments: the long way knows whether that is a call
+                bound = None
+            if bound is not None:
+                return bound(*args)
+        return self._any_call(args, kwargs)
+
+    def _any_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of any kind, warm or not."""
         if _interpreting:
             return self._first_call(None, args, kwargs)
-        if self._generation != generation():
+        if self._generation != generation[0]:
             self._bound.clear()
-            self._generation = generation()
-        key = call_key(args, kwargs)
-        if self._constants:
-            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants]
+            self._generation = generation[0]
+        key = self._full_key(args, kwargs)
         try:
             bound = self._bound.get(key)
         except TypeError as error:
@@ -119,6 +138,10 @@ class Kernel:
         if bound is None:
             return self._first_call(key, args, kwargs)
         return bound(*args, **kwargs)
+
+    def _full_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        constants = [args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants.items()]
+        return call_key(args, kwargs), *constants
 
     def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
@@ -151,7 +174,24 @@ class Kernel:
                 bound = self._compiled(hit, args, kwargs, device, live)
                 result = bound(*args, **kwargs)
             self._bound[key] = bound
+            if not kwargs:
+                self._quicken(args, bound)
             return result
+
+    def serve(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
+        """Calls with positional arguments like these run ``bound`` (see :meth:`bind`) until tables are loaded or
+        forgotten."""
+        self._bound[self._full_key(args, {})] = bound
+        self._quicken(args, bound)
+
+    def _quicken(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
+        """Give a call its fast key. There is one reader of them, for the kinds of arguments that came first."""
+        if self._read_key is _no_key:
+            self._read_key = key_reader(args, self._constants, self._multiplies) or _never_key
+        with contextlib.suppress(TypeError):  # another number of arguments
+            key = self._read_key(*args)
+            if key is not None:
+                self._bound[key] = bound
 
     @cached_property
     def _operators(self) -> Operators:
@@ -231,7 +271,8 @@ class Kernel:
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
         """The call's arguments as metadata: what a table is keyed by."""
-        return describe(self.name, self.host.signature, args, kwargs, code_hash, self.host.constants)
+        host = self.host
+        return describe(self.name, host.signature, args, kwargs, code_hash, host.constants, self._multiplies)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
@@ -318,6 +359,14 @@ class Kernel:
 
 
 _ANY_TARGET = "nvidia-h200"
+
+
+def _no_key(*args: Any) -> None:
+    """Reads the keys of a kernel's calls until one was seen."""
+
+
+def _never_key(*args: Any) -> None:
+    """Reads the keys of a kernel whose first call was of a kind that has no fast key."""
 
 
 def load_kernel(ref: str) -> Kernel:

@@ -16,10 +16,11 @@ from test_compiler_types import traced
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.api import load_kernel
 from tileflow.errors import ConfigError, KernelError
 from tileflow.ir.graph import Op
 from tileflow.lowered import Lowered
-from tileflow.runtime.describe import call_key
+from tileflow.runtime.keys import call_key
 from tileflow.target import target
 
 A, B = torch.empty(64, 128, device="meta"), torch.empty(128, 96, device="meta")
@@ -302,3 +303,13 @@ def test_refused_in_kernels(kernel: Callable[..., Any], message: str) -> None:
     with pytest.raises(KernelError, match=message) as error:
         lower(kernel, A)
     assert __file__ in str(error.value)
+
+
+def test_nibbles_become_halves_without_shifts_of_bytes() -> None:
+    """The casts of an unpacked operand go to the bytes; what is left of the shifts is dead."""
+    it = load_kernel("examples.int4_matmul:int4_matmul")
+    args = it.inputs(device="meta", m=64, n=64, k=128)
+    region = it.lower(args, target("nvidia-h200")).regions[0]
+    made = [op for op in region.walk() if op.kind == "nibbles"]
+    assert len(made) == 1 and {v.type.dtype for v in made[0].outputs} == {"bfloat16"}
+    assert not [op for op in region.walk() if op.kind == "cast" or op.attrs.get("fn") in ("shift_left", "shift_right")]

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileflow.errors import CallError
-from tileflow.runtime.describe import call_key, describe, device_class
+from tileflow.runtime.describe import describe, device_class
+from tileflow.runtime.keys import call_key, key_reader
 from tileflow.runtime.problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 
 
@@ -118,7 +119,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(values, min_size=1, max_size=2), st.lists(values, min_size=1, max_size=2), values, st.booleans())
 def test_equal_keys_mean_equal_problems_and_the_other_way_round(
     one: list[Any], other: list[Any], eps: Any, same: bool
@@ -159,3 +160,53 @@ def test_a_device_class_comes_from_the_drivers_name(monkeypatch: pytest.MonkeyPa
     assert [device_class(i) for i in (0, 1)] == ["nvidia-h100-pcie", "nvidia-h100-sxm"]
     assert device_class(torch.device("cuda", 1)) == "nvidia-h100-sxm"
     module._class_of.cache_clear()
+
+
+# ---- readers of keys ----------------------------------------------------------------------------------------------
+
+flat_values = st.one_of(tensors, st.sampled_from([None, True, False, 0, 1, 1.0, 0.5, "a", torch.float32, torch.int8]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(flat_values, min_size=1, max_size=2), st.lists(flat_values, min_size=1, max_size=2), st.booleans())
+def test_a_readers_keys_are_as_telling_as_those_of_any_call(one: list[Any], other: list[Any], kinds: bool) -> None:
+    other = [n if type(o) is type(n) else o for o, n in zip(one, other, strict=False)] if kinds else other
+    read = key_reader(one)
+    assert read is not None
+    key = read(*one)
+    assert key is not None and hash(key) == hash(read(*one)) and key != call_key(one)
+    if [type(v) for v in one] == [type(v) for v in other]:
+        assert (key == read(*other)) == (call_key(one) == call_key(other))
+    elif len(one) == len(other):
+        assert read(*other) is None
+    else:
+        with pytest.raises(TypeError):
+            read(*other)
+
+
+def test_numbers_that_select_code_enter_a_readers_key() -> None:
+    read = key_reader((3, 4), constants={1})
+    assert read is not None
+    assert read(3, 4) == read(5, 4) != read(3, 5)
+
+
+def test_a_reader_sees_gradients_and_the_precision_of_products() -> None:
+    x = torch.zeros(4)
+    both = [key_reader((x,), multiplies=multiplies) for multiplies in (True, False)]
+    before = [read and read(x) for read in both]
+    learned = x.detach().requires_grad_()
+    assert [read and read(learned) for read in both] != before
+    with torch.no_grad():
+        assert [read and read(learned) for read in both] == before
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium" if precision != "medium" else "high")
+    try:
+        after = [read and read(x) for read in both]
+        assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+@pytest.mark.parametrize("value", [(1, 2), lambda v: v, Mode.FAST, object(), {"a": 1}])
+def test_other_kinds_have_no_reader(value: Any) -> None:
+    assert key_reader((torch.zeros(1), value)) is None

@@ -12,6 +12,7 @@ import enum
 import functools
 import hashlib
 import linecache
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -223,14 +224,28 @@ def semantic_hash(fn: Callable[..., Any]) -> str:
     and annotations. Functions of torch, tileflow and the standard library count by their qualified name; tensors do
     not count. Raises KernelError when a function's source cannot be read.
     """
-    return hashlib.sha256(serialise(fn).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(serialise(fn))
+
+
+def digest(serialised: str) -> str:
+    """SHA-256, in hex, of a function as :func:`serialise` writes it."""
+    return hashlib.sha256(serialised.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# every spelling of a matrix product that the tracer knows, and whatever else contains one of these
+_PRODUCTS = re.compile("MatMult|matmul|mm|mv|dot|einsum|linear|conv|inner|outer|ger|attention|triton")
+
+
+def may_multiply(serialised: str) -> bool:
+    """Whether code, as :func:`serialise` writes it, may hold a matrix product. False is sure, True is not."""
+    return _PRODUCTS.search(serialised) is not None
 
 
 def code_hash(value: Callable[..., Any]) -> str:
     """The same hash for a callable passed as an argument, of any kind: a library's function counts by name."""
     writer = _Writer()
     writer.text.append(writer.value(value))  # the functions that it refers to follow
-    return hashlib.sha256(writer.finish().encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(writer.finish())
 
 
 def serialise(fn: Callable[..., Any]) -> str:

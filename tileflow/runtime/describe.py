@@ -1,13 +1,12 @@
-"""A call's arguments as metadata: the Problem that tables are keyed by, and a fast key for the cache in front of them.
+"""A call's arguments as metadata: the Problem that tables are keyed by.
 
-:func:`describe` is exact and costs tens of microseconds; :func:`call_key` costs about one, and two calls with equal
-keys have equal Problems but for the values of ints and floats, which are examples.
+:func:`describe` costs tens of microseconds; :mod:`.keys` stands in front of it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
 from functools import cache, partial
@@ -23,9 +22,7 @@ from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[FunctionType], str]
 
-_Tensor = torch.Tensor
 _PLAIN = torch.Tensor.__torch_dispatch__
-_grad_enabled = torch.is_grad_enabled
 
 
 def describe(
@@ -35,10 +32,12 @@ def describe(
     kwargs: Mapping[str, Any],
     callable_hash: CallableHash,
     constants: Collection[str] = (),
+    multiplies: bool = True,
 ) -> Problem:
     """The Problem of one call. Meta tensors start aligned; a tuple's items are arguments ``<name>.item:<i>``.
 
     ``callable_hash``: the semantic hash of a function argument. ``constants``: parameters whose numbers select code.
+    ``multiplies``: whether the kernel may hold a matrix product, which torch's setting for float32 decides about.
     Raises CallError for arguments that the signature does not take or that are neither tensors, scalars nor functions.
     """
     try:
@@ -55,7 +54,8 @@ def describe(
             raise CallError("a constexpr parameter takes numbers, strings and tuples of them", got=f"a tensor, {name}",
                             hint="annotate the parameter torch.Tensor")  # fmt: skip
         specs += [(n, _constant_spec(s)) for n, s in own] if name in constants else own
-    precision = torch.get_float32_matmul_precision()
+    multiplies = multiplies or any(isinstance(s, CallableSpec) for _, s in specs)
+    precision = torch.get_float32_matmul_precision() if multiplies else "highest"
     if precision != "highest" and any(isinstance(s, TensorSpec) and s.dtype == "float32" for _, s in specs):
         specs.append(("float32_matmul_precision", ScalarSpec("str", precision)))
     return Problem(kernel_name, tuple(specs))
@@ -120,14 +120,14 @@ def _constant_spec(spec: ArgSpec) -> ArgSpec:
 
 def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHash) -> CallableSpec:
     cells: list[tuple[str, ArgSpec]] = []
-    for path, value in _captured(function):
+    for path, value in captured(function):
         if _is_code(value):
             continue  # a module or a class: callable_hash sees it by name
         _collect(path, value, callable_hash, cells)
     return CallableSpec(function.__name__ or name, callable_hash(function), tuple(cells))
 
 
-def _captured(function: FunctionType) -> list[tuple[str, Any]]:
+def captured(function: FunctionType) -> list[tuple[str, Any]]:
     """What a function closes over, and its parameters' defaults."""
     found = [
         (name, cell.cell_contents)
@@ -165,74 +165,13 @@ def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
         elif is_record(value):
             yield from tensors(getattr(value, field.name) for field in fields(value))
         elif isinstance(value, FunctionType):
-            yield from tensors(inner for _, inner in _captured(value))
+            yield from tensors(inner for _, inner in captured(value))
 
 
 def is_traced(tensor: torch.Tensor) -> bool:
     """Whether operators on the tensor are its class's own affair (fake and functional ones, DTensor): it has no memory
     that a kernel could be given."""
     return type(tensor).__torch_dispatch__ is not _PLAIN
-
-
-# ---- the fast key -------------------------------------------------------------------------------------------------
-
-
-def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Hashable:
-    """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether autograd would record it,
-    code-selecting scalars, callables.
-
-    Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
-    that rebinding a global that it reads is not seen. Unknown types enter by type; :func:`describe` refuses them.
-    """
-    # spelled out for tensors: a call for each would double the time
-    key = tuple(
-        [
-            (
-                v.shape,
-                v.stride(),
-                v.dtype,
-                v.device,
-                not v.data_ptr() & 15,
-                v.requires_grad and _grad_enabled(),
-            )
-            if type(v) is _Tensor
-            else _key(v)
-            for v in args
-        ]
-    )
-    # torch's setting decides how a product takes float32 operands
-    key = (*key, torch.get_float32_matmul_precision())
-    return (*key, *kwargs, *map(_key, kwargs.values())) if kwargs else key
-
-
-def _key(value: Any) -> Hashable:
-    if isinstance(value, _Tensor):
-        if is_traced(value):
-            return type(value)
-        grad = value.requires_grad and _grad_enabled()
-        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15, grad)
-    kind: Any = type(value)
-    if kind is int or kind is float:
-        return kind
-    if kind is bool or value is None or kind is str or kind is torch.dtype:
-        return value  # type: ignore[no-any-return]
-    if kind is tuple or kind is list:
-        return tuple(map(_key, value))
-    if kind is partial:
-        keywords = tuple((word, _key(item)) for word, item in sorted(value.keywords.items()))
-        return (partial, _key(value.func), _key(value.args), keywords)
-    if kind is FunctionType:
-        captured = tuple((name, _key(inner)) for name, inner in _captured(value))
-        return (value.__code__, id(value.__globals__), captured)
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_key, value))
-    if isinstance(value, dict):
-        return (kind, *value, *map(_key, value.values()))
-    if is_record(value):
-        return (kind, *(_key(getattr(value, field.name)) for field in fields(value)))
-    if isinstance(value, (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)):
-        return value
-    return kind  # type: ignore[no-any-return]
 
 
 # ---- devices ------------------------------------------------------------------------------------------------------

@@ -62,11 +62,14 @@ class RuntimeContext:
         self._config = config.to_dict()
         self._launchers = {region: tuple(variants) for region, variants in launchers.items()}
 
-    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def launch(
+        self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
+        step: Any = None,
+    ) -> None:  # fmt: skip
         """Launch the first variant whose guards hold. Raises LaunchError where none does."""
         # the commonest form is spelled out: the rest costs a microsecond
-        plain = len(args) == 1 and type(args[0]) is int and not kwargs
-        begins, ends = (_START, args) if plain else bounds(*args, **kwargs)
+        plain = type(begin_or_end) is int and end is None
+        begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
         for launcher in self._launchers.get(region, ()):
             if launcher(frame, begins, ends):
                 return

@@ -33,6 +33,8 @@ _DTYPES = {
     "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
 }  # fmt: skip
+_GRID = ("gx", "gy", "gz")
+_NULL = "0Q8x"  # struct's code of a null pointer: aligned, packed without a value
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
 _UNPACKABLE = (struct.error, OverflowError, TypeError)
 
@@ -117,6 +119,7 @@ def _generate(
     """One function for one binary. It carries ``guards``, which makes it a Launcher."""
     writer = _Writer(binary, scope)
     text = writer.source()
+    pool: list[Any] = []
     namespace: dict[str, Any] = writer.namespace | {
         "cell_of": cell_of,
         "default_of": default_of,
@@ -134,7 +137,8 @@ def _generate(
         "scratch": _scratch,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
-        "pool": [],
+        "take": pool.pop,
+        "give": pool.append,
         "new_buffer": _buffer_maker(writer.slots),
         "pack": struct.Struct("@" + "".join(s for s in writer.slots if s)).pack_into,
     }
@@ -154,7 +158,8 @@ class _Writer:
         self.binary = binary
         self.scope = scope
         self.namespace: dict[str, Any] = {}
-        self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + ("Q",) * len(binary.abi.scratch)
+        scratch = tuple("Q" if size else _NULL for _, size, _ in binary.abi.scratch)
+        self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + scratch
         self.maps: dict[int, LaunchArg] = {}  # by the slot of the map
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
@@ -171,9 +176,9 @@ class _Writer:
         dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and _element(a) in _DTYPES]
         accepts = " and ".join([guard, *dtypes])
         elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in tensors) or "False"
-        open_ended = [n for n, g in zip(("gx", "gy", "gz"), abi.grid, strict=True) if (g.constant or 0) < 1]
-        empty = " or ".join(f"{n} <= 0" for n in open_ended) or "False"
-        launched = [f"({g}) * {c}" if c != 1 else g for g, c in zip(("gx", "gy", "gz"), abi.cluster, strict=True)]
+        sizes = [n if (g.constant or 0) < 1 else str(g.constant) for n, g in zip(_GRID, abi.grid, strict=True)]
+        open_ended = [n for n in sizes if n in _GRID]
+        launched = [f"{n} * {c}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
         enqueue = (
             f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
             "stream, buffer[0], 0)"
@@ -186,23 +191,26 @@ class _Writer:
             "        raise missing(error) from error",
             f"    if not ({accepts}):",
             "        return False",
-            f"    gx, gy, gz = {', '.join(grid)}",
-            f"    if {empty}:",
-            "        return True",
+            *(f"    {n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended),
+            *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
             f"    if {elsewhere}:",
             f"        raise wrong_device([{', '.join(f'{v}.device' for v in tensors)}])",
             "    stream = current_stream()",
             "    if stream is None:",
             "        return on_device(device_index, launch, frame, begins, ends)",
-            *(f"    {line}" for line in self._scratch_lines(abi, list(tensors))),
-            "    buffer = pool.pop() if pool else new_buffer()",
-            *(self._pack_lines([*values, *(f"s{i}_ptr" for i in range(len(abi.scratch)))])),
+            *(f"    {line}" for line in self._scratch_lines(abi, sizes, list(tensors))),
+            # each thread takes its own; a list's pop and append are atomic
+            "    try:",
+            "        buffer = take()",
+            "    except IndexError:",
+            "        buffer = new_buffer()",
+            *(self._pack_lines([*values, *(f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size)])),
             *(f"    m{slot} = {text}" for slot, text in maps.items()),
             *(f"    buffer[2][{slot}] = m{slot}[0]" for slot in maps),
             f"    status = {enqueue}",
             "    if status != success and recover(status):",
             f"        status = {enqueue}",
-            "    pool.append(buffer)",
+            "    give(buffer)",
             "    if status != success:",
             "        raise refused(status)",
             "    return True",
@@ -219,7 +227,7 @@ class _Writer:
             f"        raise unpackable(({', '.join(values)},), error) from error",
         ]
 
-    def _scratch_lines(self, abi: LaunchAbi, tensors: list[str]) -> list[str]:
+    def _scratch_lines(self, abi: LaunchAbi, grid: list[str], tensors: list[str]) -> list[str]:
         """Scratch memory lives in torch's allocator, which hands it out again in the order of the stream."""
         blocks = abi.cluster[0] * abi.cluster[1] * abi.cluster[2]
         lines = []
@@ -227,10 +235,8 @@ class _Writer:
             if size:
                 if not tensors:
                     raise TableError("a kernel with scratch memory must take a tensor", got=abi.symbol)
-                lines.append(f"s{i} = scratch({int(size) * blocks} * gx * gy * gz, {tensors[0]}.device)")
+                lines.append(f"s{i} = scratch({' * '.join([str(int(size) * blocks), *grid])}, {tensors[0]}.device)")
                 lines.append(f"s{i}_ptr = s{i}.data_ptr()")
-            else:
-                lines.append(f"s{i}_ptr = 0")
         return lines
 
     def _values(self, abi: LaunchAbi) -> tuple[list[str], dict[int, str]]:
@@ -265,12 +271,15 @@ class _Writer:
         return f"{value}.dtype is {name}"
 
     def _guard(self, guards: Expr) -> str:
-        """The guards as one condition; the known sizes of a tensor as one comparison of tuples."""
+        """The guards as one condition; a tensor's known sizes as one comparison, and all alignments."""
         rest: list[str] = []
+        aligned: list[str] = []
         known: dict[tuple[str, Path], dict[int, int]] = {}
         for condition in _conjuncts(guards):
-            fixed = _fixed_axis(condition)
-            if fixed is None:
+            fixed, path = _fixed_axis(condition), _aligned(condition)
+            if path is not None:
+                aligned.append(self._pointer(path))
+            elif fixed is None:
                 rest.append(self._expr(condition))
             else:
                 symbol, number = fixed
@@ -284,6 +293,8 @@ class _Writer:
                 rest.append(f"{whole} == {tuple(numbers[i] for i in range(len(numbers)))}")
             else:
                 rest += [f"{whole}[{axis}] == {number}" for axis, number in numbers.items()]
+        if aligned:
+            rest.append(f"not ({' | '.join(aligned)}) & 15")
         return " and ".join(rest) or "True"
 
     def _expr(self, expr: Expr) -> str:
@@ -345,6 +356,14 @@ def _fixed_axis(condition: Expr) -> tuple[Symbol, int] | None:
         return None
     found = Symbol.parse(symbol.args[0])
     return (found, number.constant) if found.field in ("shape", "stride") else None
+
+
+def _aligned(condition: Expr) -> Path | None:
+    """The path of ``1 == x.align``."""
+    if condition.op != "eq" or condition.args[0].constant != 1 or condition.args[1].op != "sym":
+        return None
+    symbol = Symbol.parse(condition.args[1].args[0])
+    return symbol.path if symbol.field == "align" else None
 
 
 def _element(arg: LaunchArg) -> str:

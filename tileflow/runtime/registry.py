@@ -106,7 +106,8 @@ _sources: dict[str, list[_Source]] = {}  # by kernel, the last loaded first
 _counts: Counter[str] = Counter()
 _said: set[tuple[str, ...]] = set()
 _rejected: dict[tuple[str, str, str | None, str], str] = {}
-_generation = [0]
+# what was resolved under an older one is out of date; in a list, so that a warm call reads it without calling
+generation = [0]
 
 
 def load(path: str | PathLike[str], as_device: str | None = None, strict: bool = False) -> tuple[Table, ...]:
@@ -130,7 +131,7 @@ def load(path: str | PathLike[str], as_device: str | None = None, strict: bool =
     for table in tables:
         check_validators(table)
     with _lock:
-        _generation[0] += 1
+        generation[0] += 1
         for table in tables:
             known = _sources.setdefault(table.kernel.ref, [])
             known[:] = [s for s in known if s.table.table_id != table.table_id]
@@ -176,11 +177,6 @@ def reject(hit: Hit, kernel: str, problem: Problem, reason: str) -> None:
         _rejected[kernel, problem.key, hit.device, hit.config.key] = reason
 
 
-def generation() -> int:
-    """Changes whenever tables are loaded or forgotten: what was resolved under an older one is out of date."""
-    return _generation[0]
-
-
 def stats() -> dict[str, int]:
     """How often each step answered, and ``miss``, ``constraint``, ``out_of_resources``, ``other_version``."""
     with _lock:
@@ -190,7 +186,7 @@ def stats() -> dict[str, int]:
 def clear() -> None:
     """Forget all tables, counts and rejections."""
     with _lock:
-        _generation[0] += 1
+        generation[0] += 1
         for state in (_sources, _counts, _said, _rejected):
             state.clear()
 

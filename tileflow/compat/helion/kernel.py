@@ -13,7 +13,8 @@ import torch
 from ... import api
 from ...build import compat
 from ...errors import CallError, ConfigError
-from ...runtime.describe import call_key, device_class, tensors
+from ...runtime.describe import device_class, tensors
+from ...runtime.keys import call_key
 from ...target import Target, target
 from . import notes
 from .config import Config
