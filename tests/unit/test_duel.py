@@ -57,7 +57,7 @@ def result(
     return Result(Search(SOFTMAX, rival, seed, 60.0), "", "0", 99.0, 10.0, done_s, picked, series(*points))
 
 
-# What Helion 1.5.1 writes with HELION_AUTOTUNE_LOG_DETAILS=1, shortened to the fields that matter and one that does not.
+# What Helion 1.5.1 writes with HELION_AUTOTUNE_LOG_DETAILS=1, shortened to the fields that matter and some more.
 def event(name: str, at: float, config: dict[str, Any] | None = None, perf_ms: float | None = None) -> str:
     line: dict[str, Any] = {"schema_version": 1, "event": name, "algorithm": "LFBOTreeSearch", "timestamp_s": at}
     if config is not None:
@@ -165,7 +165,7 @@ class TestScore:
             return lambda count: asked[name].append(count) or [us] * count  # type: ignore[func-returns-value]
 
         entrants = {Entrant("helion", name): sampler(name, us) for name, us in (("fast", 100.0), ("slow", 50_000.0))}
-        timed = retime.sample(entrants, random.Random(0))
+        *_, timed = retime.sample(entrants, random.Random(0))
         assert {t.entrant.config: t.time_us for t in timed} == {"fast": 100.0, "slow": 50_000.0}
         assert statistics.median(asked["fast"]) == retime.SAMPLES and max(asked["slow"][1:]) == 1
 
@@ -187,7 +187,7 @@ class TestPlan:
 
 
 def script(item: str, code: str, tmp_path: Path, limit_s: float = 20.0) -> Job[str]:
-    return Job(item, (sys.executable, "-c", code), {"DUEL": item}, tmp_path / f"{item}.log", limit_s)
+    return Job(item, (sys.executable, "-c", code), {"DUEL": item}, tmp_path / f"{item}.log", limit_s, limit_s)
 
 
 class TestStreams:
@@ -243,7 +243,7 @@ class TestKeeping:
         stage = Stage(tmp_path / "out", tmp_path, 5.0)
         job = stage.search(search, Slot("3", (0, 1)))
         folder = tmp_path / "out" / "searches" / search.name
-        assert job.environment["HELION_AUTOTUNE_RANDOM_SEED"] == "1" and job.limit_s == 65.0
+        assert job.environment["HELION_AUTOTUNE_RANDOM_SEED"] == "1" and job.limit_s == 65.0 and job.least_s == 85.0
         assert job.environment["HELION_AUTOTUNE_PRECOMPILE_JOBS"] == "2"
         log = Path(job.environment["HELION_AUTOTUNE_LOG"]).with_suffix(".trace.jsonl")  # as Helion does
         log.write_text("".join(SAMPLE))

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +27,7 @@ SAMPLES = 5
 CONFIG_BUDGET_US = 400_000.0
 BUILD_SHARE = 0.6
 BUILDERS = 8
+COMPILE_LIMIT_S = 30.0
 WANTED, TIMED = "wanted.json", "timed.json"
 
 
@@ -82,25 +84,29 @@ def main(folder: Path) -> int:
                 timed.append(Retimed(entrant, error=f"{type(error).__name__}: {error}".splitlines()[0][:300]))
                 print(entrant, timed[-1].error, flush=True)
     print(f"{len(samplers)} built in {time.monotonic() - begun:.1f} s", flush=True)
-    timed += sample(samplers, random.Random(0))
-    default = bench.default_config
-    (folder / TIMED).write_text(json.dumps({"default": default, "timed": [asdict(t) for t in timed]}, indent=1) + "\n")
+    for so_far in sample(samplers, random.Random(0)):  # what there is survives what comes
+        rows = [asdict(t) for t in timed + so_far]
+        (folder / TIMED).write_text(json.dumps({"default": bench.default_config, "timed": rows}, indent=1) + "\n")
     return 0
 
 
-def sample(samplers: Mapping[Entrant, Callable[[int], list[float]]], rng: random.Random) -> list[Retimed]:
-    """Time all of them in :data:`ROUNDS` rounds. ``samplers``: give that many times of one call, in us."""
+def sample(samplers: Mapping[Entrant, Callable[[int], list[float]]], rng: random.Random) -> Iterator[list[Retimed]]:
+    """Time all of them in :data:`ROUNDS` rounds; yields the times after some, the last ones after all.
+
+    ``samplers``: give that many times of one call, in us.
+    """
     from tileflow.measure.timing import summarise
 
     share = {entrant: _samples(min(sampler(3))) for entrant, sampler in samplers.items()}
     samples: dict[Entrant, list[float]] = {entrant: [] for entrant in samplers}
     order = list(samplers)
-    for _ in range(ROUNDS):
+    for played in range(1, ROUNDS + 1):
         rng.shuffle(order)
         for entrant in order:
             samples[entrant] += samplers[entrant](share[entrant])
-    found = {entrant: summarise(times) for entrant, times in samples.items()}
-    return [Retimed(entrant, m.median_us, m.ci95_us) for entrant, m in found.items()]
+        if played % 5 == 0:
+            found = {entrant: summarise(times) for entrant, times in samples.items()}
+            yield [Retimed(entrant, m.median_us, m.ci95_us) for entrant, m in found.items()]
 
 
 def _samples(time_us: float) -> int:
@@ -132,17 +138,17 @@ class _Bench:
 
         ours = [entrant for entrant in contenders if entrant.rival == "tileflow"]
         count = max(min(BUILDERS, len(os.sched_getaffinity(0)), len(ours)), 1)
-        compilers = [TileflowCompiler(60.0) for _ in range(count)]
-        free = list(compilers)
+        compilers: list[TileflowCompiler] = []
+        mine = threading.local()
+
+        def open_compiler() -> None:  # in the pool's threads, so that all start at once
+            mine.compiler = TileflowCompiler(COMPILE_LIMIT_S)
+            compilers.append(mine.compiler)
 
         def build(entrant: Entrant) -> Any:
-            compiler = free.pop()  # one each: as many threads as compilers
-            try:
-                return compiler.compile(self._request(entrant))
-            finally:
-                free.append(compiler)
+            return mine.compiler.compile(self._request(entrant))
 
-        pool = ThreadPoolExecutor(count)
+        pool = ThreadPoolExecutor(count, initializer=open_compiler)
         try:
             yield {entrant: pool.submit(build, entrant) for entrant in ours}
         finally:

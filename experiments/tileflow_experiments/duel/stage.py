@@ -15,6 +15,9 @@ from .searches import RESULT, TASK, TRACE, Search, collect, results, slug
 from .series import at_checkpoints
 from .streams import Ended, Job, Slot
 
+# Beyond what its tuner is given a search surely needs: to start, to pick.
+LEAST_BESIDES_S = 25.0
+
 
 class Stage:
     """What is started for a search and for a re-timing, each with caches of its own in ``work``, and what is kept of
@@ -34,7 +37,8 @@ class Stage:
             environment |= helion_environment(search, folder, work, len(slot.cores))
         module = f"tileflow_experiments.duel.search_{search.rival}"
         command = (sys.executable, "-m", module, str(folder))
-        return Job(search, command, environment, folder / "log.txt", search.limit_s + self._besides_s)
+        limit_s, least_s = search.limit_s + self._besides_s, search.limit_s + LEAST_BESIDES_S
+        return Job(search, command, environment, folder / "log.txt", limit_s, least_s)
 
     def searched(self, ended: Ended[Search]) -> None:
         search = ended.job.item

@@ -28,13 +28,15 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """A process to start. ``limit_s``: seconds after which it is ended. ``log``: the file for what it prints."""
+    """A process to start. ``limit_s``: seconds after which it is ended; ``least_s``: without as many it is not worth
+    starting. ``log``: the file for what it prints."""
 
     item: T
     command: tuple[str, ...]
     environment: dict[str, str]
     log: Path
     limit_s: float
+    least_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def run(
 ) -> list[T]:  # fmt: skip
     """Run ``jobs`` in their order, one at a time in each slot; returns those that were not started.
 
-    A job whose limit ends after ``until`` (on the monotonic clock) is not started, and none runs on after it.
+    None runs on after ``until`` (on the monotonic clock); one that has less than its ``least_s`` is not started.
     ``finish`` is called as each one ends. All processes are ended where this one is interrupted.
     """
     waiting, running, left = deque(jobs), dict[Slot, _Running[T]](), list[T]()
@@ -79,11 +81,11 @@ def run(
             for slot in slots:
                 while waiting and slot not in running:
                     job = prepare(waiting[0], slot)
-                    if time.monotonic() + job.limit_s > until:
+                    if time.monotonic() + job.least_s > until:
                         left.append(waiting.popleft())
                         continue
                     waiting.popleft()
-                    running[slot] = _start(job, slot)
+                    running[slot] = _start(job, slot, until)
             for slot, one in list(running.items()):
                 ended = _look(one)
                 if ended is not None:
@@ -96,7 +98,7 @@ def run(
     return left
 
 
-def _start(job: Job[T], slot: Slot) -> _Running[T]:
+def _start(job: Job[T], slot: Slot, until: float) -> _Running[T]:
     cores = set(slot.cores) & os.sched_getaffinity(0)
     with job.log.open("wb") as log:
         process = subprocess.Popen(
@@ -104,7 +106,7 @@ def _start(job: Job[T], slot: Slot) -> _Running[T]:
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )  # fmt: skip
-    return _Running(job, slot, process, time.time(), time.monotonic() + job.limit_s)
+    return _Running(job, slot, process, time.time(), min(time.monotonic() + job.limit_s, until))
 
 
 def _look(one: _Running[T]) -> Ended[T] | None:
@@ -119,10 +121,11 @@ def _look(one: _Running[T]) -> Ended[T] | None:
             _kill(one.process)
         return None
     _kill(one.process)  # what it started, in its session
+    wall_s = time.time() - one.started_at
     ending = "" if code == 0 else f"exit code {code}"
     if one.terminated:
-        ending = f"ended after {one.job.limit_s:g} s"
-    return Ended(one.job, one.slot, one.started_at, time.time() - one.started_at, ending)
+        ending = f"ended after {wall_s:.0f} s"
+    return Ended(one.job, one.slot, one.started_at, wall_s, ending)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
