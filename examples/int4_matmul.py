@@ -2,6 +2,9 @@
 
 The bytes are unpacked in registers: shifting left and back extends the sign of the low half, shifting right that of the
 high one, and stacking the two in the dimension of the rows brings them into the order of the columns of ``x``.
+
+With few rows of ``x`` there are not enough output tiles to read the bytes at the memory's speed: several programs then
+share one, each over a part of the inner dimension, and a second launch adds up what they found.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+
+CHUNK = 128  # bytes: parts are whole multiples of it, so that the blocks of most configs divide them
 
 
 def inputs(
@@ -34,13 +39,20 @@ def int4_matmul(x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
     m, k = x.shape
     rows, n = packed.shape
     assert k == 2 * rows, f"{rows} bytes a column hold {2 * rows} numbers, not {k}"
+    parts = tfl.register_tunable("split_k", [8, 4, 2, 1, 16] if m <= 16 else [4, 2, 1, 8] if m <= 64 else [1, 2, 4])
+    length = -(-rows // (parts * CHUNK)) * CHUNK
+    is_whole = parts == 1
     out = torch.empty(m, n, dtype=x.dtype, device=x.device)
-    block_k = tfl.register_block_size(rows)
-    for tile_m, tile_n in tfl.tile([m, n]):
+    sums = out[None] if is_whole else torch.empty(parts, m, n, dtype=torch.float32, device=x.device)
+    block_k = tfl.register_block_size(CHUNK)
+    for part, tile_m, tile_n in tfl.tile([parts, m, n], block_size=[1, None, None]):
         acc = tfl.zeros([tile_m, tile_n])
-        for tile_k in tfl.tile(rows, block_size=block_k):
+        for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, rows), block_size=block_k):
             begin = tile_k.begin
-            y = unpacked(packed[begin : begin + block_k, tile_n]).to(x.dtype)
+            y = unpacked(packed[tile_k, tile_n]).to(x.dtype)
             acc = torch.addmm(acc, x[tile_m, 2 * begin : 2 * begin + 2 * block_k], y)
-        out[tile_m, tile_n] = acc
+        sums[part.begin, tile_m, tile_n] = acc
+    if not is_whole:
+        for tile_m, tile_n in tfl.tile([m, n]):
+            out[tile_m, tile_n] = sums[:, tile_m, tile_n].sum(dim=0)
     return out

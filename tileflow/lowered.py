@@ -21,11 +21,15 @@ from .ir.traffic import Traffic
 from .passes import prepare, specialise
 from .passes.roll import rollable
 from .passes.subtile import subtilable
+from .passes.transpose import transposable
 from .runtime.problem import Problem
 from .space.build import build_space
+from .space.names import transposed_knob
 from .target import Target
 
-Variant = tuple[str, tuple[str, ...], tuple[str, ...]]  # a region's hash, what is looped and what is halved in it
+Sites = tuple[str, ...]
+Hints = tuple[tuple[str, int], ...]
+Variant = tuple[str, Hints, Sites, Sites, Sites]  # of a region: its hash, what is looped, halved and transposed in it
 
 
 @dataclass(eq=False)
@@ -136,9 +140,10 @@ class Lowered:
     def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
         looped = tuple(site for site in rollable(ir) if config[site] != 0)
         halved = tuple(site for site in subtilable(ir) if config.get(f"{site}.subtile", 1) == 2)
-        key = ir.hash, looped, halved
+        transposed = tuple(site for site in transposable(ir) if config.get(transposed_knob(site), False))
+        key = ir.hash, tuple(sorted(ir.hints.items())), looped, halved, transposed
         if key not in self._variants:
-            self._variants[key] = specialise(ir, looped, halved)
+            self._variants[key] = specialise(ir, looped, halved, transposed)
         return self._variants[key]
 
 

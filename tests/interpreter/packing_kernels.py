@@ -243,6 +243,38 @@ def packed_int4_product(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return out
 
 
+EVERY_BYTE = torch.arange(256).reshape(16, 16)
+
+
+@case(EVERY_BYTE.to(torch.int8), wanted=lambda b: torch.cat([(b << 4) >> 4, b >> 4]).bfloat16(), tile=8)
+@tileflow.kernel
+def signed_nibbles(b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(2 * b.size(0), b.size(1), dtype=torch.bfloat16, device=b.device)
+    for tile in tfl.tile(b.size(1)):
+        rows = b[:, tile]
+        out[:, tile] = torch.stack([(rows << 4) >> 4, rows >> 4], dim=0).reshape(2 * b.size(0), tile).bfloat16()
+    return out
+
+
+@case(EVERY_BYTE.to(torch.uint8), wanted=lambda b: (b & 15).half() - (b >> 4).half(), tile=8)
+@tileflow.kernel
+def unsigned_nibbles(b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(b.shape, dtype=torch.float16, device=b.device)
+    for tile in tfl.tile(b.size(1)):
+        out[:, tile] = (b[:, tile] & 15).half() - (b[:, tile] >> 4).half()
+    return out
+
+
+@case(EVERY_BYTE.to(torch.int8), wanted=lambda b: (b & 15).half() - (b >> 4).half() * ((b >> 4) & 15).half(), tile=8)
+@tileflow.kernel
+def nibbles_with_and_without_sign(b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(b.shape, dtype=torch.float16, device=b.device)
+    for tile in tfl.tile(b.size(1)):
+        high = b[:, tile] >> 4
+        out[:, tile] = (b[:, tile] & 15).half() - high.half() * (high & 15).half()
+    return out
+
+
 # ---- products -----------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ CASES = [
     ("examples.softmax:softmax", (5, 300), 0, "nvidia-h200"),
     ("examples.attention:attention", (70, 32, 2, 1), 1, "nvidia-h200"),
     ("examples.attention:attention", (70, 32, 2, 2), 2, "amd-mi300x"),
+    ("examples.mixed_matmul:mixed_matmul", (70, 130, 80), 0, "nvidia-h200"),
 ]
 
 

@@ -21,8 +21,9 @@ from tileflow.target import CATALOGUE, target
 
 MATMUL, SOFTMAX, ATTENTION = "examples.matmul:matmul", "examples.softmax:softmax", "examples.attention:attention"
 EPILOGUE, LAYER_NORM_BWD = "examples.matmul:matmul_epilogue", "examples.layer_norm:layer_norm_bwd"
+MIXED = "examples.mixed_matmul:mixed_matmul"
 SIZES = {MATMUL: (512, 512, 256), EPILOGUE: (512, 512, 256), SOFTMAX: (512, 1024), ATTENTION: (512, 64, 2, 2),
-         LAYER_NORM_BWD: (512, 1024)}  # fmt: skip
+         LAYER_NORM_BWD: (512, 1024), MIXED: (512, 512, 256)}  # fmt: skip
 DEVICES = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "nvidia-rtx5090", "amd-mi300x", "amd-mi350x")
 
 _lowered: dict[tuple[str, str], Lowered] = {}
@@ -77,6 +78,7 @@ CASES: list[tuple[str, str, dict[str, Choice], str]] = [
     (MATMUL, "amd-mi350x", {"store:out#0.cache": ".wt"}, "cache_modifier='.wt')"),
     (EPILOGUE, "nvidia-h200", {**LARGE, "store:out#0.subtile": 2}, "tile_n_half1_begin = tile_n_begin + 64"),
     (MATMUL, "nvidia-a100", {"cutlass_name": True}, "def matmul_0_cutlass("),
+    (MIXED, "nvidia-h200", {**LARGE, "product:dot#0.transposed": True}, "tl.permute(c0, (1, 0))"),
 ]
 
 
@@ -122,6 +124,7 @@ IDLE: list[tuple[str, str, dict[str, Choice]]] = [
     (MATMUL, "nvidia-h200", {"loop:tile_k.static": True, "loop:tile_k.unroll": 2}),
     (MATMUL, "nvidia-h200", {"block:tile_k": 16, "loop:tile_k.static": True}),
     (ATTENTION, "nvidia-h200", {"num_stages": 3, "loop:tile_n.stages": 3}),
+    (MIXED, "nvidia-h200", {"block:tile_n": 32, "num_warps": 8, "product:dot#0.transposed": True}),
     (MATMUL, "nvidia-b200", {**LARGE, "num_warps": 16, **BOXES, "loop:tile_k.warp_specialize": True}),
     (MATMUL, "amd-mi300x", {"block:tile_m": 16, "matrix_instr_nonkdim": 16}),
 ]
@@ -166,8 +169,8 @@ def pattern(name: str) -> str:
     kind, colon, rest = name.partition(":")
     if not colon:
         return name.partition("@")[0]
-    stem = {"loop": "<loop>", "load": "<load>", "store": "<store>"}.get(kind, "<name>")
-    dot, field = ("." + rest.rpartition(".")[2], True) if kind in ("loop", "load", "store") else ("", False)
+    stem = {k: f"<{k}>" for k in ("loop", "load", "store", "product")}.get(kind, "<name>")
+    dot, field = ("." + rest.rpartition(".")[2], True) if stem != "<name>" else ("", False)
     return f"{kind}:{stem}{dot if field else ''}"
 
 

@@ -134,8 +134,8 @@ def interpreting() -> bool:
 
 def mend_interpreter() -> None:
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
-    give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types; and let it
-    reduce and scan whole slices at a time, where a function of the kernel's own combines them.
+    give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
+    and let it reduce and scan whole slices at a time, where a function of the kernel's own combines them.
     """
     import triton.language as tl
     from triton.language.semantic import TritonSemantic

@@ -8,14 +8,21 @@ from ..config import Choice
 from ..ir.graph import KernelIR, Op
 from ..ir.types import Dim, Value, itemsize
 from ..passes.subtile import epilogue, subtilable
+from ..passes.transpose import is_loaded, transposable
 from ..space.access import access_knobs
-from ..space.names import suffixed
+from ..space.loops import HOPPER
+from ..space.names import suffixed, transposed_knob
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 
 FEW_ROWS = 64
 HALF_OF_REGISTERS = 128
 MOST_PIPELINED = 2  # products in a turn of a loop whose operands AMD's registers hold a turn ahead
+Shapes = tuple[tuple[int, int, int], ...]  # rows, columns and warps of output blocks, the best first
+DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64, 64, 4))
+# tall where the right operand is made in registers, which each program does anew
+COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
+TURNED: Shapes = ((256, 128, 8), (128, 128, 8), (128, 64, 4))
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -84,25 +91,37 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     for name in ir.grid:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
-    direct = _is_loaded(ir, b)
+    direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
+    turned = op.attrs["site"] in transposable(ir) and target.capability // 10 == HOPPER
     if pow2(lengths[0]) <= FEW_ROWS:
-        return _skinny(ir, op, lengths, direct, target)
-    m, n, warps = _output_block(lengths[0], lengths[1], batch, direct, target)
+        return _skinny(ir, op, lengths, direct, turned, target)
+    shapes = DIRECT if direct else TURNED if turned else COMPUTED
+    m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
+    wanted[transposed_knob(op.attrs["site"])] = turned
     wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = (
-        (3 if m * n >= 128 * 256 or not direct else 4) if target.vendor == "nvidia" else 2
-    )
+    wanted[suffixed(ir, "num_stages")] = (4 if direct else 3) if target.vendor == "nvidia" else 2
     wanted[suffixed(ir, "group")] = 8
-    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
-    if tiles > target.sm_count and _boxes(ir, target):
-        wanted[suffixed(ir, "persistent")] = 1
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
+    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
+    if tiles > target.sm_count and _boxes(ir, target):
+        wanted |= _persistent(ir)
     return wanted | _boxes(ir, target)
+
+
+def _persistent(ir: KernelIR) -> dict[str, Choice]:
+    """A program a multiprocessor. One loop over tiles and their steps keeps the pipeline full from tile to tile, and a
+    block stored by halves leaves shared memory for another stage of it."""
+    wanted: dict[str, Choice] = {
+        suffixed(ir, "persistent"): 1,
+        suffixed(ir, "flatten"): True,
+        suffixed(ir, "group"): 16,
+    }
+    return wanted | {f"{site}.subtile": 2 for site in subtilable(ir)}
 
 
 def _halves(ir: KernelIR) -> dict[str, Choice]:
@@ -116,35 +135,24 @@ def _halves(ir: KernelIR) -> dict[str, Choice]:
     return wanted
 
 
-def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, target: Target) -> dict[str, Choice]:
+def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool, target: Target) -> dict[str, Choice]:
     """A product of so few rows that it only streams the right operand: narrow blocks, so that every multiprocessor has
-    a program, and long ones, so that much is in flight."""
+    a program, and long ones, so that much is in flight. Transposed, the columns are a warp group's rows."""
     a, b = _operands(op)
     k = (256 if target.vendor == "nvidia" else 128) // itemsize(a.type.dtype)
-    dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), 64 if direct else 32, k)
+    columns = 64 if direct else 128 if turned else 32
+    dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), columns, k)
     wanted: dict[str, Choice] = {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
+    wanted[transposed_knob(op.attrs["site"])] = turned
     wanted[suffixed(ir, "num_warps")] = 4
     wanted[suffixed(ir, "num_stages")] = 5 if target.vendor == "nvidia" else 2
-    return wanted
+    return wanted | (_boxes(ir, target) if turned else {})
 
 
-def _is_loaded(ir: KernelIR, operand: Value) -> bool:
-    """Whether an operand comes from memory as it is, and not by way of arithmetic in registers."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
-    while operand in makers and makers[operand].kind in ("where_mask", "permute"):
-        (operand, *_) = makers[operand].values
-    return operand in makers and makers[operand].kind == "load"
-
-
-def _output_block(m: int, n: int, batch: int, direct: bool, target: Target) -> tuple[int, int, int]:
-    """The largest output block that gives at least nine tenths of the multiprocessors a tile, and its warps. Tall where
-    the right operand is made in registers, which each program does anew."""
-    middle = (128, 128, 8 if target.vendor == "nvidia" else 4)
-    shapes = (
-        ((128, 256, 8), middle, (64, 256, 4), (64, 128, 4), (64, 64, 4)) if direct else ((256, 64, 4), (128, 64, 4))
-    )
+def _output_block(m: int, n: int, batch: int, shapes: Shapes, target: Target) -> tuple[int, int, int]:
+    """The first of the output blocks that gives at least nine tenths of the multiprocessors a tile, and its warps."""
     for rows, columns, warps in shapes:
         fits = rows <= pow2(m) and columns <= pow2(n)
         if fits and batch * -(-m // rows) * -(-n // columns) >= 0.9 * target.sm_count:
-            return rows, columns, warps
+            return rows, columns, 4 if target.vendor == "amd" and rows == columns else warps
     return min(64, pow2(m)), min(64, pow2(n)), 4

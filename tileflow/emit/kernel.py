@@ -16,6 +16,7 @@ from ..target import Target
 from . import atomics as _atomics
 from . import escapes as _escapes
 from . import grid, loops
+from . import nibbles as _nibbles
 from . import products as _products
 from . import random_numbers as _random_numbers
 from . import reductions as _reductions
@@ -33,6 +34,7 @@ from .writer import Writer
 
 _FAMILIES = (
     _escapes,
+    _nibbles,
     _products,
     _views,
     _atomics,

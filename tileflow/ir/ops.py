@@ -24,6 +24,7 @@
 | ``narrow`` | value | - | fewer lanes of an axis, of as many registers |
 | ``join`` | a, b | - | both in a new last dimension of 2 |
 | ``split`` | value | - | the two halves of a last dimension of 2 |
+| ``nibbles`` | bytes | ``signed`` | the low and the high 4 bits of each as floats |
 | ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
 | ``sort`` | value | ``axis``, the last | the elements in ascending order |
 | ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |

@@ -8,9 +8,11 @@ from ..ir.graph import KernelIR
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .masks import place_masks
+from .nibbles import convert_nibbles
 from .roll import roll
 from .strength import reduce_strength
 from .subtile import subtile
+from .transpose import transpose
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
 
@@ -19,6 +21,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     fuse_dot,
     drop_unit_batches,
     reduce_strength,
+    convert_nibbles,
     remove_dead_code,
 )
 
@@ -30,11 +33,15 @@ def prepare(ir: KernelIR) -> KernelIR:
     return ir
 
 
-def specialise(ir: KernelIR, looped: Iterable[str], halved: Iterable[str] = ()) -> KernelIR:
-    """One structural variant: the reductions ``looped`` (sites) in loops, the stores ``halved`` in two parts, then the
-    masks that this needs."""
+def specialise(
+    ir: KernelIR, looped: Iterable[str], halved: Iterable[str] = (), transposed: Iterable[str] = ()
+) -> KernelIR:
+    """One structural variant: the reductions ``looped`` (sites) in loops, the stores ``halved`` in two parts, the
+    products ``transposed``, then the masks that this needs."""
     for site in looped:
         ir = roll(ir, site)
     for site in halved:
         ir = subtile(ir, site)
+    for site in transposed:
+        ir = transpose(ir, site)
     return remove_dead_code(place_masks(ir))

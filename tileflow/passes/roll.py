@@ -17,7 +17,7 @@ from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
 _ELEMENTWISE = frozenset({"load", "store", "pointwise", "cast", "bitcast", "expand", "unsqueeze", "squeeze", "full",
-                          "where_mask", "permute", "random"})  # fmt: skip
+                          "where_mask", "permute", "random", "nibbles"})  # fmt: skip
 
 
 def rollable(ir: KernelIR) -> dict[str, Expr]:

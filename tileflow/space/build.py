@@ -17,7 +17,7 @@ from .constraints import constraints
 from .extents import Extents
 from .grids import grid_constraints, grid_knobs
 from .launch import launch_knobs
-from .loops import loop_knobs, loops_of
+from .loops import loop_knobs, loops_of, transposed_knobs
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
@@ -61,6 +61,7 @@ def _region_knobs(
     knobs += grid_knobs(ir, loops, target)
     knobs += access_knobs(ir, target)
     knobs += subtile_knobs(ir, extents)
+    knobs += transposed_knobs(ir, extents, target)
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}

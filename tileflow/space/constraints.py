@@ -12,7 +12,7 @@ from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
 from .loops import stages_of
-from .names import loop_site, rolled_site, suffixed
+from .names import loop_site, rolled_site, suffixed, transposed_knob
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
@@ -57,9 +57,12 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
     found = []
     for op, site in _products(ir, ir.body, ""):
         size = Expr.of(0)
-        for operand in op.inputs[:2]:
-            assert isinstance(operand, Value)
+        for operand in op.values[:2]:
             size = size + extents.elements(operand.dims) * itemsize(operand.type.dtype)
+        turned = transposed_knob(op.attrs["site"])
+        if turned in knobs:  # the right operand stays in registers
+            left = op.values[0]
+            size = (extents.elements(left.dims) * itemsize(left.type.dtype)).max(size * Expr.sym(turned).eq(0))
         # AMD's pipeline keeps one stage in registers
         count = stages_of(ir, site, knobs) - (1 if target.vendor == "amd" else 0)
         stored, halved = _stored(ir, extents, knobs)

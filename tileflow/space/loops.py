@@ -13,16 +13,18 @@ from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.types import Value
+from ..passes.transpose import transposable
 from ..target import Target
 from .access import ACCESS
 from .extents import Extents
-from .names import loop_site, rolled_site, suffixed
+from .names import loop_site, rolled_site, suffixed, transposed_knob
 
 MOST_STATIC_TURNS = 8
 UNROLL = (1, 2, 4)
 _PRODUCTS = ("dot", "dot_scaled")
 WARP_GROUP = 4  # warps that multiply together, on Hopper and Blackwell
 GROUP_ROWS = 64  # the least rows of their product
+HOPPER = 9  # major compute capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +148,24 @@ def has_tensor_memory(target: Target) -> bool:
 
 
 def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
-    """Whether a product is one that warp groups do, on a target that has such."""
+    """Whether a product, as it is written, is one that warp groups do, on a target that has such."""
     a = op.inputs[0]
     assert isinstance(a, Value)
-    enough = Expr.of(WARP_GROUP).le(Expr.sym(suffixed(ir, "num_warps")))
-    return Expr.of(GROUP_ROWS).le(extents.of(a.dims[-2])).and_(enough)
+    return _enough(ir, extents.of(a.dims[-2]))
+
+
+def _enough(ir: KernelIR, rows: Expr) -> Expr:
+    return Expr.of(GROUP_ROWS).le(rows).and_(Expr.of(WARP_GROUP).le(Expr.sym(suffixed(ir, "num_warps"))))
+
+
+def transposed_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Knob]:
+    """Products of a right operand that is computed, the other way round: on Hopper, whose warp groups take only their
+    left operand from registers."""
+    if target.vendor != "nvidia" or target.capability // 10 != HOPPER:
+        return
+    for site, op in transposable(ir).items():
+        columns = op.values[1].dims[-1]
+        yield Knob(transposed_knob(site), site, (False, True), "loop", False, _enough(ir, extents.of(columns)))
 
 
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:

@@ -1,0 +1,30 @@
+"""The Triton text of ``nibbles``: both 4-bit integers of a byte as halves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op
+from .dtypes import triton_dtype
+from .table import emits
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+# the bits of the least power of two whose last bit is worth 1, and that power
+_UNIT = {"float16": (0x6400, 1024), "bfloat16": (0x4300, 128)}
+
+
+@emits("nibbles")
+def nibbles(e: Emitter, op: Op) -> None:
+    (value,), (low, high), dtype = op.values, op.outputs, op.outputs[0].type.dtype
+    bits, power = _UNIT[dtype]
+    shift = 8 if op.attrs["signed"] else 0
+    byte = e.as_dtype(value, value.type.dtype)
+    if value.type.dtype == "int8":
+        byte += ".to(tl.uint8, bitcast=True)"
+    wide, both = e.fresh("v"), e.fresh("v")
+    e.writer.line(f"{wide} = {byte}.to(tl.int32)")
+    e.writer.line(f"{both} = (({wide} | ({wide} << 12)) & 0xf000f) ^ {(bits + shift) * 0x10001:#x}")
+    for out, half in ((low, both), (high, f"({both} >> 16)")):
+        e.define(out, f"{half}.to(tl.int16).to({triton_dtype(dtype)}, bitcast=True) - {power + shift}.0", dtype)
