@@ -22,7 +22,7 @@ from tileflow.runtime.launch import cuda_launcher
 from tileflow.target import target
 
 KERNEL = "examples.vector_add:vector_add"
-RUNS, CALLS = 100, 2000
+RUNS, CALLS = 1000, 128
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 

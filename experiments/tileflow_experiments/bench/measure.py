@@ -2,60 +2,66 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.lowered import Lowered
-from tileflow.measure.check import check_call, make_reference
-from tileflow.measure.timing import DeviceSampler, summarise
+from tileflow.measure.check import make_reference
+from tileflow.measure.inputs import clone, map_tensors
+from tileflow.measure.timing import DeviceSampler, Sampler, summarise
 from tileflow.runtime.describe import device_class
 from tileflow.target import target
 
-from .peers import PEERS, eager
+from .eager import compiled, eager
+from .opponent import Opponent, Peer
+from .results import DEFAULT, EAGER, OURS, Ceilings, Result, Timing
 from .suite import Cell
+from .verdicts import judge
 
 ROUNDS = 10
 SAMPLES = 10
 WARM_CALLS = 200
+COMPILE = "torch.compile"
+
+Tell = Callable[[str], None]
+
+
+class DeviceLost(Exception):
+    """The device answers no more in this process: whoever runs cells must end it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """``median_us``, ``ci95_us``: device time of a call with a cold L2. ``host_us``: host time of a warm call.
+class Bench:
+    """How cells are measured. ``compile_s``: the longest that torch.compile may take a cell; 0 leaves it out.
 
-    ``error``: why there is no time. ``max_err``: over the tolerance (at most 1 passes).
+    ``is_dry``: on the CPU, at small sizes, by wall clock: a rehearsal whose times mean nothing.
     """
 
-    median_us: float | None = None
-    ci95_us: float | None = None
-    host_us: float | None = None
-    max_err: float | None = None
-    error: str = ""
+    peers: Sequence[Peer] = ()
+    compile_s: float = 120.0
+    ceilings: Ceilings | None = None
+    is_dry: bool = False
 
+    @property
+    def device(self) -> str:
+        return "cpu" if self.is_dry else "cuda"
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One cell: its traffic, and the timing of each contender."""
+    def sampler(self, opponent: Opponent, args: tuple[Any, ...]) -> Sampler:
+        if self.is_dry:
+            copies = map_tensors(clone, args)
+            return lambda count: [_wall_us(opponent.call, copies, 1) for _ in range(count)]
+        return DeviceSampler(opponent.call, args, capture=opponent.capture)
 
-    cell: Cell
-    bytes: int
-    flops: int
-    flop_dtype: str
-    timings: Mapping[str, Timing]
-
-
-@dataclass(frozen=True, slots=True)
-class Ceilings:
-    """What this card reaches in this run: bytes copied (read + written), and a bf16 product of 8192 cubed."""
-
-    copy_gbps: float
-    matmul_tflops: float
+    def synchronize(self) -> None:
+        if not self.is_dry:
+            torch.cuda.synchronize()
 
 
 def ceilings() -> Ceilings:
@@ -68,100 +74,122 @@ def ceilings() -> Ceilings:
     return Ceilings(2 * 4 * (1 << 28) / copied_us / 1e3, 2 * 8192**3 / product_us / 1e6)
 
 
-def run_cell(cell: Cell, compile_peer: bool) -> Result:
-    """Check and time every contender of one cell; one that cannot even be set up is ours to have failed."""
+def run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> Result:
+    """Check and time every contender of one cell; one that cannot even be set up is ours to have failed.
+
+    ``tell`` hears the name of each contender before it is touched, and ``timing`` at last. ``skip``: contenders that
+    are left out -> why. Raises DeviceLost.
+    """
     try:
-        return _run_cell(cell, compile_peer)
+        return _run_cell(cell, bench, tell, skip)
+    except DeviceLost:
+        raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Result(cell, 0, 0, "float32", {"tileflow": Timing(error=why)})
+        return Result(cell, {OURS: Timing(error=_line(error))}, ceilings=bench.ceilings)
+    finally:
+        gc.collect()
+        if not bench.is_dry:
+            torch.cuda.empty_cache()
 
 
-def _run_cell(cell: Cell, compile_peer: bool) -> Result:
+def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> Result:
+    tell("inputs")
     kernel = load_kernel(cell.kernel)
     problem: dict[str, Any] = dict(cell.problem)
-    args = kernel.inputs(device="cuda", **problem)
-    lowered = kernel.lower(args, target(device_class("cuda")))
-    timings: dict[str, Timing] = {}
-    samplers: dict[str, DeviceSampler] = {}
+    if bench.is_dry:
+        problem = {**kernel.small(problem), **({"k": 64} if "k" in problem else {})}  # int4 packs two of them
+    args = kernel.inputs(device=bench.device, **problem)
+    lowered = kernel.lower(args, target("nvidia-h200" if bench.is_dry else device_class("cuda")))
     reference = make_reference(kernel.reference, args)
-    for name, make in _contenders(kernel, lowered, args, compile_peer).items():
-        try:
-            call = make()
-            verdict = check_call(call, args, reference)
-            # autograd's own random state does not survive the capture of a backward pass that fails
-            samplers[name] = DeviceSampler(call, args, capture=name != "eager" or kernel.name not in PEERS)
-            host = _host_us(call, args)
-        except Exception as error:  # a contender that fails is a cell of the report, not the end of the run
-            timings[name] = Timing(error=f"{type(error).__name__}: {error}".splitlines()[0])
-            samplers.pop(name, None)
+    timings: dict[str, Timing] = {}
+    samplers: dict[str, Sampler] = {}
+    for name, make in _contenders(cell, kernel, lowered, args, bench).items():
+        if name in skip:
+            timings[name] = Timing(error=skip[name])
             continue
-        wrong = "" if verdict.ok else f"{verdict.status}: {verdict.reason}"
-        timings[name] = Timing(host_us=host, max_err=verdict.max_err, error=wrong)
-    for name, samples in _interleaved(samplers).items():
-        found, known = summarise(samples), timings[name]
-        timings[name] = Timing(found.median_us, found.ci95_us, known.host_us, known.max_err, known.error)
+        tell(name)
+        began = time.perf_counter()
+        try:
+            opponent = make()
+            if opponent is None:
+                continue
+            own = args if opponent.args is None else opponent.args
+            result = opponent.call(*map_tensors(clone, own))
+            bench.synchronize()
+            setup_s = time.perf_counter() - began
+            del result
+            wrong, note, max_err = judge(name, opponent, own, reference, cell.kernel)
+            timing = Timing(
+                max_err=max_err, setup_s=setup_s, error=wrong, note="; ".join(filter(None, (opponent.note, note)))
+            )
+            if not wrong or name in (OURS, DEFAULT):
+                samplers[name] = bench.sampler(opponent, own)
+                timing = replace(timing, host_us=_host_us(opponent.call, own, bench))
+            timings[name] = timing
+        except Exception as error:  # a contender that fails is a cell of the report, not the end of the run
+            _check_device(bench, error)
+            timings[name] = Timing(error=_line(error))
+            samplers.pop(name, None)
+    tell("timing")
+    for name, samples in _interleaved(samplers, 1 if bench.is_dry else ROUNDS).items():
+        found = summarise(samples)
+        timings[name] = replace(timings[name], median_us=found.median_us, ci95_us=found.ci95_us)
     traffic = lowered.traffic
-    return Result(cell, traffic.bytes, traffic.flops, traffic.flop_dtype, timings)
+    where = "cpu" if bench.is_dry else torch.cuda.get_device_name()
+    return Result(cell, timings, traffic.bytes, traffic.flops, traffic.flop_dtype, bench.ceilings, where)
 
 
 def _contenders(
-    kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], compile_peer: bool
-) -> dict[str, Callable[[], Callable[..., Any]]]:
-    """What makes each. ``tileflow``: the kernel as a user calls it; ``default``: its zero-search config."""
-    found: dict[str, Callable[[], Callable[..., Any]]] = {
-        "tileflow": lambda: kernel,
-        "default": lambda: kernel.compile(lowered, lowered.default, "cuda"),
-        "eager": lambda: eager(kernel.name, kernel.reference, args),
+    cell: Cell, kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], bench: Bench
+) -> dict[str, Callable[[], Opponent | None]]:
+    """What makes each, the surest first. ``tileflow``: as a user calls it; ``default``: its zero-search config."""
+    found: dict[str, Callable[[], Opponent | None]] = {
+        OURS: lambda: Opponent(kernel),
+        DEFAULT: lambda: Opponent(kernel.compile(lowered, lowered.default, bench.device)),
+        EAGER: lambda: eager(kernel, args),
     }
-    if compile_peer and kernel.name not in PEERS:
-        found["torch.compile"] = lambda: _compiled(kernel.reference)
+    for peer in bench.peers:
+        found[peer.name] = lambda peer=peer: peer.make(cell, args)  # type: ignore[misc]
+    if bench.compile_s:
+        found[COMPILE] = lambda: compiled(kernel, map_tensors(clone, args), bench.compile_s)
     return found
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch.compiler.reset()
-    compiled: Callable[..., Any] = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
-    return compiled
-
-
-def _interleaved(samplers: Mapping[str, DeviceSampler]) -> dict[str, list[float]]:
+def _interleaved(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, list[float]]:
     samples: dict[str, list[float]] = {name: [] for name in samplers}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, sampler in samplers.items():
             samples[name] += sampler(SAMPLES)
     return samples
 
 
-def _host_us(call: Callable[..., Any], args: tuple[Any, ...]) -> float:
-    """Host time of a warm call: the median of five runs of many calls, the queue emptied in between."""
+def _host_us(call: Callable[..., Any], args: tuple[Any, ...], bench: Bench) -> float:
+    """Host time of a warm call: the median of five runs of many calls, the queue emptied in between.
+
+    On copies: a call may change its arguments.
+    """
+    args = map_tensors(clone, args)
     runs = []
-    for _ in range(5):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(WARM_CALLS // 5):
-            call(*args)
-        runs.append((time.perf_counter() - start) / (WARM_CALLS // 5))
-    torch.cuda.synchronize()
-    return statistics.median(runs) * 1e6
+    for _ in range(1 if bench.is_dry else 5):
+        bench.synchronize()
+        runs.append(_wall_us(call, args, 1 if bench.is_dry else WARM_CALLS // 5))
+    bench.synchronize()
+    return statistics.median(runs)
 
 
-def dispatch_us(shapes: int = 1, calls: int = 20_000) -> dict[str, float]:
-    """Host time of a warm call of a small two-input kernel beside ``torch.add``, over ``shapes`` alternating shapes."""
-    add = load_kernel("examples.vector_add:vector_add")
-    pairs = [
-        (torch.randn(1024 + 16 * n, device="cuda"), torch.randn(1024 + 16 * n, device="cuda")) for n in range(shapes)
-    ]
-    found = {}
-    for name, function in (("tileflow", add), ("torch.add", torch.add)):
-        for x, y in pairs:
-            function(x, y)
-        runs = []
-        for _ in range(5):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for n in range(calls // 5):
-                function(*pairs[n % shapes])
-            runs.append((time.perf_counter() - start) / (calls // 5) * 1e6)
-        found[name] = statistics.median(runs)
-    return found
+def _wall_us(call: Callable[..., Any], args: tuple[Any, ...], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        call(*args)
+    return (time.perf_counter() - start) / calls * 1e6
+
+
+def _check_device(bench: Bench, error: Exception) -> None:
+    try:
+        bench.synchronize()
+    except RuntimeError as lost:
+        raise DeviceLost(str(lost)) from error
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -1,127 +1,172 @@
-"""The report of a benchmark run: one JSON with everything, one Markdown table for people."""
+"""The report of a benchmark run as Markdown."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from tileflow.ir.types import itemsize
+from .ratios import geomean, groups, mean, over, share
+from .results import DEFAULT, EAGER, OURS, Ceilings, Result, Run, Timing, Tuned
 
-from .measure import Ceilings, Result
-
-CONTENDERS = ("tileflow", "default", "eager", "torch.compile")
+ORDER = (OURS, DEFAULT, EAGER, "torch.compile", "helion", "liger", "triton")
+PEERS = ORDER[2:]
+BEGIN, END = "<!-- begin: written by scripts/bench -->", "<!-- end: written by scripts/bench -->"
 
 
-def to_json(header: dict[str, Any], ceilings: Ceilings, dispatch: dict[str, Any], results: Sequence[Result]) -> str:
-    data = {"header": header, "ceilings": asdict(ceilings), "dispatch_us": dispatch,
-            "results": [asdict(r) for r in results]}  # fmt: skip
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
-def to_markdown(header: dict[str, Any], ceilings: Ceilings, dispatch: dict[str, Any], results: Sequence[Result]) -> str:
-    """The tables. A wrong or failed cell of ours counts as 1.0x of eager and is listed."""
-    lines = [
-        f"Command `{header['command']}`, {header['date']}, {header['device']}, driver {header['driver']}, "
-        f"torch {header['torch']}, triton {header['triton']}, Python {header['python']}.",
-        "",
-        f"Ceilings in the same run: copy {ceilings.copy_gbps:.0f} GB/s, "
-        f"bf16 product {ceilings.matmul_tflops:.0f} TFLOP/s.",
-        "",
-        "| kernel | "
-        + " | ".join(f"{c} us" for c in CONTENDERS)
-        + " | of the roofline | over eager | over torch.compile | default over tuned |",
-        "|---|" + "---|" * (len(CONTENDERS) + 4),
+def to_markdown(run: Run, plots: Sequence[str] = (), searches: Mapping[str, Mapping[str, Tuned]] | None = None) -> str:
+    """``plots``: paths of pictures, relative to the page. ``searches``: peer -> cell's title -> its own search."""
+    parts = [
+        _facts(run),
+        _means(run.results),
+        [f"![{path}]({path})" for path in plots],
+        _times(run.results),
+        _over(run.results),
+        _failures(run),
+        _notes(run.results),
+        _dispatch(run),
+        _searches(searches or {}),
     ]
-    lines += [_row(r, ceilings) for r in results]
-    lines += [
-        "",
-        *_summary(results),
-        "",
-        *_failures(results),
-        "",
-        "Host time of a warm call of a two-input kernel, us:",
-        "",
-    ]
-    lines += ["| shapes in turn | tileflow | torch.add |", "|---|---|---|"]
-    lines += [f"| {n} | {d['tileflow']:.1f} | {d['torch.add']:.1f} |" for n, d in dispatch.items()]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _row(result: Result, ceilings: Ceilings) -> str:
-    cells = []
-    for name in CONTENDERS:
-        timing = result.timings.get(name)
-        usable = timing is not None and timing.median_us is not None
-        cells.append(f"{timing.median_us:.1f} ± {timing.ci95_us:.1f}" if usable and timing else "-")
-    ours = _us(result, "tileflow")
-    roofline = _roofline_us(result, ceilings)
-    parts = [f"{roofline / ours:.0%}" if ours else "-", _ratio(result, "eager", "tileflow"),
-             _ratio(result, "torch.compile", "tileflow"), _ratio(result, "tileflow", "default")]  # fmt: skip
-    return f"| {result.cell.title} | {' | '.join(cells)} | {' | '.join(parts)} |"
+def into(page: str, figures: str) -> str:
+    """``page`` with what stands between its two marks replaced."""
+    before, mark, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"the page must hold {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
 
 
-def _us(result: Result, name: str) -> float | None:
-    timing = result.timings.get(name)
-    return timing.median_us if timing is not None and not timing.error else None
-
-
-def _ratio(result: Result, over: str, name: str) -> str:
-    a, b = _us(result, over), _us(result, name)
-    return f"{a / b:.2f}x" if a and b else "-"
-
-
-def _roofline_us(result: Result, ceilings: Ceilings) -> float:
-    """By the copy bandwidth and the bf16 product of the same run; 8-bit operands go through at twice the rate."""
-    rate = ceilings.matmul_tflops * (2 if itemsize(result.flop_dtype) == 1 else 1)
-    memory = result.bytes / ceilings.copy_gbps / 1e3
-    compute = result.flops / rate / 1e6 if result.cell.bound == "matrix" else 0.0
-    return max(memory, compute)
-
-
-# The kernels of the chart that Helion was announced with (PyTorch blog, October 2025).
-LAUNCH_POST = ("cross_entropy", "matmul", "int4_matmul", "jsd", "kl_div", "layer_norm", "layer_norm_bwd", "rms_norm",
-               "rms_norm_bwd", "softmax", "welford")  # fmt: skip
-
-
-def _summary(results: Sequence[Result]) -> list[str]:
-    """Geomeans per kernel over its shapes, then over kernels: of all, of those bound by memory or by the matrix units,
-    and of the ones that others compare."""
-    groups: dict[str, list[Result]] = {
-        "all": list(results),
-        "bound by memory": [r for r in results if r.cell.bound == "memory"],
-        "bound by the matrix units": [r for r in results if r.cell.bound == "matrix"],
-        "the eleven of Helion's launch post": [r for r in results if _name(r) in LAUNCH_POST],
-    }
-    lines = ["| geomean of tileflow over | " + " | ".join(groups) + " |", "|---|" + "---|" * len(groups)]
-    for peer in ("eager", "torch.compile"):
-        lines.append(f"| {peer} | " + " | ".join(_over(group, peer, "tileflow") for group in groups.values()) + " |")
-    lines.append("| its default | " + " | ".join(_over(g, "default", "tileflow") for g in groups.values()) + " |")
+def _facts(run: Run) -> list[str]:
+    header = run.header
+    devices = sorted({r.device for r in run.results if r.device}) or ["no device"]
+    versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
+    lines = [f"`{header['command']}`, {header['date']}, {', '.join(devices)}, driver {header['driver']}, {versions}."]
+    if header["absent"]:
+        lines.append(f"Not importable there, so not timed: {', '.join(header['absent'])}.")
+    if header["is_dry"]:
+        lines = ["**A rehearsal on the CPU: no figure on this page means anything.**", "", *lines]
+    limits = sorted({(r.ceilings.copy_gbps, r.ceilings.matmul_tflops) for r in run.results if r.ceilings})
+    if limits:
+        told = "; ".join(_ceilings(Ceilings(*limit)) for limit in limits)
+        lines += ["", f"Ceilings in the same run, of each process: {told}."]
     return lines
 
 
-def _name(result: Result) -> str:
-    return result.cell.kernel.rpartition(":")[2]
+def _ceilings(limits: Ceilings) -> str:
+    return f"copy {limits.copy_gbps:.0f} GB/s and bf16 product {limits.matmul_tflops:.0f} TFLOP/s"
 
 
-def _over(results: Sequence[Result], peer: str, name: str) -> str:
-    """``2.56x (21)``: the ratio and how many kernels it is of."""
+def _means(results: Sequence[Result]) -> list[str]:
+    """Each peer's row: the mean, of how many kernels, and the kernel where ours does worst."""
+    subsets = groups(results)
+    lines = ["| geometric mean of tileflow over | " + " | ".join(subsets) + " |", "|---|" + "---|" * len(subsets)]
+    for peer in PEERS:
+        means = [mean(subset, peer) for subset in subsets.values()]
+        if any(means):
+            cells = [f"{m.ratio:.2f}x ({m.kernels}; least {m.least_name} {m.least:.2f}x)" if m else "-" for m in means]
+            lines.append(f"| {peer} | {' | '.join(cells)} |")
+    kept = [_kept(subset) for subset in subsets.values()]
+    lines.append(f"| the default's share of the tuned speed | {' | '.join(kept)} |")
+    return lines
+
+
+def _kept(results: Sequence[Result]) -> str:
     kernels: dict[str, list[float]] = {}
+    for result in results:
+        tuned, default = result.us(OURS), result.us(DEFAULT)
+        if tuned and default:
+            kernels.setdefault(result.cell.name, []).append(tuned / default)
+    return f"{geomean([geomean(v) for v in kernels.values()]):.2f} ({len(kernels)})" if kernels else "-"
+
+
+def _times(results: Sequence[Result]) -> list[str]:
+    names = _present(results)
+    lines = ["Microseconds of device time with a cold L2: the median and half of its 95 % interval.", ""]
+    lines += ["| cell | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    return lines + [f"| {r.cell.title} | {' | '.join(_time(r.timings.get(n)) for n in names)} |" for r in results]
+
+
+def _time(timing: Timing | None) -> str:
+    if timing is None:
+        return ""
+    if timing.error or timing.median_us is None or timing.ci95_us is None:
+        return "failed"
+    return f"{timing.median_us:.1f} ± {timing.ci95_us:.1f}"
+
+
+def _over(results: Sequence[Result]) -> list[str]:
+    names = [name for name in PEERS if name in _present(results)]
+    lines = ["What ours reaches, and how many times as fast as each it is.", ""]
+    lines += ["| cell | rate | of the roofline | " + " | ".join(names) + " | default's share of the tuned speed |",
+              "|---|" + "---:|" * (len(names) + 3)]  # fmt: skip
     for r in results:
-        theirs, ours = _us(r, peer), _us(r, name)
-        if theirs:
-            kernels.setdefault(r.cell.kernel, []).append(theirs / ours if ours else 1.0)
-    return f"{_geomean([_geomean(v) for v in kernels.values()]):.2f}x ({len(kernels)})" if kernels else "-"
+        tuned, default, part = r.us(OURS), r.us(DEFAULT), share(r, OURS)
+        ratios = [f"{ratio:.2f}x" if ratio else "" for ratio in (over(r, name) for name in names)]
+        kept = f"{tuned / default:.2f}" if tuned and default else ""
+        lines.append(
+            f"| {r.cell.title} | {_rate(r)} | {f'{part:.0%}' if part else ''} | {' | '.join(ratios)} | {kept} |"
+        )
+    return lines
 
 
-def _geomean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
+def _rate(result: Result) -> str:
+    us = result.us(OURS)
+    if not us:
+        return ""
+    if result.cell.bound == "matrix":
+        return f"{result.flops / us / 1e6:.1f} TFLOP/s"
+    return f"{result.bytes / us / 1e3:.0f} GB/s"
 
 
-def _failures(results: Sequence[Result]) -> list[str]:
-    failed = [(r, n, t) for r in results for n, t in r.timings.items() if t.error]
+def _failures(run: Run) -> list[str]:
+    failed = [f"- {r.cell.title}, {n}: {t.error}" for r in run.results for n, t in r.timings.items() if t.error]
+    failed += [f"- {cell.title}: not measured, the time was over" for cell in run.unmeasured]
     if not failed:
         return ["Every contender of every cell was right."]
-    return ["Failed:", *(f"- {r.cell.title}, {n}: {t.error}" for r, n, t in failed)]
+    return [
+        "Failed, wrong or not measured (ours enters the means as 1.0x of eager; a peer's cell is left out):",
+        "",
+        *failed,
+    ]
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    """Each note once, with the cells that it is about."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for r in results:
+        for name, timing in r.timings.items():
+            if timing.note:
+                about.setdefault((name, timing.note), []).append(r.cell.title)
+    lines = [f"- {name}: {note} ({', '.join(cells)})" for (name, note), cells in about.items()]
+    compiling = [t.setup_s for r in results if (t := r.timings.get("torch.compile")) is not None and t.setup_s]
+    if compiling:
+        lines.append(
+            f"- torch.compile took {sum(compiling):.0f} s to compile {len(compiling)} cells, not counted above"
+        )
+    return ["Notes:", "", *lines] if lines else []
+
+
+def _dispatch(run: Run) -> list[str]:
+    if not run.dispatch:
+        return []
+    names = list(dict.fromkeys(name for row in run.dispatch.values() for name in row))
+    lines = ["Host time of a warm call of a two-input kernel, us (torch.compile and Helion with dynamic shapes):", ""]
+    lines += ["| shapes in turn | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for shapes, row in run.dispatch.items():
+        told = [f"{v:.1f}" if isinstance(v, float) else str(v) for v in (row.get(name, "") for name in names)]
+        lines.append(f"| {shapes} | {' | '.join(told)} |")
+    return lines
+
+
+def _searches(searches: Mapping[str, Mapping[str, Tuned]]) -> list[str]:
+    lines: list[str] = []
+    for peer, cells in searches.items():
+        lines += [f"{peer}'s own search, before this run:", "", "| cell | seconds | configs tried | found |",
+                  "|---|---:|---:|---|"]  # fmt: skip
+        lines += [f"| {title} | {t.seconds:.0f} | {t.tried} | {t.error or 'yes'} |" for title, t in cells.items()]
+    return lines
+
+
+def _present(results: Sequence[Result]) -> list[str]:
+    return [name for name in ORDER if any(name in r.timings for r in results)]

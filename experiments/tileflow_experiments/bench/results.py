@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A peer's own search for one cell. ``tried``: configs that it says to have tested; ``error``: why none was found."""
+    """A peer's own search for one cell. ``tried``: configs that it tested; ``error``: why it found none."""
 
     config: Mapping[str, Any] | None
     seconds: float
@@ -76,3 +76,17 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def run_from(data: Mapping[str, Any]) -> Run:
+    """The inverse of :meth:`Run.to_json`, through JSON."""
+    results = []
+    for row in data["results"]:
+        timings = {name: Timing(**timing) for name, timing in row["timings"].items()}
+        limits = None if row["ceilings"] is None else Ceilings(**row["ceilings"])
+        results.append(Result(**{**row, "cell": _cell(row["cell"]), "timings": timings, "ceilings": limits}))
+    return Run(data["header"], results, [_cell(c) for c in data["unmeasured"]], data["dispatch"])
+
+
+def _cell(data: Mapping[str, Any]) -> Cell:
+    return Cell(data["kernel"], tuple((name, value) for name, value in data["problem"]), data["bound"])
