@@ -6,19 +6,55 @@ Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006): cheap to fit, at 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
 
 from .features import Features
 
-TREES = 30
+TREES = 16  # a fit of 200 verdicts takes 15 ms on one core
 FEWEST = 12  # verdicts before the first fit
+GROWTH = 1.1  # of the verdicts, before another fit
 NOISE = 0.01  # of log2 time: two measurements of one config
-WORST = 3.0  # of log2 time behind the best: what is slower, or fails, counts as that slow
+# Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
+# that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
+WORST, WORST_KNOWN = 3.0, 1.0
+
+
+class Guess(NamedTuple):
+    """Of log2 times: arrays of the means and of the deviations around them."""
+
+    means: Any
+    deviations: Any
+
+
+class Forest:
+    """Trees over rows of numbers; how far they are apart is the deviation."""
+
+    def __init__(self, rows: Any, values: Sequence[float], seed: int) -> None:
+        import numpy as np
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, bootstrap=True, random_state=seed, n_jobs=1)
+        forest.fit(np.asarray(rows, dtype=np.float32), np.asarray(values))
+        self._trees = [tree.tree_ for tree in forest.estimators_]
+
+    def guess(self, rows: Any) -> Guess:
+        import numpy as np
+
+        features = np.asarray(rows, dtype=np.float32)
+        every = np.stack([tree.predict(features)[:, 0] for tree in self._trees])
+        return Guess(every.mean(axis=0), every.std(axis=0))
+
+
+def capped(times: Sequence[float | None], worst: float) -> list[float]:
+    """Log2 times with what failed, or is more than ``worst`` behind the best, at that. One must be a time."""
+    cap = min(time for time in times if time is not None) + worst
+    return [cap if time is None else min(time, cap) for time in times]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +71,55 @@ class Prediction:
         return (best - self.mean) * (1 + math.erf(z / math.sqrt(2))) / 2 + self.deviation * density
 
 
+class Prior(Protocol):
+    """What other problems' searches know."""
+
+    fits: int  # how often it has changed its mind
+
+    def prior(self, configs: Sequence[Config]) -> Guess | None:
+        """Of each config, up to a constant that all share; None while too little is known."""
+
+
 class TimeModel:
     """Two ensembles over one set of verdicts: ``before`` building sees the knobs, ``after`` it the binaries too.
 
-    Each is fitted again, when it is next asked, once the verdicts have grown by a tenth.
+    Where other searches know something (``peers``) the trees learn what their prior misses (stacked residuals, as in
+    Vizier: Golovin et al., 2017). Each ensemble is fitted again, when it is next asked, once the verdicts have grown by
+    a tenth or the prior has changed.
     """
 
-    def __init__(self, features: Features, seed: int) -> None:
-        self._features, self._seed = features, seed
-        self._facts: dict[Config, StaticFacts] = {}
+    def __init__(self, features: Features, seed: int, peers: Prior | None = None) -> None:
+        self._features, self._seed, self._peers = features, seed, peers
+        self._facts: dict[Config, list[float]] = {}
         self._verdicts: dict[Config, float | None] = {}
-        self._fits: dict[str, tuple[int, list[Any]]] = {}
+        self._rows: dict[Config, list[float]] = {}
+        self._fits: dict[str, tuple[int, int, Forest]] = {}
 
     @property
     def ready(self) -> bool:
+        if self._prior(()) is not None:
+            return True
         return len(self._verdicts) >= FEWEST and any(time is not None for time in self._verdicts.values())
 
     def built(self, config: Config, facts: StaticFacts) -> None:
-        self._facts[config] = facts
+        self._facts[config] = self._features.facts(facts)
 
     def learn(self, config: Config, log_time: float | None) -> None:
         """``log_time``: log2 of the time; None where the config failed."""
         self._verdicts[config] = log_time
 
     def before(self, configs: Sequence[Config]) -> list[Prediction]:
-        return self._predict("before", self._features.knobs, configs, list(self._verdicts))
+        return self._predict("before", self._knobs, configs, list(self._verdicts))
 
     def after(self, configs: Sequence[Config]) -> list[Prediction]:
         """Of configs that are built."""
         known = [config for config in self._verdicts if config in self._facts]
-        return self._predict("after", self._with_facts, configs, known)
+        return self._predict("after", lambda config: self._knobs(config) + self._facts[config], configs, known)
 
-    def _with_facts(self, config: Config) -> list[float]:
-        return self._features.knobs(config) + self._features.facts(self._facts[config])
+    def _knobs(self, config: Config) -> list[float]:
+        if config not in self._rows:
+            self._rows[config] = self._features.knobs(config)
+        return self._rows[config]
 
     def _predict(
         self, name: str, row: Callable[[Config], list[float]], configs: Sequence[Config], known: Sequence[Config]
@@ -76,21 +128,36 @@ class TimeModel:
 
         if not configs:
             return []
-        if len(known) < 2:
+        prior = self._prior(configs)
+        if len(known) < FEWEST or all(self._verdicts[config] is None for config in known):
+            guess = self._shifted(prior, known)
+        else:
+            fits = self._peers.fits if self._peers is not None else 0
+            count, since, forest = self._fits.get(name, (0, 0, None))
+            if forest is None or len(known) > GROWTH * count or since != fits:
+                forest = Forest([row(config) for config in known], self._missed(known), self._seed)
+                self._fits[name] = len(known), fits, forest
+            guess = forest.guess([row(config) for config in configs])
+            if prior is not None:
+                guess = Guess(guess.means + prior.means, np.hypot(guess.deviations, prior.deviations))
+        if guess is None:
             return [Prediction(0.0, 1e3)] * len(configs)
-        if len(known) > 1.1 * self._fits.get(name, (0, []))[0]:
-            self._fits[name] = len(known), self._fit([row(config) for config in known], known)
-        features = np.asarray([row(config) for config in configs], dtype=np.float32)
-        every = np.stack([tree.predict(features)[:, 0] for tree in self._fits[name][1]])
-        deviations = np.hypot(every.std(axis=0), NOISE)
-        return [Prediction(float(m), float(d)) for m, d in zip(every.mean(axis=0), deviations, strict=True)]
+        deviations = np.hypot(guess.deviations, NOISE)
+        return [Prediction(float(m), float(d)) for m, d in zip(guess.means, deviations, strict=True)]
 
-    def _fit(self, rows: Sequence[Sequence[float]], known: Sequence[Config]) -> list[Any]:
-        import numpy as np
-        from sklearn.ensemble import ExtraTreesRegressor
+    def _prior(self, configs: Sequence[Config]) -> Guess | None:
+        return None if self._peers is None else self._peers.prior(configs)
 
-        cap = min(time for time in self._verdicts.values() if time is not None) + WORST
-        values = [cap if time is None else min(time, cap) for time in (self._verdicts[config] for config in known)]
-        forest = ExtraTreesRegressor(TREES, min_samples_leaf=2, bootstrap=True, random_state=self._seed)
-        forest.fit(np.asarray(rows, dtype=np.float32), np.asarray(values))
-        return [tree.tree_ for tree in forest.estimators_]
+    def _missed(self, known: Sequence[Config]) -> list[float]:
+        """The log2 times of ``known`` less their priors, or as they are where there is none."""
+        times, prior = [self._verdicts[config] for config in known], self._prior(known)
+        if prior is None:
+            return capped(times, WORST)
+        return [v - float(m) for v, m in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
+
+    def _shifted(self, prior: Guess | None, known: Sequence[Config]) -> Guess | None:
+        """The prior alone, moved to where the few verdicts are."""
+        if prior is None:
+            return None
+        good = [config for config in known if self._verdicts[config] is not None]
+        return Guess(prior.means + (statistics.median(self._missed(good)) if good else 0.0), prior.deviations)

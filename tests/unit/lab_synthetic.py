@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 
 from tileflow_experiments.lab.plan import plan
 from tileflow_experiments.lab.recording import Header, Recording, Row
@@ -17,9 +18,27 @@ from tileflow.runtime.abi import Resources
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
-SIZE = 4096
-TRAFFIC = Traffic(3 * SIZE * SIZE * 2, 2 * SIZE**3, "bfloat16")
 SMEM = 227 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of the product: ``m`` by ``k`` times ``k`` by ``n``."""
+
+    m: int = 4096
+    n: int = 4096
+    k: int = 4096
+
+    @property
+    def traffic(self) -> Traffic:
+        m, n, k = self.m, self.n, self.k
+        return Traffic((m * k + k * n + m * n) * 2, 2 * m * n * k, "bfloat16")
+
+    def tiles(self, m: int, n: int) -> int:
+        return -(-self.m // m) * -(-self.n // n)
+
+
+SQUARE = Shape()
 
 
 def space() -> ConfigSpace:
@@ -47,21 +66,21 @@ def space() -> ConfigSpace:
     )  # fmt: skip
 
 
-def facts(config: Config) -> StaticFacts:
+def facts(config: Config, shape: Shape = SQUARE) -> StaticFacts:
     m, n, k, warps, stages, persistent = _numbers(config)
     wanted = m * n // (warps * 32) + 40
     mix = {"wgmma": k // 16} if m >= 64 and warps >= 4 else {"mma": m * n * k // (4096 * warps)}
     resources = Resources(min(wanted, 255), max(wanted - 255, 0) * 4, (m + n) * k * stages * 2, warps * 32,
                           tuple(sorted({"total": wanted * 4, **mix}.items())))  # fmt: skip
-    tiles = -(-SIZE // m) * -(-SIZE // n)
-    return static_facts(TRAFFIC, [Launch(resources, 132 * persistent if persistent else tiles)], H200)
+    programs = 132 * persistent if persistent else shape.tiles(m, n)
+    return static_facts(shape.traffic, [Launch(resources, programs)], H200)
 
 
-def time_us(config: Config) -> float:
+def time_us(config: Config, shape: Shape = SQUARE) -> float:
     m, n, k, warps, stages, persistent = _numbers(config)
-    known = facts(config)
-    tiles = -(-SIZE // m) * -(-SIZE // n)
-    waves = -(-tiles // 132) * 132 / tiles if not persistent else 1.02 + 0.01 * abs(persistent - 1)
+    known = facts(config, shape)
+    tiles = shape.tiles(m, n)
+    waves = -(-tiles // 132) * 132 / tiles * (1.02 + 0.01 * abs(persistent - 1) if persistent else 1.1)
     intensity = min(m * n / (m + n) / 64, 1.0) ** 0.7
     hidden = min(stages * k / 256, 1.0) ** 0.4
     boxes = sum(config[name] == "descriptor" for name in ("load:x#0.access", "load:y#0.access"))
@@ -74,7 +93,7 @@ def time_us(config: Config) -> float:
     return known.least_us * waves / intensity / hidden * group * order * evicted * spilled * wrinkle * lost
 
 
-def synthetic(count: int, seed: int, cores: int = 16) -> Recording:
+def synthetic(count: int, seed: int, cores: int = 16, shape: Shape = SQUARE) -> Recording:
     """``count`` configs of the plan that a real recording follows."""
     whole, rng = space(), random.Random(seed)
     times: dict[Config, float] = {}
@@ -84,13 +103,14 @@ def synthetic(count: int, seed: int, cores: int = 16) -> Recording:
             break
         row = Row(config, part, len(rows), Status.COMPILE_ERROR, compile_s=rng.uniform(0.3, 1.5))
         if int(config.key, 16) % 23:
-            times[config] = time = time_us(config)
+            times[config] = time = time_us(config, shape)
             row = Row(config, part, len(rows), Status.OK, time, 0.002 * time, 40, row.compile_s, 0.03, 0.04,
-                      rng.uniform(0.07, 0.12), facts(config))  # fmt: skip
+                      rng.uniform(0.07, 0.12), facts(config, shape))  # fmt: skip
         rows.append(row)
     header = Header(
-        "formula:matmul", {"size": SIZE}, H200.name, "0" * 16, whole.fingerprint, whole.size, whole.knobs,
-        whole.default, TRAFFIC.bytes, TRAFFIC.flops, 139.0, seed, cores, 60.0, 0.5, {}, "2000-01-01",
+        "formula:matmul", {"m": shape.m, "n": shape.n, "k": shape.k}, H200.name, "0" * 16, whole.fingerprint,
+        whole.size, whole.knobs, whole.default, shape.traffic.bytes, shape.traffic.flops, 139.0, seed, cores, 60.0, 0.5,
+        {}, "2000-01-01",
     )  # fmt: skip
     return Recording(header, tuple(rows))
 

@@ -1,0 +1,176 @@
+"""What the searches of one kernel over many problems learn from each other.
+
+One surrogate over all of their verdicts sees knobs by value, the problem's sizes and how many blocks each size takes;
+times count relative to what the problem's default takes, so that every problem speaks of the same landscape. A search
+that begins late begins with its nearest siblings' best configs, and with what that surrogate makes of all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tileflow.config import Choice, Config, ConfigSpace, Knob
+from tileflow.errors import ConfigError
+
+from .surrogate import FEWEST, WORST_KNOWN, Forest, Guess, capped
+
+ROWS = 500  # verdicts of siblings in one fit, the nearest problems' first: 25 ms
+GROWN = 1.25  # what siblings know, before the next fit
+NEAREST, BEST = 3, 2  # siblings that give their best configs, and how many each
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A problem as numbers. ``sizes``: log2 by name; ``work``: log2 of bytes and flops; ``labels``: all else."""
+
+    sizes: tuple[tuple[str, float], ...]
+    labels: tuple[tuple[str, str], ...] = ()
+    work: tuple[tuple[str, float], ...] = ()
+
+    @staticmethod
+    def of(problem: Mapping[str, object], **work: float) -> Task:
+        """From the keyword arguments that make a problem; integers are sizes. ``work``: amounts by name."""
+        sizes = {name: value for name, value in problem.items() if type(value) is int}
+        labels = {name: str(value) for name, value in problem.items() if name not in sizes}
+        return Task(_logarithms(sizes), tuple(sorted(labels.items())), _logarithms(work))
+
+    def distance(self, other: Task) -> float:
+        """Doublings between the sizes, and one for each label that differs or is missing on one side."""
+        here, there = dict(self.sizes), dict(other.sizes)
+        apart = sum(abs(here[name] - there[name]) if name in there else 1.0 for name in here)
+        apart += len(there.keys() - here.keys())
+        return apart + len(set(self.labels) ^ set(other.labels)) / 2
+
+
+class Family:
+    """The searches of one kernel on one device class, or on several that resemble each other."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.members: list[Member] = []
+
+    def join(self, task: Task, space: ConfigSpace, default: Config) -> Member:
+        """``default``: the config whose time is the problem's unit."""
+        member = Member(self, task, space, default)
+        self.members.append(member)
+        return member
+
+    def columns(self) -> list[Knob]:
+        """The knobs of every member's space by name, with all of their choices in order of appearance."""
+        found: dict[str, tuple[Knob, dict[tuple[type, Choice], None]]] = {}
+        for knob in (knob for member in self.members for knob in member.space.knobs):
+            _, choices = found.setdefault(knob.name, (knob, {}))
+            choices |= {(type(choice), choice): None for choice in knob.choices}
+        return [Knob(k.name, k.site, tuple(c for _, c in choices), k.role, k.default) for k, choices in found.values()]
+
+
+class Member:
+    """One problem of a :class:`Family`: what its search has learnt, and what the others' have."""
+
+    def __init__(self, family: Family, task: Task, space: ConfigSpace, default: Config) -> None:
+        self.task, self.space = task, space
+        self.verdicts: dict[Config, float | None] = {}
+        self.fits = 0
+        self._family, self._default = family, default
+        self._fit: tuple[int, _Encoding, Forest] | None = None
+
+    def learn(self, config: Config, log_time: float | None) -> None:
+        """``log_time``: log2 of the time; None where the config failed."""
+        self.verdicts[config] = log_time
+
+    @property
+    def informed(self) -> bool:
+        """The others know enough to be asked."""
+        return sum(len(other.verdicts) for other in self._siblings()) >= FEWEST
+
+    def leaders(self) -> list[Config]:
+        """The best configs of the nearest siblings that know any, fitted to this space, each once."""
+        found = [sibling.best() for sibling in self._siblings()]
+        adapted = (_adapted(self.space, config) for best in found[:NEAREST] for config in best)
+        return list(dict.fromkeys(config for config in adapted if config is not None))
+
+    def best(self) -> list[Config]:
+        good = {config: time for config, time in self.verdicts.items() if time is not None}
+        return sorted(good, key=good.__getitem__)[:BEST]
+
+    def prior(self, configs: Sequence[Config]) -> Guess | None:
+        """Log2 of the time over the default's, as the siblings have it; None while they know too little."""
+        siblings = self._siblings()
+        known = sum(len(sibling.verdicts) for sibling in siblings)
+        if known < FEWEST:
+            return None
+        if self._fit is None or known > GROWN * self._fit[0]:
+            encoding = _Encoding.of(self._family.columns(), [member.task for member in self._family.members])
+            rows: list[list[float]] = []
+            values: list[float] = []
+            for sibling in siblings:
+                if len(rows) < ROWS:
+                    rows += [encoding.row(sibling.task, config) for config in sibling.verdicts]
+                    values += sibling.relative()
+            self._fit = known, encoding, Forest(rows, values, self._family.seed)
+            self.fits += 1
+        _, encoding, forest = self._fit
+        return forest.guess([encoding.row(self.task, config) for config in configs]) if configs else Guess((), ())
+
+    def relative(self) -> list[float]:
+        """The verdicts' log2 times less the default's, or, where that has none, less the median of the good ones."""
+        unit = self.verdicts.get(self._default)
+        if unit is None:
+            good = sorted(time for time in self.verdicts.values() if time is not None)
+            unit = good[len(good) // 2]
+        return [time - unit for time in capped(list(self.verdicts.values()), WORST_KNOWN)]
+
+    def _siblings(self) -> list[Member]:
+        """The others that have found a config that works, nearest first."""
+        others = [m for m in self._family.members if m is not self and any(t is not None for t in m.verdicts.values())]
+        return sorted(others, key=lambda m: m.task.distance(self.task))
+
+
+class _Encoding:
+    """Configs of all of a family's spaces, with their problems, as rows of one matrix.
+
+    Numbers are their logarithms, since the spaces of two problems may count their choices differently; other choices
+    are their place among all of them. Sizes that are the same for every problem say nothing and are left out.
+    """
+
+    def __init__(self, knobs: Sequence[Knob], varied: Sequence[str]) -> None:
+        self._codes = {k.name: {(type(c), c): _code(c, i) for i, c in enumerate(k.choices)} for k in knobs}
+        self._defaults = {k.name: self._codes[k.name][type(k.default), k.default] for k in knobs}
+        self._blocks = [k.name for k in knobs if k.role in ("block", "reduction")]
+        self._warps = [k.name for k in knobs if k.name.startswith("num_warps")]
+        self._varied = varied
+
+    @staticmethod
+    def of(knobs: Sequence[Knob], tasks: Sequence[Task]) -> _Encoding:
+        names = dict.fromkeys(name for task in tasks for name, _ in task.sizes)
+        return _Encoding(knobs, [n for n in names if len({dict(task.sizes).get(n) for task in tasks}) > 1])
+
+    def row(self, task: Task, config: Config) -> list[float]:
+        chosen = {name: self._codes[name][type(choice), choice] for name, choice in config.items}
+        values = self._defaults | chosen
+        blocks, warps = [values[n] for n in self._blocks], sum(values[n] for n in self._warps)
+        sizes = dict(task.sizes)
+        varied = [sizes.get(name, 0.0) for name in self._varied]
+        ratios = [size - block for size in varied for block in blocks]
+        total = sum(blocks)
+        shape = [*varied, *(amount for _, amount in task.work), sum(sizes.values()) - total]
+        return [*values.values(), total, total - warps, *ratios, *shape]
+
+
+def _code(choice: Choice, place: int) -> float:
+    if isinstance(choice, bool) or not isinstance(choice, int):
+        return float(place)
+    return math.log2(choice) if choice > 0 else choice - 1.0
+
+
+def _logarithms(amounts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, math.log2(max(amount, 1))) for name, amount in sorted(amounts.items()))
+
+
+def _adapted(space: ConfigSpace, config: Config) -> Config | None:
+    try:
+        return space.adapt(config.to_dict())
+    except ConfigError:  # no repair leads from there to a valid config
+        return None
