@@ -1,4 +1,4 @@
-# config: block:tile_b=1, block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
+# config: block:tile_b=1, block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
 # region 0, static
 # grid: 132, 1, 1
 # guards: ((((((((((((((((((((((((((((0 == begin.0) and (48 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (0 == begin.2)) and (2992 == end.2)) and (1008 == k)) and (1 == out.align)) and (48 == out.shape.0)) and (4000 == out.shape.1)) and (2992 == out.shape.2)) and (11968000 == out.stride.0)) and (2992 == out.stride.1)) and (1 == out.stride.2)) and (1 == x.align)) and (48 == x.shape.0)) and (4000 == x.shape.1)) and (1008 == x.shape.2)) and (4032000 == x.stride.0)) and (1008 == x.stride.1)) and (1 == x.stride.2)) and (1 == y.align)) and (48 == y.shape.0)) and (1008 == y.shape.1)) and (2992 == y.shape.2)) and (3015936 == y.stride.0)) and (2992 == y.stride.1)) and (1 == y.stride.2))
@@ -21,16 +21,16 @@ def bmm_small_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 18432, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 18432, tl.num_programs(0), flatten=True):
         plane = pid % (32 * 12)
         tile_b_begin = ((pid // (32 * 12)))
         tile_b_idx = tile_b_begin + tl.arange(0, BLOCK_TILE_B)
-        band = plane // (8 * 12)
-        height = tl.minimum(32 - band * 8, 8)
-        tile_m_begin = (band * 8 + plane % (8 * 12) % height) * BLOCK_TILE_M
+        band = plane // (16 * 12)
+        height = tl.minimum(32 - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * 12) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        tile_n_begin = (plane % (8 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * 12) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
         v0 = tl.full([BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)

@@ -1,8 +1,8 @@
-# config: block:block_m=128, block:tile_k=64, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1
+# config: block:block_m=128, block:tile_k=64, block:tile_n=256, flatten=True, group=16, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1
 # region 0, static
 # grid: 132, 1, 1
 # guards: ((((((((((((((((((((((((((0 == begin.0) and (79 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (48 == groups)) and (1008 == k)) and (1 == offsets.align)) and (49 == offsets.shape.0)) and (1 == offsets.stride.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (48 == y.shape.0)) and (1008 == y.shape.1)) and (2992 == y.shape.2)) and (3015936 == y.stride.0)) and (2992 == y.stride.1)) and (1 == y.stride.2))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_BLOCK_M=128, BLOCK_TILE_K=64, BLOCK_TILE_N=256
 # offsets_ptr: *i32 % 16 = offsets
 # out_ptr: *bf16 % 16 = out
@@ -22,12 +22,12 @@ def grouped_matmul_flat_0(
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 948, tl.num_programs(0)):
-        band = pid // (8 * 12)
-        height = tl.minimum(79 - band * 8, 8)
-        tile_begin = (band * 8 + pid % (8 * 12) % height)
+    for pid in tl.range(tl.program_id(0), 948, tl.num_programs(0), flatten=True):
+        band = pid // (16 * 12)
+        height = tl.minimum(79 - band * 16, 16)
+        tile_begin = (band * 16 + pid % (16 * 12) % height)
         tile_idx = tile_begin + tl.arange(0, 1)
-        tile_n_begin = (pid % (8 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * 12) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
         v0 = tl.load(offsets_ptr + (1 + tl.arange(0, 64)), mask=(tl.arange(0, 64) < 48), other=0)

@@ -1,12 +1,12 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
 # region 0, static
 # grid: 132, 1, 1
 # guards: ((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1008 == k)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # x_desc_128x64: tensordesc<bf16[128, 64]> = x
 # y_desc_64x256: tensordesc<bf16[64, 256]> = y
-# out_desc_128x256: tensordesc<bf16[128, 256]> = out
+# out_desc_128x128: tensordesc<bf16[128, 128]> = out
 import triton
 import triton.language as tl
 
@@ -15,18 +15,18 @@ import triton.language as tl
 def matmul_0(
     x_desc_128x64,
     y_desc_64x256,
-    out_desc_128x256,
+    out_desc_128x128,
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 384, tl.num_programs(0)):
-        band = pid // (8 * 12)
-        height = tl.minimum(32 - band * 8, 8)
-        tile_m_begin = (band * 8 + pid % (8 * 12) % height) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), 384, tl.num_programs(0), flatten=True):
+        band = pid // (16 * 12)
+        height = tl.minimum(32 - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * 12) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        tile_n_begin = (pid % (8 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * 12) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
@@ -38,5 +38,16 @@ def matmul_0(
             v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = c0.to(tl.bfloat16)
-        out_desc_128x256.store([tile_m_begin, tile_n_begin], v4)
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < 2992
+        v8 = v6.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v8)
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < 2992
+        v9 = v7.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v9)

@@ -1,12 +1,12 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (k <= y.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (1 <= x.shape.0)) and (1 <= x.shape.1)) and (0 == ((2 * x.stride.0) % 16))) and (end.0 == x.shape.0)) and (k == x.shape.1)) and (1 <= y.shape.0)) and (1 <= y.shape.1)) and (0 == ((2 * y.stride.0) % 16))) and (k == y.shape.0)) and (end.1 == y.shape.1)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (0 == ((2 * out.stride.0) % 16))) and (end.0 == out.shape.0)) and (end.1 == out.shape.1)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16)))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # x_desc_128x64: tensordesc<bf16[128, 64]> = x
 # y_desc_64x256: tensordesc<bf16[64, 256]> = y
-# out_desc_128x256: tensordesc<bf16[128, 256]> = out
+# out_desc_128x128: tensordesc<bf16[128, 128]> = out
 # end_0: i32 % 16 = end.0
 # end_1: i32 % 16 = end.1
 # k: i32 % 16 = k
@@ -18,7 +18,7 @@ import triton.language as tl
 def matmul_0(
     x_desc_128x64,
     y_desc_64x256,
-    out_desc_128x256,
+    out_desc_128x128,
     end_0,
     end_1,
     k,
@@ -26,13 +26,13 @@ def matmul_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0)):
-        band = pid // (8 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
-        tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, 256))
+        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
@@ -44,13 +44,24 @@ def matmul_0(
             v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = c0.to(tl.bfloat16)
-        out_desc_128x256.store([tile_m_begin, tile_n_begin], v4)
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < end_1
+        v8 = v6.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v8)
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < end_1
+        v9 = v7.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v9)
 
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (k <= y.shape.0)) and (end.1 <= y.shape.1)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (y.stride.0 <= 2147483647))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
@@ -80,13 +91,13 @@ def matmul_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0)):
-        band = pid // (8 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
-        tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, 256))
+        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
@@ -98,5 +109,16 @@ def matmul_0(
             v2 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
-        v4 = c0.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_idx[None, :], v4, mask=tile_m_mask[:, None] & tile_n_mask[None, :])
+        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
+        v5 = tl.permute(v4, (0, 2, 1))
+        v6, v7 = tl.split(v5)
+        tile_n_half0_begin = tile_n_begin
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_mask = tile_n_half0_idx < end_1
+        v8 = v6.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half0_idx[None, :], v8, mask=tile_m_mask[:, None] & tile_n_half0_mask[None, :])
+        tile_n_half1_begin = tile_n_begin + 128
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        tile_n_half1_mask = tile_n_half1_idx < end_1
+        v9 = v7.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half1_idx[None, :], v9, mask=tile_m_mask[:, None] & tile_n_half1_mask[None, :])

@@ -1,8 +1,8 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, store:out#0.access=descriptor, store:out#0.subtile=2
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == epilogue.cell:bias.align)) and (1 == epilogue.cell:bias.stride.0)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (k <= y.shape.0)) and (end.1 <= y.shape.1)) and (end.1 <= epilogue.cell:bias.shape.0)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (1 <= x.shape.0)) and (1 <= x.shape.1)) and (0 == ((2 * x.stride.0) % 16))) and (end.0 == x.shape.0)) and (k == x.shape.1)) and (1 <= y.shape.0)) and (1 <= y.shape.1)) and (0 == ((2 * y.stride.0) % 16))) and (k == y.shape.0)) and (end.1 == y.shape.1)) and ((epilogue.cell:bias.shape.0 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (0 == ((2 * out.stride.0) % 16))) and (end.0 == out.shape.0)) and (end.1 == out.shape.1)) and (0 == (end.0 % 16))) and (0 == (end.1 % 16))) and (0 == (k % 16)))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # epilogue_bias_ptr: *bf16 % 16 = epilogue.cell:bias
 # x_desc_128x64: tensordesc<bf16[128, 64]> = x
@@ -28,13 +28,13 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0)):
-        band = pid // (8 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
-        tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, 256))
+        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
@@ -81,7 +81,7 @@ def matmul_epilogue_0(
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
 # guards: ((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == epilogue.cell:bias.align)) and (1 == epilogue.cell:bias.stride.0)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (1 == y.align)) and (1 == y.stride.1)) and (k <= 2147483647)) and (end.0 <= x.shape.0)) and (k <= x.shape.1)) and (k <= y.shape.0)) and (end.1 <= y.shape.1)) and (end.1 <= epilogue.cell:bias.shape.0)) and (end.0 <= out.shape.0)) and (end.1 <= out.shape.1)) and (((-(-end.0 // 128)) * (-(-end.1 // 256))) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * y.stride.0) + (y.shape.0 * y.stride.0) + y.shape.1 + -1) <= 2147483647)) and ((epilogue.cell:bias.shape.0 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647)) and (y.stride.0 <= 2147483647))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256
 # epilogue_bias_ptr: *bf16 % 16 = epilogue.cell:bias
 # out_ptr: *bf16 % 16 = out
@@ -113,13 +113,13 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0)):
-        band = pid // (8 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 8, 8)
-        tile_m_begin = (band * 8 + pid % (8 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, 256))
+        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (8 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)

@@ -1,4 +1,4 @@
-# config: block:tile_k=32, block:tile_m=32, block:tile_n=16, group=4, load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=descriptor, load:y#0.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
+# config: block:tile_k=32, block:tile_m=32, block:tile_n=16, flatten=True, group=4, load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=descriptor, load:y#0.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == epilogue.cell:bias.align)) and (2992 == epilogue.cell:bias.shape.0)) and (1 == epilogue.cell:bias.stride.0)) and (1008 == k)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
@@ -22,7 +22,7 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0), flatten=True):
         band = pid // (4 * 125)
         height = tl.minimum(187 - band * 4, 4)
         tile_n_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_N

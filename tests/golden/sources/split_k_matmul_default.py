@@ -1,8 +1,8 @@
-# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, group=8, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1
+# config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1
 # region 0, static
 # grid: 132, 1, 1
 # guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (1008 == k)) and (256 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
-# options: num_stages=3, num_warps=8
+# options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
 # out_ptr: *fp32 % 16 = out
 # x_ptr: *bf16 % 16 = x
@@ -21,17 +21,17 @@ def split_k_matmul_0(
     BLOCK_TILE_N: tl.constexpr,
     TUNABLE_SPLIT_K: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 1536, tl.num_programs(0)):
+    for pid in tl.range(tl.program_id(0), 1536, tl.num_programs(0), flatten=True):
         plane = pid % (12 * 4)
         tile_m_begin = ((pid // (12 * 4))) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        band = plane // (8 * 4)
-        height = tl.minimum(12 - band * 8, 8)
-        tile_n_begin = (band * 8 + plane % (8 * 4) % height) * BLOCK_TILE_N
+        band = plane // (16 * 4)
+        height = tl.minimum(12 - band * 16, 16)
+        tile_n_begin = (band * 16 + plane % (16 * 4) % height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        part_begin = (plane % (8 * 4) // height)
+        part_begin = (plane % (16 * 4) // height)
         part_idx = part_begin + tl.arange(0, 1)
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
