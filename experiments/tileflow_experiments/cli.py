@@ -183,13 +183,23 @@ def lab_replay(
     seeds: Annotated[int, typer.Option(help="Searches for each strategy and recording.")] = 10,
     seconds: Annotated[float, typer.Option(help="Virtual time of each search.")] = 60.0,
     ablate: Annotated[bool, typer.Option("--ablate", help="The default strategy with parts of it left out.")] = False,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="The default strategy over a kernel's shapes in turn, alone and sharing.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Where to write; `replay` in the folder where not given.")] = None,
 ) -> None:
     """Run strategies against recordings in virtual time, without a GPU; write plots, JSON and Markdown."""
     from .lab import contest, report
+    from .lab import transfer as transfers
     from .lab.recording import read_all
 
     _import_from_here()
+    if transfer:
+        for path in transfers.write(
+            transfers.transfer(read_all(folder), range(seeds), seconds), out or folder / "replay"
+        ):
+            typer.echo(path)
+        return
     who = list(contest.ABLATIONS) if ablate else contest.contestants(strategies.split(","))
     bouts = contest.contest(read_all(folder), who, range(seeds), seconds)
     for path in report.write(bouts, out or folder / "replay", "ablation" if ablate else "replay", seconds):
