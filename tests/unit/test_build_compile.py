@@ -132,6 +132,13 @@ def test_too_few_registers_are_out_of_resources(monkeypatch: pytest.MonkeyPatch,
         build(sources.vector_add(), target("nvidia-h200"))
 
 
+def test_an_assembler_that_fails_is_quoted_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Triton prints the whole PTX then, which would drown what a worker says."""
+    with pytest.raises(BuildError, match="ptxas fatal   : Unknown option"):
+        build(sources.vector_add(ptx_options="--no-such-option"), target("nvidia-h200"))
+    assert ".visible .entry" not in capsys.readouterr().out
+
+
 def test_an_option_of_the_other_vendor_is_refused() -> None:
     with pytest.raises(BuildError, match="waves_per_eu"):
         build(sources.vector_add(waves_per_eu=2), target("nvidia-h200"))

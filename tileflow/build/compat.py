@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from ..config import Choice
 from ..errors import BuildError
 from ..target import Target
 
+_REPRODUCER = "please share the reproducer above with Triton project"
 _FORMATS = {"cuda": ("ptx", "cubin"), "hip": ("amdgcn", "hsaco")}
 
 
@@ -65,7 +69,7 @@ def compile_ast(
     architecture = target.capability or target.arch
     source = ASTSource(function, dict(signature), dict(constexprs), {(i,): [["tt.divisibility", 16]] for i in aligned})
     gpu = GPUTarget(target.backend, architecture, target.warp_size)
-    with triton.knobs.compilation.scope():
+    with triton.knobs.compilation.scope(), redirect_stdout(_WithoutReproducers(sys.stdout)):
         triton.knobs.compilation.disable_line_info = True
         try:
             kernel = triton.compile(source, target=gpu, options=dict(options))
@@ -74,6 +78,20 @@ def compile_ast(
             triton.knobs.compilation.always_compile = True
             kernel = triton.compile(source, target=gpu, options=dict(options))
     return _facts(kernel, target)
+
+
+class _WithoutReproducers(io.TextIOBase):
+    """A stream without what Triton prints when the assembler fails: all of the PTX. Its error says the rest. What a
+    kernel prints while it is compiled, and what was asked of Triton, comes through."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return len(text) if _REPRODUCER in text else self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def check_options(options: Mapping[str, Choice], target: Target) -> None:
