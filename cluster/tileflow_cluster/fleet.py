@@ -6,7 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import ray
@@ -21,7 +21,8 @@ from .workers import WorkerFacts, start_compiler, start_device, start_model
 
 log = logging.getLogger("tileflow.cluster")
 
-State = Literal["starting", "idle", "busy", "parked"]
+State = Literal["starting", "ready", "parked"]
+DEPTH: dict[Phase, int] = {"compile": 1, "device": 2}  # calls in flight, one of which is being worked on
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
 
@@ -36,7 +37,11 @@ class Recycling:
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready."""
+    """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
+
+    ``calls``: how many it was given and has not answered; ``worn``: it gets no more. ``busy_s``: seconds spent on
+    those that it answered.
+    """
 
     name: str
     phase: Phase
@@ -45,9 +50,9 @@ class Worker:
     state: State = "starting"
     facts: WorkerFacts | None = None
     served: int = 0
-    started: float = field(default_factory=time.monotonic)
+    calls: int = 0
+    worn: bool = False
     ready_at: float = 0.0
-    busy_since: float = 0.0
     busy_s: float = 0.0
 
     @property
@@ -116,8 +121,10 @@ class Fleet:
         """The workers of a device class, parked ones too; compile workers where it is empty."""
         return [worker for worker in self._workers if worker.device_class == device_class]
 
-    def idle(self) -> list[Worker]:
-        return [worker for worker in self._workers if worker.state == "idle"]
+    def open(self) -> list[Worker]:
+        """Those that take another call, the idle ones first."""
+        found = [w for w in self._workers if w.state == "ready" and not w.worn and w.calls < DEPTH[w.phase]]
+        return sorted(found, key=lambda worker: worker.calls)
 
     def usable(self, device_class: str) -> int:
         """Workers that serve the class now or are about to."""
@@ -142,18 +149,18 @@ class Fleet:
         return self._reasons.get(device_class, "no node with its label is left")
 
     def device_idle(self) -> float:
-        """Share of the device workers' ready time that passed without a trial."""
+        """Share of the device workers' ready time that passed without a trial; what they work on now counts as idle."""
         now = time.monotonic()
         ready = [w for w in self._workers if w.phase == "device" and w.facts is not None]
         total = self._retired_ready_s + sum(now - w.ready_at for w in ready)
-        busy = self._retired_busy_s + sum(w.busy_s + (now - w.busy_since) * (w.state == "busy") for w in ready)
-        return 1 - busy / total if total else 0.0
+        busy = self._retired_busy_s + sum(w.busy_s for w in ready)
+        return max(1 - busy / total, 0.0) if total else 0.0
 
     # What happens to a worker
 
     def ready(self, worker: Worker, facts: WorkerFacts) -> None:
         """A worker described itself; it is used, or parked where its GPU or toolchain must not be."""
-        worker.facts, worker.state, worker.ready_at = facts, "idle", time.monotonic()
+        worker.facts, worker.state, worker.ready_at = facts, "ready", time.monotonic()
         self._false_starts.pop(worker.device_class, None)
         expected = self._toolchains.setdefault(worker.device_class, _versions(facts.toolchain))
         twins = [w for w in self._workers if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid]
@@ -168,23 +175,19 @@ class Fleet:
                 "would depend on the node: install the same versions everywhere",
             )
 
-    def take(self, worker: Worker) -> None:
-        worker.state, worker.busy_since = "busy", time.monotonic()
-
-    def give_back(self, worker: Worker, rss_mb: float) -> None:
-        """A worker answered; one that is worn out is stopped."""
-        worker.busy_s += time.monotonic() - worker.busy_since
+    def give_back(self, worker: Worker, busy_s: float, rss_mb: float) -> None:
+        """A worker answered; one that is worn out is stopped once it has no other call."""
+        worker.busy_s += busy_s
+        worker.calls -= 1
         worker.served += 1
-        worker.state = "idle"
-        if worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb:
+        worker.worn = worker.worn or worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb
+        if worker.worn and not worker.calls and worker.state == "ready":
             log.info("recycling %s after %d trials, %.0f MB", worker, worker.served, rss_mb)
             self.stop(worker)
 
     def park(self, worker: Worker, reason: str) -> None:
         """Keep the worker, so that nothing else takes its GPU, and give it nothing."""
         log.warning("not using %s: %s", worker, reason)
-        if worker.state == "busy":
-            worker.busy_s += time.monotonic() - worker.busy_since
         worker.state = "parked"
         self._reasons[worker.device_class] = reason
 
@@ -209,13 +212,14 @@ class Fleet:
 
     def _retire(self, worker: Worker) -> None:
         if worker.phase == "device" and worker.facts is not None:
-            now = time.monotonic()
-            self._retired_ready_s += now - worker.ready_at
-            self._retired_busy_s += worker.busy_s + (now - worker.busy_since) * (worker.state == "busy")
+            self._retired_ready_s += time.monotonic() - worker.ready_at
+            self._retired_busy_s += worker.busy_s
 
     def close(self, grace_s: float) -> None:
         """Ask the ready ones to close, give them ``grace_s``, kill all."""
-        closing = [worker.actor.close.remote() for worker in self._workers if worker.state in ("idle", "parked")]
+        closing = [
+            worker.actor.close.remote() for worker in self._workers if worker.state != "starting" and not worker.calls
+        ]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=grace_s)
         for worker in list(self._workers):

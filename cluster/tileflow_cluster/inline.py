@@ -11,6 +11,7 @@ from tileflow.runtime.abi import Binary
 
 from .ledger import Lease, Ledger
 from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
+from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 
 AHEAD = 4
@@ -38,7 +39,7 @@ class InlineEvaluator:
         self._compiler: Compiler = stages.open_compiler()
         self._devices: dict[str, Device] = {name: stages.open_device(name) for name in measured}
         self._devices |= {name: stages.open_model(name) for name in modelled if name not in measured}
-        self._binaries: dict[str, Binaries] = {}
+        self._shelf: Shelf[Binaries] = Shelf()
         self._device_s = 0.0
         self._draining = False
 
@@ -51,7 +52,7 @@ class InlineEvaluator:
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request)
+        self._ledger.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.entrants))
         if self._draining:
             self._ledger.cancel(also_on_devices=True)
 
@@ -69,9 +70,13 @@ class InlineEvaluator:
         return self._ledger.pending
 
     def fetch_binaries(self, trial_id: str) -> Binaries:
-        if trial_id not in self._binaries:
+        binaries = self._shelf.get(trial_id)
+        if binaries is None:
             raise ClusterError("binaries are kept of trials that were compiled here", got=trial_id)
-        return self._binaries[trial_id]
+        return binaries
+
+    def keeps(self, trial_id: str) -> bool:
+        return self._shelf.get(trial_id) is not None
 
     def heed(self, judge: Judge) -> None:
         self._ledger.heed(judge)
@@ -105,16 +110,22 @@ class InlineEvaluator:
         if lease is not None:
             compiled, binaries = self._compiler.compile(lease.request)
             if compiled.rejected is None:
-                self._binaries.setdefault(compiled.trial_id, binaries)
+                self._shelf.put(compiled.trial_id, binaries)
             self._ledger.compiled(lease, compiled, binaries)
         return lease is not None
 
     def _run(self, device: Device, lease: Lease[Binaries]) -> None:
-        assert lease.compiled is not None and lease.payload is not None
+        assert lease.compiled is not None
         started = self._clock()
-        outcome = device.run(lease.request, lease.compiled, lease.payload)
-        self._device_s += self._clock() - started
-        self._ledger.finish(lease, outcome, device.identity)
+        if lease.payload is None:
+            outcome = device.contest(lease.request, lease.entrants)
+        else:
+            outcome = device.run(lease.request, lease.compiled, lease.payload)
+            if outcome.measurement is not None:
+                self._shelf.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
+        spent = self._clock() - started
+        self._device_s += spent
+        self._ledger.finish(lease, outcome, device.identity, spent)
 
     def _require(self, device_class: str) -> None:
         if device_class not in self._devices:

@@ -32,23 +32,28 @@ PRUNED = "Pruned"  # the error class of a config that was built and judged not w
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Payload]):
-    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs."""
+    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a contest it
+    is ``entrants``, the payload of each."""
 
     request: TrialRequest
     phase: Phase
     worker: str
     compiled: CompiledTrial | None = None
     payload: Payload | None = None
+    entrants: tuple[Payload, ...] = ()
 
 
 @dataclass(slots=True)
 class _Entry(Generic[Payload]):
     request: TrialRequest
     phase: Phase
-    waiting_since: float
+    since: float  # it waits, or is leased
     queue_s: float = 0.0
+    built_s: float = 0.0
+    device_s: float = 0.0
     compiled: CompiledTrial | None = None
     payload: Payload | None = None
+    entrants: tuple[Payload, ...] = ()
     lease: Lease[Payload] | None = None
     leases: int = 0
     leads: str = ""
@@ -77,12 +82,16 @@ class Ledger(Generic[Payload]):
     def heed(self, judge: Judge) -> None:
         self._judge = judge
 
-    def submit(self, request: TrialRequest) -> None:
-        """Queue ``request`` for compiling; one whose outcome is known is answered at once."""
+    def submit(self, request: TrialRequest, entrants: tuple[Payload, ...] = ()) -> None:
+        """Queue ``request`` for compiling, a contest with the payloads of its ``entrants`` for its device; one whose
+        outcome is known is answered at once."""
         if request.request_id in self._entries:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
         entry = _Entry[Payload](request, "compile", self._clock())
         self._entries[request.request_id] = entry
+        if request.entrants:
+            first, _ = request.entrants[0]
+            entry.phase, entry.compiled, entry.entrants = "device", CompiledTrial(first), entrants
         known = self._known.get(self._trial_of_key.get(request.key, ""))
         if known is not None and not request.remeasure:
             self._repeat(entry, known)
@@ -113,27 +122,35 @@ class Ledger(Generic[Payload]):
         queue = self._waiting.get(_queue_name(phase, device_class))
         if not queue:
             return None
-        taken = queue[0] if phase == "compile" else self._chosen(queue)
+        taken = queue[0] if phase == "compile" else self._chosen(queue, worker)
         if taken is None:
             return None
         queue.remove(taken)
         entry = self._entries[taken]
-        entry.queue_s += self._clock() - entry.waiting_since
+        now = self._clock()
+        if phase == "compile":
+            entry.queue_s += now - entry.since
+        else:
+            entry.built_s += now - entry.since
+        entry.since = now
         entry.leases += 1
         if entry.leases > 1:
             entry.request = replace(entry.request, epoch=entry.request.epoch + 1)
-        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload)
+        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload, entry.entrants)
         return entry.lease
 
-    def _chosen(self, queue: deque[str]) -> str | None:
+    def _chosen(self, queue: deque[str], worker: str) -> str | None:
         """Ends what the judge drops. What is measured once more, and what was tried before, is not judged."""
         first = next((r for r in queue if not self._judged(self._entries[r])), None)
         if first is not None or self._judge is None:
             return first or queue[0]
-        choice = self._judge.choose([self._entries[request_id].request for request_id in queue])
+        choice = self._judge.choose([self._entries[request_id].request for request_id in queue], worker)
         for request_id in choice.drop:
             digest = "built, and judged not worth measuring by its static facts and what is known of others"
             self._end(self._entries[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
+        if choice.take is not None and choice.incumbent_us is not None:
+            entry = self._entries[choice.take]
+            entry.request = replace(entry.request, incumbent_us=choice.incumbent_us)
         return choice.take
 
     def _judged(self, entry: _Entry[Payload]) -> bool:
@@ -157,11 +174,13 @@ class Ledger(Generic[Payload]):
         else:
             self._await_device(entry)
 
-    def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity) -> None:
-        """A device worker answered. A measuring process or a device that was lost under it counts as :meth:`lost`."""
+    def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity, device_s: float = 0.0) -> None:
+        """A device worker answered, after ``device_s`` seconds. A measuring process or a device that was lost under it
+        counts as :meth:`lost`."""
         entry = self._answered(lease)
         if entry is None:
             return
+        entry.device_s = device_s
         if outcome.status.is_infrastructure:
             self._lose(entry, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
         else:
@@ -179,6 +198,12 @@ class Ledger(Generic[Payload]):
             entry.phase, entry.compiled, entry.payload = "compile", None, None
             self._stop_leading(entry, None)
         self._lose(entry, lease, outcome, blame=blame)
+
+    def returned(self, lease: Lease[Payload]) -> None:
+        """The worker never began with it."""
+        entry = self._release(lease)
+        if entry is not None:
+            self._queue(entry)
 
     def cancel(self, *, also_on_devices: bool) -> None:
         """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
@@ -220,7 +245,7 @@ class Ledger(Generic[Payload]):
         return entry
 
     def _queue(self, entry: _Entry[Payload]) -> None:
-        entry.waiting_since = self._clock()
+        entry.since = self._clock()
         name = _queue_name(entry.phase, entry.request.device_class)
         self._waiting.setdefault(name, deque()).append(entry.request.request_id)
 
@@ -268,7 +293,7 @@ class Ledger(Generic[Payload]):
         self._counts["retried"] += 1
         self._results.append(self._result(entry, outcome, on, retried=True))
         entry.request = replace(entry.request, attempt=entry.request.attempt + 1)
-        entry.queue_s = 0.0
+        entry.queue_s = entry.built_s = entry.device_s = 0.0
         self._queue(entry)
 
     def _repeat(self, entry: _Entry[Payload], known: TrialResult) -> None:
@@ -286,6 +311,8 @@ class Ledger(Generic[Payload]):
                 duplicate_of=known.request_id,
                 queue_s=entry.queue_s,
                 compile_s=compile_s,
+                built_s=0.0,
+                device_s=0.0,
             )
         )
 
@@ -298,11 +325,11 @@ class Ledger(Generic[Payload]):
         for queue in self._waiting.values():
             if request_id in queue:
                 queue.remove(request_id)
-        self._counts["considered"] += 1
+        self._counts["considered"] += not entry.request.entrants
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
-        if result.blames_config:
+        if result.blames_config and not entry.request.entrants:
             self._known.setdefault(result.trial_id, result)
             self._trial_of_key.setdefault(entry.request.key, result.trial_id)
         self._stop_leading(entry, result)
@@ -343,6 +370,8 @@ class Ledger(Generic[Payload]):
             resources=tuple(launch.resources for launch in compiled.launches),
             queue_s=entry.queue_s,
             compile_s=compiled.compile_s,
+            built_s=entry.built_s,
+            device_s=entry.device_s,
             compiled_by=compiled.compiled_by,
             launched_by=on.launched_by if on else (),
             host=on.host if on else compiled.host,

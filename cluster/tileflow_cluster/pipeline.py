@@ -14,7 +14,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
@@ -26,10 +26,11 @@ from tileflow.build.process import START_LIMIT_S
 from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
-from tileflow.errors import BuildError, ClusterError, SpecError
+from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
+from tileflow.measure.contest import Rules
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
-from tileflow.measure.request import Limits, MeasureRequest
+from tileflow.measure.request import Entrant, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tileflow.api import Kernel
     from tileflow.lowered import Lowered
 
+SEEDS, REPEATS = 2, 2  # of a contest's check: every entrant may end in a table
 _BETWEEN_PHASES_S = 60.0
 _CACHE_PREFIX = "tileflow-triton-"
 
@@ -71,8 +73,9 @@ class TileflowStages:
 
     def device_limit_s(self, request: TrialRequest) -> float:
         """All phases at their limits, twice: memory that is short is tried again in a fresh child."""
-        phases = self.limits.phases(request.incumbent_us).values()
-        return 2 * (sum(phases) + _BETWEEN_PHASES_S + START_LIMIT_S)
+        phases = self.limits.phases(request.incumbent_us)
+        further = max(len(request.entrants) - 1, 0) * phases["check"]
+        return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
         return TileflowCompiler(self.compile_s)
@@ -238,6 +241,9 @@ class ModelDevice:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
+    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
+        raise InternalError("only measured configs meet in a contest", got=request.device_class)
+
     def close(self) -> None: ...
 
 
@@ -265,17 +271,24 @@ class GpuDevice:
         self.identity = DeviceIdentity(device_class, socket.gethostname(), info.uuid, launched_by)
 
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
-        return self._process.run(
-            MeasureRequest(
-                request.kernel.name,
-                request.problem,
-                request.config,
-                binaries,
-                sys_path=request.kernel.sys_path,
-                seeds=(request.seed, request.seed + 1),
-                incumbent_us=request.incumbent_us,
-                limits=self._limits,
-            )
+        """A trial of the search is checked with one seed; what goes into a table, and a contest, with two."""
+        seeds = SEEDS if request.remeasure else 1
+        return self._process.run(self._ask(request, (Entrant(request.config, binaries),), seeds))
+
+    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
+        pairs = zip(request.entrants, entrants, strict=True)
+        built = tuple(Entrant(config, binaries) for (_, config), binaries in pairs)
+        return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
+
+    def _ask(self, request: TrialRequest, entrants: tuple[Entrant, ...], seeds: int) -> MeasureRequest:
+        return MeasureRequest(
+            request.kernel.name,
+            request.problem,
+            entrants,
+            sys_path=request.kernel.sys_path,
+            seeds=tuple(range(request.seed, request.seed + seeds)),
+            incumbent_us=request.incumbent_us,
+            limits=self._limits,
         )
 
     def close(self) -> None:

@@ -72,7 +72,9 @@ class TrialRequest:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even
-    where the outcome is known (canaries, the final comparison); such a result is never a duplicate.
+    where the outcome is known; such a result is never a duplicate. ``entrants``: (trial id, config) of all that are
+    held against each other in a contest, ``config`` being the first; all of them were built by this evaluator, which
+    still keeps their binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.places`.
     """
 
     request_id: str
@@ -84,6 +86,7 @@ class TrialRequest:
     incumbent_us: float | None = None
     seed: int = 0
     remeasure: bool = False
+    entrants: tuple[tuple[str, Config], ...] = ()
     attempt: int = 1
     epoch: int = 1
 
@@ -108,7 +111,9 @@ class TrialResult:
     ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
     ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``modelled_us``: the cost model's time,
     also beside a measured one. ``occupancy``: the lowest of all regions, 0 to 1.
-    ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds.
+    ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds:
+    ``queue_s`` waiting for a compile worker, ``built_s`` waiting, built, for a device, ``device_s`` with a device
+    worker; ``outcome`` says what those were used for.
     """
 
     request_id: str
@@ -121,6 +126,8 @@ class TrialResult:
     resources: tuple[Resources, ...] = ()
     queue_s: float = 0.0
     compile_s: float = 0.0
+    built_s: float = 0.0
+    device_s: float = 0.0
     compiled_by: Facts = ()
     launched_by: Facts = ()
     host: str = ""
@@ -185,16 +192,19 @@ class Judge(Protocol):
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         """``request`` was compiled, with these facts, and waits for its device class."""
 
-    def choose(self, waiting: Sequence[TrialRequest]) -> Choice:
-        """Which of those that wait for one device class, all built, oldest first and at least one, goes next."""
+    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
+        """Which of those that wait for one device class, all built, oldest first and at least one, goes next to
+        ``worker`` (of that class, and by a name that it keeps)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """``take``: the request to run now, None where all are dropped. ``drop``: those never to run. Request ids."""
+    """``take``: the request to run now, None where there is none for this worker. ``drop``: those never to run.
+    Request ids. ``incumbent_us``: the best time by now of what is taken."""
 
     take: str | None
     drop: tuple[str, ...] = ()
+    incumbent_us: float | None = None
 
 
 class Evaluator(Protocol):
@@ -224,6 +234,9 @@ class Evaluator(Protocol):
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
         """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
+
+    def keeps(self, trial_id: str) -> bool:
+        """The trial's machine code is at hand, so that it may enter a contest."""
 
     def heed(self, judge: Judge) -> None:
         """Ask ``judge``, in the driver's thread, what to run next on a device; without one the oldest goes first."""

@@ -1,8 +1,9 @@
 """The evaluator on Ray: a compile pool, a worker on each GPU, models for the classes that are not at hand.
 
-Workers pull: each is given its next request when it has answered the last, so a straggler delays nobody, and the
-compiling of one trial overlaps the measuring of another. Machine code goes from worker to worker through the object
-store; this process sees facts only. All bookkeeping of requests is the ledger's, all that of workers the fleet's.
+Workers pull: each is given its next request when it has answered the last (a device worker: begun it), so the
+compiling of one trial overlaps the measuring of another, and no straggler delays more than the one behind it. Machine
+code goes from worker to worker through the object store; this process sees facts only. All bookkeeping of requests is
+the ledger's, all that of workers the fleet's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 import signal
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -31,13 +31,13 @@ from .labels import labels_for
 from .ledger import Lease, Ledger
 from .placement import live_nodes, plan, replan, unlabelled
 from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
+from .shelf import Shelf
 from .stages import DeviceIdentity, Stages
 
 log = logging.getLogger("tileflow.cluster")
 
 AHEAD = 2
 TICK_S = 0.1
-KEPT = 256
 FETCH_LIMIT_S = 60.0
 CLOSE_GRACE_S = 1.0
 
@@ -53,7 +53,7 @@ class Patience:
     replan_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Call:
     """One call in flight. ``lease`` is None while a worker describes itself. ``deadline``: on the monotonic clock."""
 
@@ -101,7 +101,7 @@ class RayEvaluator:
         self._fleet = Fleet(stages, recycling or Recycling())
         self._calls: dict[Any, _Call] = {}
         self._requests: dict[str, TrialRequest] = {}
-        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._shelf: Shelf[Any] = Shelf()
         self._planned_at = time.monotonic()
         self._draining = False
         self._drain_by = math.inf
@@ -125,7 +125,7 @@ class RayEvaluator:
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request)
+        self._ledger.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
@@ -158,7 +158,7 @@ class RayEvaluator:
         """From the object store, or compiled once more where they are no longer there."""
         if trial_id not in self._requests:
             raise ClusterError("binaries are there of trials that were compiled here", got=trial_id)
-        payload = self._kept.get(trial_id)
+        payload = self._shelf.get(trial_id)
         try:
             if payload is not None:
                 binaries: tuple[Binary, ...] = ray.get(payload, timeout=FETCH_LIMIT_S)
@@ -166,6 +166,9 @@ class RayEvaluator:
         except (exceptions.ObjectLostError, exceptions.GetTimeoutError) as error:
             log.info("compiling %s again, its binaries are gone: %s", trial_id, type(error).__name__)
         return self._compile_again(self._requests[trial_id])
+
+    def keeps(self, trial_id: str) -> bool:
+        return self._shelf.get(trial_id) is not None
 
     def heed(self, judge: Judge) -> None:
         self._ledger.heed(judge)
@@ -197,11 +200,10 @@ class RayEvaluator:
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give every idle worker the request that has waited longest for its kind."""
-        for worker in self._fleet.idle():
+        """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
+        for worker in self._fleet.open():
             lease = self._ledger.lease(worker.phase, str(worker), worker.device_class)
             if lease is not None:
-                self._fleet.take(worker)
                 self._call(worker, lease)
 
     def _call(self, worker: Worker, lease: Lease[Any]) -> None:
@@ -211,9 +213,19 @@ class RayEvaluator:
             answer, payload = worker.actor.compile.options(num_returns=2).remote(request)
         else:
             limit_s = self._stages.device_limit_s(request)
-            answer, payload = worker.actor.run.remote(request, lease.compiled, lease.payload), None
-        deadline = time.monotonic() + limit_s + self._patience.answer_s
-        self._calls[answer] = _Call(worker, deadline, lease, payload)
+            payload = lease.payload
+            if request.entrants:
+                answer = worker.actor.contest.remote(request, *lease.entrants)
+            else:
+                answer = worker.actor.run.remote(request, lease.compiled, payload)
+        # A call that waits for the one before it has until that one's deadline, and its own time from then on.
+        begins = max([time.monotonic(), *(call.deadline for call in self._calls_of(worker))])
+        self._calls[answer] = _Call(worker, begins + limit_s + self._patience.answer_s, lease, payload)
+        worker.calls += 1
+
+    def _calls_of(self, worker: Worker) -> list[_Call]:
+        """Oldest first."""
+        return [call for call in self._calls.values() if call.worker is worker]
 
     def _collect(self, timeout_s: float) -> None:
         """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
@@ -224,7 +236,9 @@ class RayEvaluator:
         if ready:
             ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
         for answer in ready:
-            self._settle(answer, self._calls.pop(answer))
+            call = self._calls.pop(answer, None)
+            if call is not None:  # its worker was not given up over an answer just before
+                self._settle(answer, call)
 
     def _settle(self, answer: Any, call: _Call) -> None:
         try:
@@ -243,25 +257,28 @@ class RayEvaluator:
         if lease is None:
             self._fleet.ready(worker, value)
             return
-        what, rss_mb = value
-        if worker.state == "busy":
-            self._fleet.give_back(worker, rss_mb)
         if lease.phase == "compile":
+            what, rss_mb = value
+            self._fleet.give_back(worker, what.compile_s, rss_mb)
             payload = None if what.rejected else call.payload
             if payload is not None:
                 self._remember(what.trial_id, lease.request, payload)
             self._ledger.compiled(lease, what, payload)
         else:
-            if what.status is Status.DEVICE_LOST:
-                self._fleet.quarantine(worker, what.error_digest)
+            outcome, device_s, rss_mb = value
+            self._fleet.give_back(worker, device_s, rss_mb)
+            if outcome.status is Status.DEVICE_LOST:
+                self._fleet.quarantine(worker, outcome.error_digest)
+            if outcome.measurement is not None and lease.compiled is not None:
+                self._shelf.timed(lease.compiled.trial_id, lease.request, call.payload, outcome.measurement.median_us)
             identity = worker.facts.identity if worker.facts else None
-            self._ledger.finish(lease, what, identity or DeviceIdentity(worker.device_class))
+            self._ledger.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
         self._start_workers()
 
     # What goes wrong
 
     def _worker_died(self, call: _Call, error: Exception) -> None:
-        """The actor's process is gone. Its config is to blame only where the node still stands."""
+        """The actor's process is gone. The config it worked on is to blame, but only where the node still stands."""
         worker = call.worker
         if worker not in self._fleet:
             return
@@ -271,16 +288,25 @@ class RayEvaluator:
             alive = {node.node_id for node in live_nodes()}
             node_stands = worker.facts is not None and worker.facts.node_id in alive
             outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, f"the {call.lease.phase} worker died")
-            self._ledger.lost(call.lease, outcome, blame=node_stands)
-            self._fleet.stop(worker)
+            self._give_up(worker, call, outcome, blame=node_stands)
         self._start_workers()
+
+    def _give_up(self, worker: Worker, call: _Call, outcome: Outcome, *, blame: bool) -> None:
+        """Stop ``worker`` for what became of ``call``: it worked on its oldest call, and the others wait anew."""
+        calls = sorted({call, *self._calls_of(worker)}, key=lambda call: call.deadline)
+        self._calls = {answer: other for answer, other in self._calls.items() if other.worker is not worker}
+        self._fleet.stop(worker)
+        begun, *others = [each.lease for each in calls if each.lease is not None]
+        self._ledger.lost(begun, outcome, blame=blame)
+        for lease in others:
+            self._ledger.returned(lease)
 
     def _binaries_lost(self, call: _Call, error: Exception) -> None:
         """The node that compiled this trial went before its binaries were taken: compile again."""
         assert call.lease is not None
-        self._fleet.give_back(call.worker, 0.0)
+        self._fleet.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._ledger.lost(call.lease, outcome, blame=False, recompile=True)
+        self._ledger.lost(call.lease, outcome, blame=False, recompile=not call.lease.request.entrants)
 
     def _raised(self, call: _Call, error: exceptions.RayTaskError) -> None:
         """A stage raised. What its caller must mend (an unknown kernel, say) is raised here; a mistake of the stage or
@@ -289,9 +315,8 @@ class RayEvaluator:
             self._fleet.false_start(call.worker, str(error))
             self._start_workers()
             return
-        if call.worker.state == "busy":
-            self._fleet.give_back(call.worker, 0.0)
-            self._start_workers()
+        self._fleet.give_back(call.worker, 0.0, 0.0)
+        self._start_workers()
         cause = error.cause
         to_mend = isinstance(cause, TileflowError) and not cause.retryable
         status = Status.COMPILE_ERROR if call.lease.phase == "compile" else Status.WORKER_LOST
@@ -309,8 +334,7 @@ class RayEvaluator:
         compiling = call.lease.phase == "compile"
         status = Status.COMPILE_TIMEOUT if compiling else Status.BENCH_TIMEOUT
         digest = f"the {call.lease.phase} worker did not answer within its limit"
-        self._ledger.lost(call.lease, Outcome(status, None, "LeaseExpired", digest), blame=True)
-        self._fleet.stop(worker)
+        self._give_up(worker, call, Outcome(status, None, "LeaseExpired", digest), blame=True)
 
     # Workers
 
@@ -357,10 +381,13 @@ class RayEvaluator:
     def _remember(self, trial_id: str, request: TrialRequest, payload: Any) -> None:
         """Any trial can be compiled again; the latest ones' machine code is kept."""
         self._requests[trial_id] = request
-        self._kept[trial_id] = payload
-        self._kept.move_to_end(trial_id)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._shelf.put(trial_id, payload)
+
+    def _payload(self, trial_id: str) -> Any:
+        payload = self._shelf.get(trial_id)
+        if payload is None:
+            raise ClusterError("a contest's entrants must be built", got=trial_id)
+        return payload
 
     def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:
         ready = [worker for worker in self._fleet.of("") if worker.facts is not None]

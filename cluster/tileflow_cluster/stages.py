@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +74,9 @@ class Device(Protocol):
 
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
+
+    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
+        """Hold the request's entrants against each other; ``entrants``: their machine code. Else as :meth:`run`."""
 
     def close(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """The two actors: a compile worker on each CPU, a device worker on each GPU (or beside a model of one).
 
-Each has one call in flight, so that a lease's time is the worker's own and never that of a queue. Neither restarts
-itself nor retries: the evaluator does, because it alone knows which request is to blame.
+A compile worker has one call in flight, a device worker a second one that waits, so that its GPU goes on while the
+driver thinks. Neither restarts itself nor retries: the evaluator does, which alone knows what request is to blame.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import sys
+import time
 from dataclasses import dataclass
 
 import ray
@@ -66,7 +67,7 @@ class CompileWorker:
 
 
 class DeviceWorker:
-    """Runs trials of one device class, one at a time."""
+    """Runs trials of one device class, one at a time, in the order in which it was called."""
 
     def __init__(self, stages: Stages, device_class: str, measured: bool) -> None:
         self._device = stages.open_device(device_class) if measured else stages.open_model(device_class)
@@ -74,8 +75,17 @@ class DeviceWorker:
     def describe(self) -> WorkerFacts:
         return _facts(self._device.identity.launched_by, self._device.identity)
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: Binaries) -> tuple[Outcome, float]:
-        return self._device.run(request, compiled, binaries), peak_rss_mb()
+    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: Binaries) -> tuple[Outcome, float, float]:
+        """The outcome, how many seconds it took, and this process's peak memory in MB."""
+        started = time.perf_counter()
+        outcome = self._device.run(request, compiled, binaries)
+        return outcome, time.perf_counter() - started, peak_rss_mb()
+
+    def contest(self, request: TrialRequest, *entrants: Binaries) -> tuple[Outcome, float, float]:
+        """As :meth:`run`. Each of ``entrants`` comes out of Ray's object store."""
+        started = time.perf_counter()
+        outcome = self._device.contest(request, entrants)
+        return outcome, time.perf_counter() - started, peak_rss_mb()
 
     def close(self) -> None:
         self._device.close()

@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest, TrialResult
@@ -25,19 +25,28 @@ from tileflow.runtime.abi import Binary
 from . import journal as journals
 from .journal import Journal, Line
 from .judge import StudyJudge
-from .records import StudyKey, TrialRecord, record
+from .records import RecordKind, StudyKey, TrialRecord, record
+from .selection import Standing, finalists
 from .spec import SweepSpec
-from .study import Study, leaders
+from .study import Study
 from .subject import Subject
 
 log = logging.getLogger(__name__)
 
-Purpose = Literal["trial", "remeasure", "build"]
+Purpose = Literal["trial", "contest", "build"]
 
 POLL_S = 0.25
 CLOCK_EVENT_S = 5.0
-REMEASURED_LEADERS = 3
-REMEASURE_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is done once, known or not. ``entrants``: those of a contest, of which ``config`` is the first."""
+
+    study: Study
+    config: Config
+    mode: Mode
+    entrants: tuple[tuple[str, Config], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +172,38 @@ class Driver:
             if study.finished:
                 self._journal.event("study_finished", study=study.subject.key.id, reason=study.finished)
 
-    def remeasure(self) -> None:
-        """Measure each study's leaders and its default again, in turns, so that they are compared on equal terms."""
-        self._run_once(self._remeasure_plan(), "remeasure")
+    def contest(self) -> None:
+        """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
+        meeting = [(study, finalists(study.settled.values(), study.default)) for study in self.studies]
+        mode = {study: study.subject.mode for study, _ in meeting}
+        gone = [(s, r) for s, records in meeting for r in records if not self.evaluator.keeps(r.trial_id)]
+        self._run_once([_Task(study, record.config, mode[study]) for study, record in gone], "build")
+        tasks = []
+        for study, records in meeting:
+            entrants = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
+            if entrants:
+                tasks.append(_Task(study, entrants[0][1], mode[study], entrants))
+        self._run_once(tasks, "contest", self._place)
+
+    def _place(self, flight: _Flight, result: TrialResult) -> None:
+        """Journal a contest: what each entrant took, then how they stand."""
+        study, places = flight.study, result.outcome.places
+        pairs = list(zip(flight.request.entrants, places, strict=bool(places)))
+        for (trial_id, config), place in pairs:
+            request = replace(flight.request, config=config, entrants=())
+            alone = replace(result, trial_id=trial_id, outcome=place.outcome)
+            self._journal.add(self._record(flight, request, alone, "remeasure"))
+        standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
+        outcome = result.outcome
+        self._journal.event(
+            "contest", study=study.subject.key.id, places=standings, status=outcome.status.value,
+            error=outcome.error_digest, device_s=round(result.device_s, 3),
+        )  # fmt: skip
 
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
         """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
         modes = tuple(modes)
-        plan = [(study, config, mode) for study, config in winners for mode in modes]
+        plan = [_Task(study, config, mode) for study, config in winners for mode in modes]
         trial_ids: list[tuple[Study, Mode, str]] = []
 
         def keep(flight: _Flight, result: TrialResult) -> None:
@@ -192,11 +225,11 @@ class Driver:
 
     def _run_once(
         self,
-        plan: Sequence[tuple[Study, Config, Mode]],
+        plan: Sequence[_Task],
         kind: Purpose,
         keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None,
     ) -> None:
-        """Measure every item of ``plan``, known or not, starting them in its order as capacity allows."""
+        """Do every task of ``plan``, starting them in order as capacity allows; ``keep`` hears the final results."""
         pending = deque(plan)
         self._keep = keep
         while pending or self._flights:
@@ -204,11 +237,11 @@ class Driver:
             if self.stopping:
                 pending.clear()
             for _ in range(len(pending)):
-                study, config, mode = pending.popleft()
-                if self._capacity(study.subject.key.device_class) > 0:
-                    self._submit(study, config, kind, mode)
-                elif not study.stopped:
-                    pending.append((study, config, mode))
+                task = pending.popleft()
+                if self._capacity(task.study.subject.key.device_class) > 0:
+                    self._submit(task, kind)
+                elif not task.study.stopped:
+                    pending.append(task)
             self._turn()
 
     def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
@@ -217,17 +250,6 @@ class Driver:
         except ClusterError as error:
             log.warning("no machine code for %s: %s", study.subject.key.title, error)
             return None
-
-    def _remeasure_plan(self) -> list[tuple[Study, Config, Mode]]:
-        plans = []
-        for study in self.studies:
-            measured = [r for r in leaders(study.settled.values()) if r.measured][:REMEASURED_LEADERS]
-            configs = [r.config for r in measured]
-            default = study.default
-            if configs and default is not None and default.time_us is not None and default.config not in configs:
-                configs.append(default.config)
-            plans.append([(study, config, study.subject.mode) for config in configs])
-        return [item for _ in range(REMEASURE_ROUNDS) for plan in plans for item in plan]
 
     # ---- one turn -------------------------------------------------------------------------------
 
@@ -254,7 +276,7 @@ class Driver:
                     continue
                 idle = 0
                 free -= 1
-                self._submit(study, config, "trial", study.subject.mode)
+                self._submit(_Task(study, config, study.subject.mode), "trial")
 
     def _capacity(self, device_class: str) -> int:
         try:
@@ -266,18 +288,19 @@ class Driver:
                     self._note_stopped(study)
             return 0
 
-    def _submit(self, study: Study, config: Config, kind: Purpose, mode: Mode) -> None:
-        best = study.best
+    def _submit(self, task: _Task, kind: Purpose) -> None:
+        study = task.study
         request = TrialRequest(
             request_id=f"{self._journal.epoch}-{next(self._numbers)}",
             kernel=study.subject.kernel,
             problem=study.subject.key.problem,
             device_class=study.subject.key.device_class,
-            config=config,
-            mode=mode,
-            incumbent_us=best.time_us if best is not None and best.measured else None,
+            config=task.config,
+            mode=task.mode,
+            incumbent_us=study.incumbent_us,
             seed=self._seed,
             remeasure=kind != "trial",
+            entrants=task.entrants,
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
@@ -301,17 +324,12 @@ class Driver:
         if result.outcome.status is Status.CANCELLED and not result.blocklisted:
             self._cancel(flight, final=result.final)
             return
-        if flight.kind == "build":
+        if flight.kind != "trial":
             if result.final:
                 self._keep(flight, result)
             return
-        entry = record(
-            flight.request, result, kind=flight.kind, sweep_id=self._sweep_id,
-            seed_source=study.source(config), started_at=flight.started_at,
-        )  # fmt: skip
-        if flight.kind == "remeasure":
-            self._journal.add(entry)
-        elif entry.settled:
+        entry = self._record(flight, flight.request, result, "trial")
+        if entry.settled:
             if entry.trial_id not in study.settled:
                 self._journal.add(entry)
             study.settle(config, entry)
@@ -319,6 +337,12 @@ class Driver:
             self._journal.add(entry)
             if result.final:
                 self._lose(study, config, entry)
+
+    def _record(self, flight: _Flight, request: TrialRequest, result: TrialResult, kind: RecordKind) -> TrialRecord:
+        return record(
+            request, result, kind=kind, sweep_id=self._sweep_id,
+            seed_source=flight.study.source(request.config), started_at=flight.started_at,
+        )  # fmt: skip
 
     def _cancel(self, flight: _Flight, *, final: bool) -> None:
         if final:

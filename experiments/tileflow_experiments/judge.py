@@ -1,10 +1,16 @@
-"""What runs next on a device: the studies take turns, and each one's strategy chooses among its own requests."""
+"""What runs next on a device: the studies take turns, and each one's strategy chooses among its own requests.
+
+A device worker keeps the inputs and references of the studies that it has measured, and making them takes longer than
+measuring a config. So a worker stays with a study for some trials, and studies stay with the workers that have their
+data: another one takes over only where their own do not keep up.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tileflow_cluster.protocol import Choice, TrialRequest
 
@@ -12,23 +18,60 @@ from tileflow.cost import StaticFacts
 
 from .study import Study
 
+IN_A_ROW = 6  # trials of a study before a worker looks at the next one
+BACKLOG = 4  # as many wait of a study that another worker has the data of: help
+PATIENCE_S = 0.3  # that anything may wait for the worker that has its data; it may have died
+
 
 class StudyJudge:
     """``study_of``: the study that a request id belongs to. Ranks of two studies say nothing about each other."""
 
-    def __init__(self, study_of: Callable[[str], Study]) -> None:
+    def __init__(self, study_of: Callable[[str], Study], clock: Callable[[], float] = time.monotonic) -> None:
         self._study_of = study_of
-        self._served: Counter[int] = Counter()
+        self._clock = clock
+        self._served: Counter[Study] = Counter()
+        self._homes: dict[Study, set[str]] = {}
+        self._turns: dict[str, tuple[Study, int]] = {}
+        self._left_since: dict[Study, float] = {}
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self._study_of(request.request_id).built(request.config, facts)
 
-    def choose(self, waiting: Sequence[TrialRequest]) -> Choice:
-        studies = {id(study): study for study in (self._study_of(r.request_id) for r in waiting)}
-        study = studies[min(studies, key=self._served.__getitem__)]
-        self._served[id(study)] += 1
-        mine = [request for request in waiting if self._study_of(request.request_id) is study]
+    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
+        groups: dict[Study, list[TrialRequest]] = {}
+        for request in waiting:
+            groups.setdefault(self._study_of(request.request_id), []).append(request)
+        study = self._pick({study: len(group) for study, group in groups.items()}, worker)
+        if study is None:
+            return Choice(None)
+        mine = groups[study]
         ranks = study.rank([request.config for request in mine])
         dropped = tuple(r.request_id for r, rank in zip(mine, ranks, strict=True) if rank == math.inf)
         rank, position = min(zip(ranks, range(len(mine)), strict=True))
-        return Choice(None if rank == math.inf else mine[position].request_id, dropped)
+        if rank == math.inf:
+            return Choice(None, dropped)
+        self._serve(study, worker)
+        return Choice(mine[position].request_id, dropped, study.incumbent_us)
+
+    def _pick(self, groups: Mapping[Study, int], worker: str) -> Study | None:
+        """The study to serve; ``groups``: how many requests of each wait."""
+        current, row = self._turns.get(worker, (None, 0))
+        if current in groups and row < IN_A_ROW:
+            return current
+        near = [study for study in groups if self._is_near(study, worker)]
+        candidates = near or [study for study, count in groups.items() if self._needs_help(study, count)]
+        return min(candidates, key=self._served.__getitem__, default=None)
+
+    def _is_near(self, study: Study, worker: str) -> bool:
+        return study not in self._homes or worker in self._homes[study]
+
+    def _needs_help(self, study: Study, count: int) -> bool:
+        since = self._left_since.setdefault(study, self._clock())
+        return count >= BACKLOG or self._clock() - since >= PATIENCE_S
+
+    def _serve(self, study: Study, worker: str) -> None:
+        current, row = self._turns.get(worker, (None, 0))
+        self._turns[worker] = study, row + 1 if current is study else 1
+        self._homes.setdefault(study, set()).add(worker)
+        self._left_since.pop(study, None)
+        self._served[study] += 1

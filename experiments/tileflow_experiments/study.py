@@ -93,6 +93,11 @@ class Study:
         """As :meth:`Strategy.rank`."""
         return self._strategy.rank(configs)
 
+    @property
+    def incumbent_us(self) -> float | None:
+        """The best time that was measured."""
+        return self.best.time_us if self.best is not None and self.best.measured else None
+
     # ---- hearing --------------------------------------------------------------------------------
 
     def settle(self, config: Config, record: TrialRecord) -> None:

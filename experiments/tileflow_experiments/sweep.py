@@ -1,4 +1,4 @@
-"""A sweep from its spec to its folder: open, search, re-measure, check, export.
+"""A sweep from its spec to its folder: open, search, hold the contests, check, export.
 
 OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
 OUT/trials.parquet   the same as a table
@@ -175,7 +175,7 @@ def _run(
     try:
         with _stopped_by_signals(driver):
             driver.search()
-            driver.remeasure()
+            driver.contest()
             if not driver.stopping:
                 with _checker(tools) as check:
                     verify(studies, journal, check, seed=seed, stopping=lambda: bool(driver.stopping))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tileflow_cluster.protocol import Mode, toolchain_text
+from tileflow_cluster.protocol import toolchain_text
 
 import tileflow
 from tileflow.config import Config
@@ -33,6 +32,7 @@ from tileflow.target import target
 from . import journal as journals
 from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
+from .selection import Standing, contests, most_robust, votes
 from .study import leaders
 from .subject import Subject
 
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the re-measurements, where there
-    are any. ``default_us``: the default config's time, by the same means. ``ties``: keys of configs not told apart.
+    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the contest, where there was one.
+    ``default_us``: the default config's time, by the same means. ``ties``: keys of configs not told apart.
     """
 
     record: TrialRecord
@@ -54,30 +54,52 @@ class Winner:
 
 
 def winner(folded: Folded, subject: Subject) -> Winner | None:
-    """The best of ``subject``'s study: re-measured before measured before modelled, never one that the interpreter
-    found wrong. None where no config works."""
+    """What the contest of ``subject``'s study says; without one the fastest, measured before modelled. Never a config
+    that a check or the interpreter found wrong. None where no config works."""
     key = subject.key
-    good = leaders(r for r in folded.trials.get(key, ()) if r.settled)
+    again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == subject.mode and r.measured}
+    failed = {config for config, r in again.items() if r.time_us is None}
     wrong = wrong_configs(folded.events)
-    good = [r for r in good if (key.id, r.config.key) not in wrong]
-    again = _remeasured(folded.remeasures.get(key, ()), subject.mode)
-    finalists = [r for r in good if r.config in again] or good
-    if not finalists:
-        return None
-    timed = {r.config: again.get(r.config) or _Timed.of(r) for r in good}
-    best = min(finalists, key=lambda r: (not r.measured, timed[r.config].time_us, r.trial_id))
-    mine = timed[best.config]
-    return Winner(
-        record=best,
-        time_us=mine.time_us,
-        ci95_us=mine.ci95_us,
-        samples=mine.samples,
-        default_us=timed[subject.default].time_us if subject.default in timed else None,
-        ties=tuple(sorted(
-            r.config.key for r in finalists
-            if best.measured and r.measured and r is not best and timed[r.config].overlaps(mine)
-        )),
-    )  # fmt: skip
+    good = [
+        r for r in leaders(r for r in folded.trials.get(key, ()) if r.settled)
+        if (key.id, r.config.key) not in wrong and r.config not in failed
+    ]  # fmt: skip
+    standings = {s.config: s for s in contests(folded.events).get(key.id, ())}
+    tied = [r for r in good if r.config in standings and standings[r.config].tied]
+    if tied:
+        best = most_robust(tied, again, votes(folded.events, key, folded.trials))
+        return _of_contest(best, tied, again[best.config], standings, subject)
+    return _of_search(good, subject) if good else None
+
+
+def _of_contest(
+    best: TrialRecord,
+    tied: Sequence[TrialRecord],
+    timed: TrialRecord,
+    standings: Mapping[Config, Standing],
+    subject: Subject,
+) -> Winner:
+    assert timed.time_us is not None
+    mine, default = standings[best.config], standings.get(subject.default)
+    default_us = None
+    if default is not None and default.ratio is not None and mine.ratio is not None:
+        default_us = timed.time_us * default.ratio / mine.ratio
+    ties = tuple(sorted(r.config.key for r in tied if r is not best))
+    return Winner(best, timed.time_us, timed.ci95_us, len(timed.samples_us), default_us, ties)
+
+
+def _of_search(good: Sequence[TrialRecord], subject: Subject) -> Winner:
+    best = good[0]
+    assert best.time_us is not None
+    default = next((r for r in good if r.config == subject.default), None)
+    ties = tuple(sorted(r.config.key for r in good[1:] if best.measured and r.measured and _overlap(r, best)))
+    default_us = default.time_us if default is not None else None
+    return Winner(best, best.time_us, best.ci95_us, len(best.samples_us), default_us, ties)
+
+
+def _overlap(one: TrialRecord, other: TrialRecord) -> bool:
+    assert one.time_us is not None and other.time_us is not None
+    return abs(one.time_us - other.time_us) <= (one.ci95_us or 0.0) + (other.ci95_us or 0.0)
 
 
 def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
@@ -86,37 +108,6 @@ def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
     return {
         (e["study"], Config.of(e["config"]).key) for e in journals.events(events, "interpreted") if e["status"] in bad
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    time_us: float
-    ci95_us: float | None
-    samples: int
-
-    @staticmethod
-    def of(record: TrialRecord) -> _Timed:
-        assert record.time_us is not None
-        return _Timed(record.time_us, record.ci95_us, len(record.samples_us))
-
-    def overlaps(self, other: _Timed) -> bool:
-        return abs(self.time_us - other.time_us) <= (self.ci95_us or 0.0) + (other.ci95_us or 0.0)
-
-
-def _remeasured(records: Iterable[TrialRecord], mode: Mode) -> dict[Config, _Timed]:
-    """The median over the rounds; its interval is the widest round's or the spread of the rounds, whichever is more."""
-    rounds: dict[Config, list[TrialRecord]] = {}
-    for entry in records:
-        if entry.mode == mode and entry.measured and entry.time_us is not None:
-            rounds.setdefault(entry.config, []).append(entry)
-    result = {}
-    for config, entries in rounds.items():
-        times = [e.time_us for e in entries if e.time_us is not None]
-        spread = (max(times) - min(times)) / 2
-        widest = max(e.ci95_us or 0.0 for e in entries)
-        samples = sum(len(e.samples_us) for e in entries)
-        result[config] = _Timed(statistics.median(times), max(spread, widest), samples)
-    return result
 
 
 def build_tables(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
@@ -18,6 +19,7 @@ from tileflow.config import Config
 from tileflow.cost import Launch
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
+from tileflow.measure.contest import by_medians
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 
@@ -133,6 +135,11 @@ class FakeDevice:
         time_us = median_us(int(request.config["x"]))
         measurement = Measurement((time_us,), time_us, time_us, time_us, 0.0)
         return Outcome(Status.OK, measurement, bench_s=0.01, measured=self.measured)
+
+    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
+        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...
 

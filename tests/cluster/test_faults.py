@@ -19,6 +19,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.protocol import TrialRequest, TrialResult
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.shelf import Shelf
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
@@ -177,7 +178,7 @@ def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
 def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: Start, tmp_path: Path) -> None:
     """Fault 22: no barrier between the two, and one slow trial leaves the other device working."""
     evaluator = start(compilers=1, stages={"device_s": 0.2, "compile_s": 0.15})
-    while len(evaluator._fleet.idle()) < 3:
+    while len(evaluator._fleet.open()) < 3:
         evaluator.poll(0.0)
         time.sleep(0.05)
     run(evaluator, [request(f"r{x}", x) for x in range(8)])
@@ -204,7 +205,7 @@ def test_sigterm_drains(start: Start) -> None:
 def test_binaries_can_be_had_after_they_are_gone(start: Start) -> None:
     evaluator = start((MODELLED,), compilers=1)
     (result,) = run(evaluator, [request("g", 9, device_class=MODELLED)])["g"]
-    evaluator._kept.clear()
+    evaluator._shelf = Shelf()
     assert evaluator.fetch_binaries(result.trial_id) == (fake_binary(request("g", 9, device_class=MODELLED)),)
 
 

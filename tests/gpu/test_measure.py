@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from tileflow.build.compile import build
 from tileflow.build.resources import occupancy
 from tileflow.config import Config
 from tileflow.errors import InternalError, SpecError
-from tileflow.measure.request import Limits, MeasureRequest
+from tileflow.measure.contest import Rules
+from tileflow.measure.request import Entrant, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.timing import DeviceSampler, Effort, measure
 from tileflow.measure.types import Outcome, Status
@@ -50,13 +51,17 @@ def process(kernels: Any) -> Iterator[MeasureProcess]:
 
 
 @pytest.fixture
-def ask(kernels: Any, device: Target, process: MeasureProcess) -> Any:
+def entrant(kernels: Any, device: Target) -> Callable[[str], Entrant]:
+    return lambda variant: Entrant(Config.of({"variant": variant}), (build(kernels.VARIANTS[variant], device),))
+
+
+@pytest.fixture
+def ask(entrant: Callable[[str], Entrant], process: MeasureProcess) -> Any:
     def ask(variant: str, kernel: str = "add", n: int = N, **changes: Any) -> Outcome:
         request = MeasureRequest(
             f"measure_kernels:{kernel}",
             (("n", n),),
-            Config.of({"variant": variant}),
-            (build(kernels.VARIANTS[variant], device),),
+            (entrant(variant),),
             sys_path=(HERE,),
             loader="measure_kernels:load",
         )
@@ -143,6 +148,29 @@ def test_the_authors_mistakes_are_raised(ask: Any) -> None:
         ask("right", kernel="broken")
     with pytest.raises(SpecError, match="importable"):
         ask("right", loader="measure_kernels:no_such_loader")
+
+
+def test_a_contest_places_what_is_right(ask: Any, entrant: Callable[[str], Entrant]) -> None:
+    entrants = (entrant("right"), entrant("wrong"), entrant("right"))
+    outcome = ask("right", entrants=entrants, rules=Rules(), repeats=2, incumbent_us=50.0)
+    assert outcome.status is Status.OK, outcome.error_digest
+    first, wrong, second = outcome.places
+    assert wrong.outcome.status is Status.INCORRECT and wrong.outcome.measurement is None and not wrong.tied
+    assert first.tied and second.tied
+    assert max(first.ratio, second.ratio) < 1.01
+    assert len(first.outcome.measurement.samples_us) >= 12
+
+
+def test_data_is_kept_between_problems(ask: Any) -> None:
+    for n in (N, N + 1):
+        ask("right", n=n)
+    assert ask("right", n=N).prepare_s < 0.01
+
+
+def test_a_wrong_config_gets_its_verdict_from_fresh_data(ask: Any) -> None:
+    ask("right")
+    assert ask("wrong").status is Status.INCORRECT
+    assert ask("right").status is Status.OK
 
 
 def test_races_are_looked_for_where_asked(ask: Any) -> None:

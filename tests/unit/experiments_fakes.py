@@ -6,8 +6,8 @@ A config's time follows from ``x`` and ``y``; ``inert`` changes nothing, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tileflow_cluster.inline import InlineEvaluator
@@ -22,6 +22,7 @@ from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
+from tileflow.measure.contest import by_medians
 from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
@@ -125,6 +126,11 @@ class FakeDevice:
             measurement = Measurement((time, time), time, time, time, 0.1)
             outcome = Outcome(Status.OK, measurement, max_err=0.25, bench_s=0.001, measured=self.measured)
         return self.stages.run(request, outcome)
+
+    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
+        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...
 

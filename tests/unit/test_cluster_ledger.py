@@ -214,11 +214,11 @@ class Largest:
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self.facts[request.request_id] = facts
 
-    def choose(self, waiting: Sequence[TrialRequest]) -> Choice:
+    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
         self.seen.append([r.request_id for r in waiting])
         best = max(waiting, key=lambda r: int(r.config["x"]))
         dropped = tuple(r.request_id for r in waiting if int(r.config["x"]) < self.least)
-        return Choice(None if best.request_id in dropped else best.request_id, dropped)
+        return Choice(None if best.request_id in dropped else best.request_id, dropped, incumbent_us=7.0)
 
 
 def judged(judge: Largest, *names: str, remeasure: bool = False) -> Ledger[str]:
@@ -240,6 +240,26 @@ def test_a_judge_chooses_what_runs_next_and_hears_the_facts() -> None:
     assert set(judge.facts) == {"a1", "b3", "c2"} and judge.facts["a1"].fits
     assert [device_next(ledger).request.request_id for _ in range(3)] == ["b3", "c2", "a1"]
     assert judge.seen == [["a1", "b3", "c2"], ["a1", "c2"], ["a1"]]
+
+
+def test_the_incumbent_is_that_of_the_moment_of_measuring() -> None:
+    assert device_next(judged(Largest(), "a1")).request.incumbent_us == 7.0
+
+
+def test_a_contest_goes_straight_to_its_device_and_teaches_nothing_of_its_first_config() -> None:
+    ledger: Ledger[str] = Ledger()
+    first, second = request("a1", 1), request("b2", 2)
+    contest = replace(first, request_id="c", remeasure=True, entrants=(("t1", first.config), ("t2", second.config)))
+    ledger.submit(contest, ("code of 1", "code of 2"))
+    assert ledger.lease("compile", "c") is None
+    lease = device_next(ledger)
+    assert lease.entrants == ("code of 1", "code of 2") and lease.payload is None
+    ledger.finish(lease, Outcome(Status.OK), DeviceIdentity(GPU), 0.5)
+    (result,) = finals(ledger)
+    assert result.request_id == "c" and result.device_s == 0.5
+    ledger.submit(first)
+    assert ledger.lease("compile", "c") is not None
+    assert ledger.counters().considered == 0
 
 
 def test_what_a_judge_drops_ends_once_and_is_told_apart() -> None:

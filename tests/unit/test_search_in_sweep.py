@@ -9,7 +9,7 @@ import pytest
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
-from tileflow_experiments.judge import StudyJudge
+from tileflow_experiments.judge import BACKLOG, IN_A_ROW, PATIENCE_S, StudyJudge
 
 from tileflow.config import Config
 from tileflow.measure.types import Outcome
@@ -20,6 +20,8 @@ from experiments_fakes import GPU, sweep_spec, tools
 
 
 class FakeStudy:
+    incumbent_us = 12.5
+
     def __init__(self, ranks: dict[int, float]) -> None:
         self.ranks = ranks
 
@@ -34,21 +36,39 @@ def waiting(*names: str) -> list[TrialRequest]:
 class TestJudge:
     def judge(self) -> StudyJudge:
         studies = {"a": FakeStudy({0: 2.0, 1: 1.0, 2: float("inf")}), "b": FakeStudy({0: 9.0, 1: 9.0})}
-        return StudyJudge(lambda request_id: studies[request_id[0]])  # type: ignore[return-value]
+        self.now = 0.0
+        return StudyJudge(lambda request_id: studies[request_id[0]], lambda: self.now)  # type: ignore[arg-type,return-value]
 
     def test_the_lowest_rank_goes_first_and_the_oldest_of_equals(self) -> None:
         judge = self.judge()
-        choice = judge.choose(waiting("a0", "a1", "a2"))
-        assert (choice.take, choice.drop) == ("a1", ("a2",))
-        assert judge.choose(waiting("b1", "b0")).take == "b1"
+        choice = judge.choose(waiting("a0", "a1", "a2"), "w")
+        assert (choice.take, choice.drop, choice.incumbent_us) == ("a1", ("a2",), 12.5)
+        assert judge.choose(waiting("b1", "b0"), "w").take == "b1"
 
     def test_studies_take_turns_however_their_ranks_compare(self) -> None:
         judge = self.judge()
-        taken = [judge.choose(waiting("a0", "a1", "b0", "b1")).take for _ in range(4)]
-        assert [str(name)[0] for name in taken] == ["a", "b", "a", "b"]
+        taken = [judge.choose(waiting("a0", "a1", "b0", "b1"), "w").take for _ in range(3 * IN_A_ROW)]
+        assert [str(name)[0] for name in taken] == ["a"] * IN_A_ROW + ["b"] * IN_A_ROW + ["a"] * IN_A_ROW
+
+    def test_a_study_stays_with_the_worker_that_has_its_data(self) -> None:
+        judge = self.judge()
+        assert judge.choose(waiting("a0", "b0"), "w").take == "a0"
+        assert judge.choose(waiting("a0", "b0"), "v").take == "b0"
+        assert judge.choose(waiting("a0"), "v").take is None
+        assert judge.choose(waiting("a0", "b0"), "v").take == "b0"
+        assert judge.choose(waiting("a0", "b0"), "w").take == "a0"
+
+    def test_another_worker_helps_with_a_backlog_or_after_a_while(self) -> None:
+        judge = self.judge()
+        judge.choose(waiting("a0"), "w")
+        assert judge.choose(waiting(*["a0"] * BACKLOG), "v").take == "a0"
+        judge.choose(waiting("b0"), "w")
+        assert judge.choose(waiting("b0"), "v").take is None
+        self.now += PATIENCE_S
+        assert judge.choose(waiting("b0"), "v").take == "b0"
 
     def test_takes_nothing_where_all_are_dropped(self) -> None:
-        choice = self.judge().choose(waiting("a2"))
+        choice = self.judge().choose(waiting("a2"), "w")
         assert (choice.take, choice.drop) == (None, ("a2",))
 
 

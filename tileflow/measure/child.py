@@ -6,35 +6,29 @@ not held against a config.
 
 from __future__ import annotations
 
+import functools
 import gc
+import random
 import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..build.serve import report
 from ..runtime.launch import Launcher, launcher_for
 from . import device as device_facts
-from .check import Reference, check_call, make_reference
+from . import prepared
+from .check import check_call
+from .contest import Ranking, Rules, hold
 from .failure import failed, launch_failure
-from .inputs import poisoned
-from .kernel import MeasurableKernel, load
-from .request import MeasureRequest
-from .timing import DeviceSampler, measure
-from .types import Outcome, Status
+from .kernel import MeasurableKernel
+from .prepared import Prepared
+from .request import Entrant, MeasureRequest
+from .timing import DeviceSampler, measure, sample_in_turn, summarise
+from .types import Outcome, Place, Status
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Arguments of one seed on the device, and what a call on them must give."""
-
-    args: tuple[Any, ...]
-    reference: Reference
-
-
-# The last problem's arguments and references: the configs of a sweep share them.
-_prepared: OrderedDict[tuple[Any, ...], tuple[MeasurableKernel, list[Prepared]]] = OrderedDict()
+Call = Callable[..., Any]
+_WRONG = (Status.INCORRECT, Status.NONFINITE)
 
 
 def identify(device_index: int) -> device_facts.DeviceInfo:
@@ -46,81 +40,143 @@ def identify(device_index: int) -> device_facts.DeviceInfo:
     return device_facts.identity()
 
 
+_identified = functools.cache(identify)
+
+
 def run(request: MeasureRequest, device_index: int) -> Outcome:
-    """Measure one config. Raises only what is the caller's or the kernel author's doing: a kernel that cannot be
-    found, inputs or a reference that fail. After ``illegal_access`` this process must not be used again.
+    """Measure one entrant, or hold several against each other. Raises only what is the caller's or the kernel author's
+    doing: a kernel that cannot be found, inputs or a reference that fail. After ``illegal_access`` this process must
+    not be used again.
+
+    What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
+    earlier config may have written over it, it is made anew and the request tried once more.
     """
-    info = identify(device_index)
+    info = _identified(device_index)
+    before = prepared.kept()
+    outcome = _run(request, device_index)
+    if outcome.status is Status.OOM and before:
+        prepared.forget()
+        outcome = _run(request, device_index)
+    elif outcome.status in _WRONG and prepared.key(request) in before:
+        prepared.forget(request)
+        outcome = _run(request, device_index)
+    return replace(outcome, device=device_facts.facts(info.uuid))
+
+
+def _run(request: MeasureRequest, device_index: int) -> Outcome:
     report("prepare")
+    started = time.perf_counter()
     try:
-        kernel, prepared = _prepare(request)
+        kernel, data = prepared.prepare(request)
     except RuntimeError as error:
         if not _out_of_memory(error):
             raise
         return failed(Status.OOM, error)
-    report("check")
-    started = time.perf_counter()
-    try:
-        call = kernel.bind(request.config, _launchers(request, kernel, device_index))
-        outcome = _check(call, request, prepared)
-    except Exception as error:
-        return replace(launch_failure(error), verify_s=time.perf_counter() - started)
-    checked = time.perf_counter()
-    outcome = replace(outcome, verify_s=checked - started)
-    if outcome.status is not Status.OK:
-        return outcome
-    report("time")
-    try:
-        sampler = DeviceSampler(call, prepared[0].args)
-        result = measure(sampler, request.effort, request.incumbent_us)
-    except Exception as error:
-        _prepared.clear()  # the call may have left its arguments changed
-        return replace(launch_failure(error), verify_s=outcome.verify_s, bench_s=time.perf_counter() - checked)
-    state = device_facts.facts(info.uuid)
-    return replace(outcome, measurement=result, bench_s=time.perf_counter() - checked, device=state)
+    prepare_s = time.perf_counter() - started
+    trial = _Trial(request, kernel, data, device_index)
+    outcome = trial.measure(*request.entrants) if request.rules is None else trial.contest(request.rules)
+    return replace(outcome, prepare_s=prepare_s)
 
 
-def _prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
-    key = (request.loader, request.kernel, request.problem, request.seeds)
-    if key not in _prepared:
-        _prepared.clear()
-        gc.collect()
-        _empty_cache()
-        kernel = load(request.loader, request.kernel, request.sys_path)
-        _prepared[key] = kernel, [_prepare_seed(kernel, dict(request.problem), seed) for seed in request.seeds]
-    return _prepared[key]
+class _Trial:
+    """A request whose data is there."""
 
+    def __init__(
+        self, request: MeasureRequest, kernel: MeasurableKernel, data: list[Prepared], device_index: int
+    ) -> None:
+        self._request, self._kernel, self._data, self._device_index = request, kernel, data, device_index
 
-def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) -> Prepared:
-    # Poisoned, so that an output that the inputs function allocates is not zero by chance.
-    with poisoned():
-        args = kernel.inputs(device="cuda", seed=seed, **problem)
-    return Prepared(args, make_reference(kernel.reference, args))
+    def measure(self, entrant: Entrant) -> Outcome:
+        outcome, call = self._checked(entrant)
+        if call is None:
+            return outcome
+        report("time")
+        started = time.perf_counter()
+        try:
+            sampler = DeviceSampler(call, self._data[0].args)
+            found = measure(sampler, self._request.effort, self._request.incumbent_us)
+        except Exception as error:
+            return self._failed(error, outcome)
+        return replace(outcome, measurement=found, bench_s=time.perf_counter() - started)
 
-
-def _launchers(request: MeasureRequest, kernel: MeasurableKernel, device_index: int) -> dict[int, list[Launcher]]:
-    launchers: dict[int, list[Launcher]] = {}
-    for binary in request.binaries:
-        launchers.setdefault(binary.region, []).append(launcher_for(binary, device_index, kernel.scope))
-    return launchers
-
-
-def _check(call: Callable[..., Any], request: MeasureRequest, prepared: list[Prepared]) -> Outcome:
-    worst = 0.0
-    for item in prepared:
-        verdict = check_call(
-            call, item.args, item.reference, repeats=request.repeats, scale=request.tolerance
+    def contest(self, rules: Rules) -> Outcome:
+        """Each entrant's check, then rounds of all that passed. Fails as a whole where the device does."""
+        outcomes: list[Outcome] = []
+        samplers: dict[int, DeviceSampler] = {}
+        for position, entrant in enumerate(self._request.entrants):
+            outcome, call = self._checked(entrant)
+            if call is not None:
+                try:
+                    samplers[position] = DeviceSampler(call, self._data[0].args)
+                except Exception as error:
+                    outcome = self._failed(error, outcome)
+            if outcome.status in (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST, Status.OOM):
+                return outcome
+            outcomes.append(outcome)
+        spent = Outcome(
+            Status.OK, load_s=sum(o.load_s for o in outcomes), verify_s=sum(o.verify_s for o in outcomes)
         )  # fmt: skip
-        worst = max(worst, verdict.max_err)
-        if not verdict.ok:
-            return replace(failed(verdict.status, verdict.reason), max_err=verdict.max_err)
-    return Outcome(Status.OK, max_err=worst)
+        if not samplers:
+            return replace(spent, places=tuple(Place(outcome) for outcome in outcomes))
+        report("time")
+        started = time.perf_counter()
+        playing = list(samplers)
+        try:
+            ranking = hold(
+                lambda order: sample_in_turn([samplers[playing[i]] for i in order]),
+                len(playing), rules, random.Random(self._request.seeds[0]),
+            )  # fmt: skip
+        except Exception as error:
+            return self._failed(error, spent)
+        places = _places(outcomes, playing, ranking)
+        return replace(spent, places=places, bench_s=time.perf_counter() - started)
+
+    def _checked(self, entrant: Entrant) -> tuple[Outcome, Call | None]:
+        """How loading and checking ended, and what to time where all is right."""
+        report("check")
+        started = time.perf_counter()
+        try:
+            call = self._kernel.bind(entrant.config, self._launchers(entrant))
+        except Exception as error:
+            return replace(launch_failure(error), load_s=time.perf_counter() - started), None
+        loaded = time.perf_counter()
+        try:
+            outcome = self._check(call)
+        except Exception as error:
+            outcome = launch_failure(error)
+        outcome = replace(outcome, load_s=loaded - started, verify_s=time.perf_counter() - loaded)
+        return outcome, call if outcome.status is Status.OK else None
+
+    def _launchers(self, entrant: Entrant) -> dict[int, list[Launcher]]:
+        launchers: dict[int, list[Launcher]] = {}
+        for binary in entrant.binaries:
+            launcher = launcher_for(binary, self._device_index, self._kernel.scope)
+            launchers.setdefault(binary.region, []).append(launcher)
+        return launchers
+
+    def _check(self, call: Call) -> Outcome:
+        worst = 0.0
+        for item in self._data:
+            verdict = check_call(
+                call, item.args, item.reference, repeats=self._request.repeats, scale=self._request.tolerance
+            )
+            worst = max(worst, verdict.max_err)
+            if not verdict.ok:
+                return replace(failed(verdict.status, verdict.reason), max_err=verdict.max_err)
+        return Outcome(Status.OK, max_err=worst)
+
+    def _failed(self, error: Exception, so_far: Outcome) -> Outcome:
+        prepared.forget(self._request)  # the call may have left its arguments changed
+        gc.collect()
+        return replace(launch_failure(error), load_s=so_far.load_s, verify_s=so_far.verify_s)
 
 
-def _empty_cache() -> None:
-    import torch
-
-    torch.cuda.empty_cache()
+def _places(outcomes: Sequence[Outcome], playing: Sequence[int], ranking: Ranking) -> tuple[Place, ...]:
+    places = [Place(outcome) for outcome in outcomes]
+    for i, position in enumerate(playing):
+        outcome = replace(outcomes[position], measurement=summarise(ranking.times_us[i]))
+        places[position] = Place(outcome, ranking.ratio[i], ranking.low[i], ranking.high[i], ranking.tied[i])
+    return tuple(places)
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

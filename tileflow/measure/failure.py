@@ -13,8 +13,7 @@ from ..errors import (
 )
 from .types import Outcome, Status
 
-_DIGEST_LINES = 6
-_DIGEST_CHARS = 800
+MESSAGE_CHARS = 2000
 
 # What CUDA and HIP say when the context is lost for good, and when the card is.
 _STICKY = (
@@ -60,7 +59,6 @@ def launch_failure(error: Exception) -> Outcome:
 
 
 def failed(status: Status, error: Exception | str) -> Outcome:
-    """An outcome with the first lines of ``error``."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    digest = "\n".join(lines[:_DIGEST_LINES])[:_DIGEST_CHARS]
+    """An outcome with the beginning of ``error``'s message, empty lines left out."""
+    digest = "\n".join(line for line in str(error).splitlines() if line.strip())[:MESSAGE_CHARS]
     return Outcome(status, error_class="" if isinstance(error, str) else type(error).__name__, error_digest=digest)

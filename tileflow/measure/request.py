@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ..config import Config
 from ..runtime.abi import Binary
 from ..runtime.problem import Scalar
+from .contest import Rules
 from .kernel import API_LOADER
 from .timing import Effort
 
@@ -32,18 +33,26 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Entrant:
+    """A config, built."""
+
+    config: Config
+    binaries: tuple[Binary, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MeasureRequest:
-    """One config of one problem, built. Pickles.
+    """One problem and its entrants. Pickles. A single one is measured; with ``rules`` they meet in a contest.
 
     ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
     ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
-    per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`.
+    per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`. ``effort``: of
+    measuring one.
     """
 
     kernel: str
     problem: tuple[tuple[str, Scalar], ...]
-    config: Config
-    binaries: tuple[Binary, ...]
+    entrants: tuple[Entrant, ...]
     sys_path: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1)
     repeats: int = 1
@@ -51,4 +60,5 @@ class MeasureRequest:
     incumbent_us: float | None = None
     limits: Limits = field(default_factory=Limits)
     effort: Effort = field(default_factory=Effort)
+    rules: Rules | None = None
     loader: str = API_LOADER

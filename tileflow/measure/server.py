@@ -58,7 +58,7 @@ class MeasureProcess:
         )
 
     def run(self, request: MeasureRequest) -> Outcome:
-        """Measure one config; whatever the kernel does, an Outcome.
+        """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
         Memory that is short is tried once more in a clean process. Raises what the kernel's author or the caller must
         mend: an unknown kernel, inputs or a reference that raise.

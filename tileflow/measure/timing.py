@@ -7,6 +7,7 @@ that what the events span is device time.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Effort:
     first_samples: int = 3
     min_samples: int = 7
     max_samples: int = 100
-    budget_us: float = 100_000.0
+    budget_us: float = 40_000.0
     precision: float = 0.002
     hopeless: float = 1.15
 
@@ -65,14 +66,19 @@ def summarise(samples: Sequence[float]) -> Measurement:
     approximation (Conover, Practical Nonparametric Statistics, 3.2); with few samples it is their whole range.
     """
     ordered = sorted(samples)
+    low, high = median_interval(ordered)
+    return Measurement(
+        tuple(samples), percentile(ordered, 0.5), percentile(ordered, 0.2), percentile(ordered, 0.8), (high - low) / 2
+    )
+
+
+def median_interval(ordered: Sequence[float], z: float = 1.96) -> tuple[float, float]:
+    """The interval of the median of a sorted sample, at ``z`` standard deviations; see :func:`summarise`."""
     count = len(ordered)
-    half = 0.98 * math.sqrt(count)  # 1.96 * sqrt(count * 0.5 * 0.5)
+    half = z / 2 * math.sqrt(count)  # z * sqrt(count * 0.5 * 0.5)
     low = max(math.floor(count / 2 - half), 0)
     high = min(math.ceil(count / 2 + half), count - 1)
-    return Measurement(
-        tuple(samples), percentile(ordered, 0.5), percentile(ordered, 0.2), percentile(ordered, 0.8),
-        (ordered[high] - ordered[low]) / 2,
-    )  # fmt: skip
+    return ordered[low], ordered[high]
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float:
@@ -88,7 +94,7 @@ class DeviceSampler:
     waits for the device, say) it calls, and ``captured`` is False: such times include host work that the L2's
     emptying did not hide.
 
-    Arguments that the call changes are put back before each sample and after the last.
+    Arguments that the call changes are put back before each sample and by :meth:`restore`.
     """
 
     def __init__(self, call: Callable[..., Any], args: Sequence[Any], *, capture: bool = True) -> None:
@@ -99,7 +105,7 @@ class DeviceSampler:
         torch.cuda.synchronize()
         self._restorer.observe()
         self._restorer.restore()
-        self._flush = _l2_reader()
+        self._flush = _l2_reader(torch.cuda.current_device())
         self._run: Callable[[], Any] = lambda: call(*args)
         graph = _capture(self._run) if capture else None
         self.captured = graph is not None
@@ -109,26 +115,43 @@ class DeviceSampler:
         self._restorer.restore()
 
     def __call__(self, count: int) -> list[float]:
+        return sample_in_turn([self] * count)
+
+    def enqueue(self) -> tuple[Any, Any]:
+        """One sample, not waited for: the events before and after it."""
         import torch
 
         event: Any = torch.cuda.Event
-        pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(count)]
-        for start, end in pairs:
-            self._restorer.restore()
-            self._flush()
-            start.record()
-            self._run()
-            end.record()
+        start, end = event(enable_timing=True), event(enable_timing=True)
         self._restorer.restore()
-        torch.cuda.synchronize()
-        return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+        self._flush()
+        start.record()
+        self._run()
+        end.record()
+        return start, end
+
+    def restore(self) -> None:
+        """Put the arguments back."""
+        self._restorer.restore()
 
 
-def _l2_reader() -> Callable[[], Any]:
+def sample_in_turn(samplers: Sequence[DeviceSampler]) -> list[float]:
+    """One sample of each, in this order and without a pause, in microseconds."""
+    import torch
+
+    pairs = [sampler.enqueue() for sampler in samplers]
+    for sampler in samplers[-1:]:
+        sampler.restore()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+
+
+@functools.cache
+def _l2_reader(device: int) -> Callable[[], Any]:
     """A function that reads four times the L2's size (at least 128 MiB)."""
     import torch
 
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    properties = torch.cuda.get_device_properties(device)
     size = max(4 * int(properties.L2_cache_size), 128 << 20)
     buffer = torch.zeros(size // 4, dtype=torch.float32, device="cuda")
     sink = torch.empty((), dtype=torch.float32, device="cuda")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -55,9 +56,11 @@ class DeviceFacts:
 class Outcome:
     """What became of one measured (or modelled, or interpreted) config.
 
-    ``error_class``, ``error_digest``: the exception's name and first lines where it failed. ``max_err``: the largest
-    error over the outputs, relative to the tolerance's scale (at most 1 passes). ``measured``: False for a modelled
-    time.
+    ``error_class``, ``error_digest``: the exception's name and the beginning of its message where it failed.
+    ``max_err``: the largest error over the outputs, relative to the tolerance's scale (at most 1 passes).
+    ``prepare_s``: for the problem's inputs and references, next to nothing where they were kept; ``load_s``: until the
+    code is on the device; ``verify_s``, ``bench_s``: checking and timing. ``measured``: False for a modelled time.
+    ``places``: of a contest, in the order of its entrants; its own status is then that of the whole.
     """
 
     status: Status
@@ -65,7 +68,25 @@ class Outcome:
     error_class: str = ""
     error_digest: str = ""
     max_err: float | None = None
+    prepare_s: float = 0.0
+    load_s: float = 0.0
     verify_s: float = 0.0
     bench_s: float = 0.0
     device: DeviceFacts = field(default_factory=DeviceFacts)
     measured: bool = True
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One entrant of a contest. ``outcome``: its check, and its times of all rounds.
+
+    ``ratio``: its time over the leader's, the median over the rounds that both played, and the interval of that;
+    infinite for an entrant that failed. ``tied``: it was not told apart from the leader (which is tied itself).
+    """
+
+    outcome: Outcome
+    ratio: float = math.inf
+    low: float = math.inf
+    high: float = math.inf
+    tied: bool = False

@@ -1,0 +1,97 @@
+"""The end of a study: who meets in the contest, and which of those that it cannot tell apart is taken.
+
+A search's own times are single measurements, on several GPUs and over minutes in which clocks change; the lowest of
+hundreds is also the luckiest. So those that could be the best are held against each other
+(:mod:`tileflow.measure.contest`), and this module reads the outcome back from the journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tileflow.config import Config
+from tileflow.measure.types import Place
+
+from .journal import Line
+from .records import StudyKey, TrialRecord
+from .study import leaders
+
+ENTRANTS = 12
+SLACK = 1.03  # between two GPUs of a class, or a cool one and a warm one
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One entrant's place, from the journal. ``ratio``: its time over the leader's; None where it failed."""
+
+    config: Config
+    ratio: float | None
+    low: float | None
+    high: float | None
+    tied: bool
+
+    def to_json(self) -> Line:
+        ratios = {} if self.ratio is None else {"ratio": self.ratio, "low": self.low, "high": self.high}
+        return {"config": self.config.to_dict(), "tied": self.tied} | ratios
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Standing:
+        return Standing(
+            Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"]
+        )  # fmt: skip
+
+    @staticmethod
+    def of(config: Config, place: Place) -> Standing:
+        if place.outcome.measurement is None:
+            return Standing(config, None, None, None, False)
+        return Standing(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
+
+
+def finalists(records: Iterable[TrialRecord], default: TrialRecord | None) -> list[TrialRecord]:
+    """The measured trials whose interval, and :data:`SLACK`, reaches the best one's, fastest first, and the default."""
+    measured = [r for r in leaders(records) if r.measured]
+    if not measured:
+        return []
+    limit = SLACK * _end(measured[0], 1)
+    found = [r for r in measured if _end(r, -1) <= limit][:ENTRANTS]
+    if default is not None and default.measured and default.time_us is not None and default not in found:
+        found.append(default)
+    return found
+
+
+def _end(record: TrialRecord, side: int) -> float:
+    assert record.median_us is not None
+    return record.median_us + side * (record.ci95_us or 0.0)
+
+
+def contests(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
+    """The last contest of each study, by its id."""
+    return {
+        e["study"]: tuple(Standing.from_json(place) for place in e["places"])
+        for e in events if e["event"] == "contest"
+    }  # fmt: skip
+
+
+def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -> Counter[Config]:
+    """How many other problems of the kernel, on the same device class, have each config among their ties."""
+    held = contests(events)
+    near = [s.id for s in siblings if s != key and (s.kernel, s.device_class) == (key.kernel, key.device_class)]
+    return Counter(standing.config for study in near for standing in held.get(study, ()) if standing.tied)
+
+
+def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord], wins: Counter[Config]) -> TrialRecord:
+    """Of configs that no contest tells apart the one to trust elsewhere: it spills least, is good for most of the
+    kernel's other problems, and scattered least in the contest. ``again``: the records of that."""
+
+    def key(record: TrialRecord) -> tuple[int, int, float, str]:
+        return record.spills or 0, -wins[record.config], _spread(again[record.config]), record.trial_id
+
+    return min(tied, key=key)
+
+
+def _spread(record: TrialRecord) -> float:
+    assert record.p80_us is not None and record.p20_us is not None and record.median_us is not None
+    return (record.p80_us - record.p20_us) / record.median_us

@@ -1,0 +1,138 @@
+"""The measuring child's logic on a CPU: a simulated sampler stands for the card."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tileflow.config import Config
+from tileflow.errors import LaunchError
+from tileflow.measure import child, prepared
+from tileflow.measure.contest import Rules
+from tileflow.measure.device import DeviceInfo
+from tileflow.measure.request import Entrant, MeasureRequest
+from tileflow.measure.types import DeviceFacts, Status
+
+HERE = str(Path(__file__).parent)
+made: Counter[tuple[int, int]] = Counter()  # inputs by (n, seed)
+
+
+class Twice:
+    """``x * 2``; the config says what goes wrong, and how long it takes."""
+
+    scope = None
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 64) -> tuple[torch.Tensor]:
+        made[n, seed] += 1
+        return (torch.randn(n, generator=torch.Generator().manual_seed(seed)),)
+
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def bind(self, config: Config, launchers: Mapping[int, Sequence[Any]]) -> Callable[..., Any]:
+        fault, us = config["fault"], config["us"]
+        if fault == "does_not_load":
+            raise LaunchError("planted", got=fault)
+
+        def call(x: torch.Tensor) -> Any:
+            if fault == "illegal":
+                raise LaunchError("an illegal memory access was planted")
+            if fault == "wrong_on_the_second_seed" and not torch.equal(x, Twice().inputs(n=len(x))[0]):
+                return x
+            return x * 2 if fault != "wrong" else x
+
+        call.us = us  # type: ignore[attr-defined]
+        return call
+
+
+twice = Twice()
+
+
+def load(reference: str) -> Any:
+    return twice
+
+
+class Sampler:
+    def __init__(self, call: Any, args: Sequence[Any]) -> None:
+        self.us = float(call.us)
+
+    def __call__(self, count: int) -> list[float]:
+        return [self.us] * count
+
+
+@pytest.fixture(autouse=True)
+def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(child, "_identified", lambda index: DeviceInfo("card", "GPU-0", 1, 1, "", ""))
+    monkeypatch.setattr(child.device_facts, "facts", lambda uuid: DeviceFacts(uuid))
+    monkeypatch.setattr(child, "DeviceSampler", Sampler)
+    monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])
+    monkeypatch.setattr(prepared, "_make_room", lambda: None)
+    monkeypatch.setitem(sys.modules, "measure_child_kernels", sys.modules[__name__])
+    made.clear()
+    yield
+    prepared._kept.clear()
+
+
+def contest(*configs: tuple[str, float], **changes: Any) -> Any:
+    return ask(*configs, rules=Rules(), **changes)
+
+
+def ask(*configs: tuple[str, float], n: int = 64, **changes: Any) -> Any:
+    entrants = tuple(Entrant(Config.of({"fault": fault, "us": us}), ()) for fault, us in configs)
+    request = MeasureRequest("m:twice", (("n", n),), entrants, loader="measure_child_kernels:load", **changes)
+    return child.run(request, 0)
+
+
+def test_one_entrant_is_checked_and_timed() -> None:
+    outcome = ask(("", 50.0))
+    assert outcome.status is Status.OK and outcome.measurement.median_us == 50.0
+    assert outcome.device.gpu_uuid == "GPU-0" and not outcome.places
+
+
+def test_data_is_made_once_a_problem_and_seed() -> None:
+    for n in (64, 32, 64):
+        ask(("", 50.0), n=n, seeds=(0,))
+    ask(("", 50.0), n=64, seeds=(0, 1))
+    assert made == {(64, 0): 1, (32, 0): 1, (64, 1): 1}
+
+
+def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
+    ask(("", 50.0), seeds=(0,))
+    (problem,) = prepared._kept.values()
+    problem.seeds[0].reference.result.zero_()  # as a config that writes out of bounds would
+    assert ask(("", 50.0), seeds=(0,)).status is Status.OK
+    assert made[64, 0] == 2
+    assert ask(("wrong", 50.0), seeds=(0,)).status is Status.INCORRECT
+
+
+def test_a_contest_places_those_that_pass_their_check() -> None:
+    outcome = contest(("", 50.0), ("wrong", 10.0), ("", 80.0), ("does_not_load", 10.0), ("", 50.0))
+    assert outcome.status is Status.OK
+    best, wrong, slow, unloaded, equal = outcome.places
+    assert (best.ratio, equal.ratio, slow.ratio) == (1.0, 1.0, pytest.approx(1.6))
+    assert [place.tied for place in outcome.places] == [True, False, False, False, True]
+    assert wrong.outcome.status is Status.INCORRECT and wrong.outcome.measurement is None
+    assert unloaded.outcome.status is Status.OUT_OF_RESOURCES
+    assert slow.outcome.measurement.median_us == pytest.approx(80.0)
+
+
+def test_a_contest_checks_every_seed() -> None:
+    entrants = (("", 50.0), ("wrong_on_the_second_seed", 10.0))
+    assert [place.tied for place in contest(*entrants, seeds=(0,)).places] == [False, True]
+    assert [place.tied for place in contest(*entrants, seeds=(0, 1)).places] == [True, False]
+
+
+def test_a_contest_fails_with_its_device() -> None:
+    outcome = contest(("", 50.0), ("illegal", 10.0))
+    assert outcome.status is Status.ILLEGAL_ACCESS and not outcome.places
+
+
+def test_a_contest_of_none_that_passes_has_no_leader() -> None:
+    outcome = contest(("wrong", 50.0), ("wrong", 10.0))
+    assert outcome.status is Status.OK and not any(place.tied for place in outcome.places)

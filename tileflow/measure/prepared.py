@@ -1,0 +1,91 @@
+"""Problems' arguments and references, kept on the device: the configs of a sweep share them.
+
+Making them takes longer than measuring a config (a reference in higher precision, in plain torch), and studies take
+turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from .check import Reference, make_reference
+from .inputs import poisoned
+from .kernel import MeasurableKernel, load
+from .request import MeasureRequest
+
+KEPT_SHARE = 0.4  # of the card's memory; calls, their outputs and a contest's graphs need the rest
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Arguments of one seed on the device, and what a call on them must give."""
+
+    args: tuple[Any, ...]
+    reference: Reference
+
+
+@dataclass(slots=True)
+class _Problem:
+    kernel: MeasurableKernel
+    seeds: dict[int, Prepared] = field(default_factory=dict)
+
+
+_kept: OrderedDict[Key, _Problem] = OrderedDict()
+
+
+def key(request: MeasureRequest) -> Key:
+    """What requests with the same data have in common."""
+    return request.loader, request.kernel, request.problem
+
+
+def kept() -> frozenset[Key]:
+    """The problems whose data is there."""
+    return frozenset(_kept)
+
+
+def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
+    """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise."""
+    problem = _kept.pop(key(request), None)
+    if problem is None:
+        problem = _Problem(load(request.loader, request.kernel, request.sys_path))
+    made = [seed for seed in request.seeds if seed not in problem.seeds]
+    for seed in made:
+        problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed)
+    _kept[key(request)] = problem
+    if made:
+        _make_room()
+    return problem.kernel, [problem.seeds[seed] for seed in request.seeds]
+
+
+def forget(request: MeasureRequest | None = None) -> None:
+    """Drop what is kept for ``request``'s problem; all problems where None, and give their memory back."""
+    import torch
+
+    if request is not None:
+        _kept.pop(key(request), None)
+        return
+    _kept.clear()
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) -> Prepared:
+    # Poisoned, so that an output that the inputs function allocates is not zero by chance.
+    with poisoned():
+        args = kernel.inputs(device="cuda", seed=seed, **problem)
+    return Prepared(args, make_reference(kernel.reference, args))
+
+
+def _make_room() -> None:
+    """Drop the problems that were not used for longest. Waits for the device, so that preparing bears its own time."""
+    import torch
+
+    torch.cuda.synchronize()
+    limit = KEPT_SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    while len(_kept) > 1 and torch.cuda.memory_allocated() > limit:
+        _kept.popitem(last=False)
