@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,14 @@ def rewrite_region(region: RegionSource, fn: types.FunctionType) -> Callable[...
 
     A capture that the launch's frame lacks is passed as ``__tf__.UNDEFINED``.
     """
+    rewritten = _region(region, fn).function(fn)
+    rewritten.__defaults__ = rewritten.__kwdefaults__ = None
+    return rewritten
+
+
+@functools.lru_cache(maxsize=256)
+def _region(region: RegionSource, fn: types.FunctionType) -> _Rewritten:
+    """Kept, as host code that computes with its knobs is traced again for each config, which changes no text."""
     source = function_source(fn)
     loop = copy.deepcopy(region.loop)
     captured = [c.name for c in region.captures]
@@ -75,9 +84,7 @@ def rewrite_region(region: RegionSource, fn: types.FunctionType) -> Callable[...
     unique = [t if t not in region.targets[i + 1 :] else f"{t}#{i}" for i, t in enumerate(region.targets)]
     tree = _function(fn.__name__, [*unique, *captured], loop.body, region.loop)
     inside = FunctionSource(fn, tree, region.file, region.lines)
-    rewritten = _rewrite(inside, local_names(source.tree), set(region.targets), captured).function(fn)
-    rewritten.__defaults__ = rewritten.__kwdefaults__ = None
-    return rewritten
+    return _rewrite(inside, local_names(source.tree), set(region.targets), captured)
 
 
 def rewrite_function(fn: Callable[..., Any]) -> Callable[..., Any]:
