@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, LaunchError, OutOfResources, SpecError
+from .errors import CallError, KernelError, LaunchError, OutOfResources, SpecError
 from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
@@ -99,7 +99,10 @@ class Kernel:
 
     @cached_property
     def _multiplies(self) -> bool:
-        return may_multiply(self._serialised)
+        try:
+            return may_multiply(self._serialised)
+        except KernelError:  # code that cannot be read is refused where it is lowered, which names the place
+            return True
 
     # ---- calling --------------------------------------------------------------------------------
 
