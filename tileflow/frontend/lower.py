@@ -21,6 +21,7 @@ from ..runtime.dispatch import host_knob
 from .capture import Capturer, launch_values
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
+from .meta_likes import MetaLikes
 from .mistakes import explained, place
 from .operations.device_functions import DEVICE
 from .rewrite import rewrite_region
@@ -77,7 +78,8 @@ def lower_call(
         elif type(value) is int:
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
     try:
-        host.run(context, *bound.args, **bound.kwargs)
+        with MetaLikes():
+            host.run(context, *bound.args, **bound.kwargs)
     except TileflowError as error:
         if error.where is not None:
             raise
