@@ -10,12 +10,13 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest, TrialResult
 from tileflow_search.registry import make
+from tileflow_search.transfer import Family
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, SpecError
@@ -86,8 +87,9 @@ def open_studies(
 ) -> list[Study]:
     """The studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
 
-    ``transfers``: configs of older tables to try right after the default.
+    ``transfers``: configs of earlier sweeps to try right after the default.
     """
+    families: dict[tuple[str, str], Family] = {}
     known = {line["study"]: line for line in journals.events(journal.lines, "study")}
     spent: dict[str, float] = {}
     for line in journals.events(journal.lines, "clock"):
@@ -100,7 +102,8 @@ def open_studies(
             _require_unchanged(subject, known[key.id])
         else:
             journal.event("study", **subject.to_json())
-        study = _new_study(spec, subject, transfers(subject))
+        family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
+        study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
         for entry in trials.get(key, ()):
             if entry.settled:
@@ -109,12 +112,27 @@ def open_studies(
     return studies
 
 
-def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config]) -> Study:
+def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], family: Family) -> Study:
     sources = {subject.default: "default"}
     for config in transfers:
         sources.setdefault(config, "transfer")
-    strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources))
+    peers = family.join(subject.task, subject.space, subject.default)
+    strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources), peers=peers)
     return Study(subject, strategy, spec.strategy.name, spec.budget, sources)
+
+
+def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
+    """Let searches that learn from each other begin one after the other, so that the late ones have something to learn.
+
+    ``at_once``: how many of one kernel may be under way on each device class.
+    """
+    queues: dict[tuple[str, str], list[Study]] = {}
+    for study in studies:
+        key = study.subject.key
+        queue = queues.setdefault((key.kernel, key.device_class), [])
+        if len(queue) >= at_once[key.device_class]:
+            study.after = queue[-at_once[key.device_class]]
+        queue.append(study)
 
 
 def _require_unchanged(subject: Subject, known: Line) -> None:

@@ -73,7 +73,8 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class SweepSpec:
-    """A sweep. ``seeds``: tables whose rows for the same kernels are tried first, after the default config.
+    """A sweep. ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried
+    first, after the default config.
 
     ``modes``: the search runs in the first; the winners' binaries are exported in all. ``output``: an absolute
     folder, or None where the command line names it.
@@ -163,8 +164,9 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
             _check_problem(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
     for i, path in enumerate(spec.seeds):
         if not path.is_file():
-            raise SpecError("a seed must be a table's file", got=repr(str(path)), where=f"seeds[{i}]",
-                            hint="remove it, or give the absolute path of an exported table")  # fmt: skip
+            raise SpecError("a seed must be a file", got=repr(str(path)), where=f"seeds[{i}]",
+                            hint="remove it, or give the absolute path of an exported table, a journal.jsonl or a "
+                                 "trials.parquet")  # fmt: skip
 
 
 def _check_problem(kernel: KernelInputs, problem: dict[str, Any], where: str) -> None:

@@ -22,6 +22,7 @@ LOSSES_IN_A_ROW = 8
 class Study:
     """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``).
 
+    ``after``: a search of the same kernel that must have ended before this one begins, to learn from it.
     ``settled``: the verdicts by trial id. ``best``: the fastest good one. ``stopped``: why nothing more is asked.
     """
 
@@ -42,6 +43,7 @@ class Study:
         self._losses: Counter[Config] = Counter()
         self._lost_in_a_row = 0
         self._exhausted = False
+        self.after: Study | None = None
 
     # ---- asking ---------------------------------------------------------------------------------
 
@@ -52,6 +54,9 @@ class Study:
     @property
     def wants_more(self) -> bool:
         """Another trial fits the budget, counting every one in flight as if it became a new trial."""
+        if self.after is not None and self.after.open:
+            return False
+        self.after = None
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
         if self._budget.trials is not None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tileflow_cluster.protocol import KernelRef, Mode
+from tileflow_search.transfer import Task
 
 from tileflow.config import Config, ConfigSpace
+from tileflow.ir.traffic import Traffic
 from tileflow.runtime.problem import Problem
 from tileflow.target import target
 
@@ -19,7 +21,7 @@ from .records import StudyKey
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """``default``: the zero-search config, repaired, the first that a study tries."""
+    """``default``: the zero-search config, repaired, the first that a study tries. ``traffic``: of one call."""
 
     key: StudyKey
     kernel: KernelRef
@@ -27,6 +29,13 @@ class Subject:
     space: ConfigSpace
     default: Config
     mode: Mode = "static"
+    traffic: Traffic | None = None
+
+    @property
+    def task(self) -> Task:
+        """The problem as a search sees it among others."""
+        work = {} if self.traffic is None else {"bytes": self.traffic.bytes, "flops": self.traffic.flops}
+        return Task.of(dict(self.key.problem), **work)
 
     def to_json(self) -> dict[str, Any]:
         """What the journal keeps, so that its folds need no compiler and a resumed sweep knows its kernel again."""
@@ -56,7 +65,8 @@ def prepare(key: StudyKey, mode: Mode) -> Subject:
     arguments = kernel.inputs(device="meta", **problem)
     lowered = kernel.lower(arguments, target(key.device_class), mode)
     ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
-    return Subject(key, ref, lowered.problem, lowered.space, lowered.space.repair(lowered.default), mode)
+    default = lowered.space.repair(lowered.default)
+    return Subject(key, ref, lowered.problem, lowered.space, default, mode, lowered.traffic)
 
 
 def _root(kernel: str) -> str:

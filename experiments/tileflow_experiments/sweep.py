@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from tileflow_cluster.protocol import Evaluator
-from tileflow_search.registry import STRATEGIES
+from tileflow_search.registry import STRATEGIES, shares
 
 import tileflow
 from tileflow.config import Config
@@ -33,8 +33,8 @@ from tileflow.runtime.bundle import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
 from . import journal as journals
-from . import mlflow_log, parquet, report, spec, tables
-from .driver import Built, Driver, open_studies, study_keys
+from . import mlflow_log, parquet, report, siblings, spec, tables
+from .driver import Built, Driver, open_studies, study_keys, take_turns
 from .journal import Journal, JournalFull
 from .progress import Progress
 from .records import StudyKey
@@ -164,7 +164,9 @@ def _run(
     tools: Tools,
     mlflow_uri: str,
 ) -> str:
-    studies = open_studies(sweep, journal, subjects, tables.transfers(sweep.seeds))
+    studies = open_studies(sweep, journal, subjects, siblings.transfers(sweep.seeds))
+    if shares(sweep.strategy.name):
+        take_turns(studies, {served.name: served.workers + 1 for served in evaluator.device_classes()})
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts)
     logger.start()
     progress = Progress(str(sweep.budget))

@@ -7,13 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tileflow_cluster.protocol import toolchain_text
 
 import tileflow
 from tileflow.config import Config
-from tileflow.errors import ConfigError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.table import (
@@ -24,7 +22,6 @@ from tileflow.runtime.table import (
     Table,
     Validator,
     launches_of,
-    load_table,
     requirements_of,
 )
 from tileflow.target import target
@@ -179,26 +176,3 @@ def _without_a_winner(records: Sequence[TrialRecord], subject: Subject) -> Fallb
 def _validators(records: Iterable[TrialRecord]) -> tuple[Validator, ...]:
     versions = {version for record in records for version in record.compiled_by}
     return tuple(Validator(name, value, "warn") for name, value in sorted(versions))
-
-
-def transfers(paths: Iterable[Path]) -> Callable[[Subject], list[Config]]:
-    """Configs of older tables' rows for the same kernel, whatever its version: fitted to the space as it is now.
-
-    Raises TableError where a file is not a table.
-    """
-    tables = [load_table(path) for path in paths]
-
-    def of(subject: Subject) -> list[Config]:
-        rows = [e for t in tables if t.kernel.ref == subject.key.kernel for e in t.entries]
-        rows.sort(key=lambda e: e.device != subject.key.device_class)
-        return [config for row in rows if (config := _fit(subject, row.config)) is not None]
-
-    return of
-
-
-def _fit(subject: Subject, config: Config) -> Config | None:
-    try:
-        return subject.space.adapt(config.to_dict())
-    except ConfigError as error:
-        log.info("a seed table's row is passed over for %s: %s", subject.key.title, error)
-        return None

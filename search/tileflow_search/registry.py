@@ -17,6 +17,7 @@ from .local import LocalSampler
 from .optuna_strategy import OptunaStrategy
 from .pattern import PatternSampler
 from .protocol import Strategy
+from .transfer import Member
 
 
 def _tpe(space: ConfigSpace, seed: int) -> Strategy:
@@ -53,16 +54,26 @@ STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
 }
 
 
-def make(name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = ()) -> Strategy:
+def shares(name: str) -> bool:
+    """Whether searches by this strategy learn from each other, so that late ones are short."""
+    return STRATEGIES.get(name) is DefaultStrategy
+
+
+def make(
+    name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = (), peers: Member | None = None
+) -> Strategy:
     """The strategy ``name`` over ``space``, deterministic under ``seed``, that asks for ``seeds`` first.
+
+    ``peers``: this search among those of the kernel's other problems, for a strategy that :func:`shares`.
 
     Raises SpecError for an unknown name, ConfigError for a seed that is not of the space.
     """
     try:
-        strategy = STRATEGIES[name](space, seed)
+        factory = STRATEGIES[name]
     except KeyError:
         raise SpecError(
             "a search strategy must be one that is known", got=repr(name), hint=f"known: {', '.join(STRATEGIES)}"
         ) from None
+    strategy = DefaultStrategy(space, seed, peers=peers) if shares(name) else factory(space, seed)
     strategy.seed(seeds)
     return strategy

@@ -1,0 +1,140 @@
+"""Seeds out of what earlier sweeps found for other shapes and devices: tables, journals, trials.parquet.
+
+The nearest shapes of the nearest devices come first: this device class, those it lists as siblings, those of its arch,
+those of its vendor. Another vendor's configs say nothing here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tileflow_search.transfer import Task
+
+from tileflow.config import Config
+from tileflow.errors import ConfigError, SpecError
+from tileflow.measure.types import Status
+from tileflow.runtime.problem import Problem
+from tileflow.runtime.table import load_table
+from tileflow.target import CATALOGUE, target
+
+from . import journal as journals
+from .study import leaders
+from .subject import Subject
+
+log = logging.getLogger(__name__)
+
+SEEDS = 8  # of one study
+BEST = 2  # of one earlier problem
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one problem on one device class. ``configs``: fastest first. ``described``: ``task`` is that of
+    a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
+
+    kernel: str
+    device_class: str
+    task: Task
+    described: bool
+    configs: tuple[Config, ...]
+
+
+def transfers(paths: Iterable[Path]) -> Callable[[Subject], list[Config]]:
+    """The best configs of the same kernel, whatever its version, fitted to a study's space: at most :data:`SEEDS`.
+
+    Raises TableError, JournalError and SpecError where a file is none of the three kinds.
+    """
+    earlier = [known for path in paths for known in read(path)]
+
+    def of(subject: Subject) -> list[Config]:
+        ranked = sorted(_ranked(earlier, subject), key=lambda pair: pair[0])
+        fitted = (_fit(subject, config) for _, known in ranked for config in known.configs)
+        return list(dict.fromkeys(config for config in fitted if config is not None))[:SEEDS]
+
+    return of
+
+
+def read(path: Path) -> list[Known]:
+    """The problems of a table (``.json``), a journal (``.jsonl``) or a file of trials (``.parquet``)."""
+    match path.suffix:
+        case ".json":
+            return _of_table(path)
+        case ".jsonl":
+            return _of_journal(path)
+        case ".parquet":
+            return _of_trials(path)
+    raise SpecError("a seed must be a table (.json), a journal (.jsonl) or trials (.parquet)", got=repr(str(path)),
+                    where="seeds")  # fmt: skip
+
+
+def task_of(problem: Problem) -> Task:
+    """A call's metadata as numbers: the sizes of its arguments, and all else as one label."""
+    return Task.of(dict(problem.sizes) | {"categories": problem.categories})
+
+
+def _of_table(path: Path) -> list[Known]:
+    table = load_table(path)
+    return [Known(table.kernel.ref, e.device, task_of(e.problem), True, (e.config,)) for e in table.entries]
+
+
+def _of_journal(path: Path) -> list[Known]:
+    found = []
+    for key, records in journals.by_study(journals.trials(journals.read(path)).values()).items():
+        best = tuple(record.config for record in leaders(records)[:BEST])
+        found.append(Known(key.kernel, key.device_class, Task.of(dict(key.problem)), False, best))
+    return found
+
+
+def _of_trials(path: Path) -> list[Known]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = ["kernel", "problem", "device_class", "config", "status", "median_us", "measured"]
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SpecError("a seed must be a readable Parquet file of trials", got=error, where=str(path)) from None
+    studies: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["status"] == Status.OK.value:
+            studies.setdefault((row["kernel"], row["problem"], row["device_class"]), []).append(row)
+    found = []
+    for (kernel, problem, device_class), group in studies.items():
+        group.sort(key=lambda row: (not row["measured"], row["median_us"]))
+        best = dict.fromkeys(Config.of(json.loads(row["config"])) for row in group)
+        found.append(Known(kernel, device_class, Task.of(json.loads(problem)), False, tuple(best)[:BEST]))
+    return found
+
+
+def _ranked(earlier: Sequence[Known], subject: Subject) -> list[tuple[tuple[int, float], Known]]:
+    here, described = Task.of(dict(subject.key.problem)), task_of(subject.problem)
+    found = []
+    for known in earlier:
+        away = _device_steps(subject.key.device_class, known.device_class)
+        if known.kernel == subject.key.kernel and away is not None:
+            found.append(((away, known.task.distance(described if known.described else here)), known))
+    return found
+
+
+def _device_steps(here: str, there: str) -> int | None:
+    """How far another device class is; None where its configs say nothing."""
+    if here == there:
+        return 0
+    if there not in CATALOGUE or CATALOGUE[there].vendor != target(here).vendor:
+        return None
+    if there in target(here).siblings:
+        return 1
+    return 2 if CATALOGUE[there].arch == target(here).arch else 3
+
+
+def _fit(subject: Subject, config: Config) -> Config | None:
+    try:
+        return subject.space.adapt(config.to_dict())
+    except ConfigError as error:
+        log.info("a seed is passed over for %s: %s", subject.key.title, error)
+        return None
