@@ -20,6 +20,7 @@ import torch
 from .describe import captured, is_traced
 from .leaves import is_record
 
+_Tensor = torch.Tensor
 _grad_enabled = torch.is_grad_enabled
 _BY_VALUE = (bool, str, torch.dtype, type(None))
 
@@ -38,7 +39,7 @@ def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Ha
 
 
 def _key(value: Any) -> Hashable:
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, _Tensor):
         if is_traced(value):
             return type(value)
         grad = value.requires_grad and _grad_enabled()
@@ -85,6 +86,9 @@ def key_reader(args: Sequence[Any], constants: Collection[int] = (), multiplies:
             return None
         namespace[f"kind{i}"] = type(value)
         parts += own
+    learned = [f"{name}.requires_grad" for name, value in zip(names, args, strict=True) if isinstance(value, _Tensor)]
+    if learned:
+        parts.append(f"({' or '.join(learned)}) and grad_enabled()")  # a call that autograd records is refused whole
     if multiplies:
         parts.append("precision()")
     kinds = " and ".join(f"type({name}) is kind{i}" for i, name in enumerate(names)) or "True"
@@ -96,11 +100,10 @@ def key_reader(args: Sequence[Any], constants: Collection[int] = (), multiplies:
 
 def _parts(name: str, value: Any, constant: bool) -> list[str] | None:
     """The texts of what an argument adds to a key beside its type."""
-    if isinstance(value, torch.Tensor) and not is_traced(value):
-        grad = f"{name}.requires_grad and grad_enabled()"
+    if isinstance(value, _Tensor) and not is_traced(value):
         # a kernel's tensors are on GPUs, whose ordinals are hashed faster than torch's devices
-        return [f"{name}.shape", f"{name}.stride()", f"{name}.dtype", f"{name}.get_device()",
-                f"not {name}.data_ptr() & 15", grad]  # fmt: skip
+        reads = ("{}.shape", "{}.stride()", "{}.dtype", "{}.get_device()", "not {}.data_ptr() & 15")
+        return [read.format(name) for read in reads]
     if type(value) in (int, float):
         return [name] if constant else []
     return [name] if type(value) in _BY_VALUE else None
