@@ -2,7 +2,7 @@
 
 For training, the forward kernel also returns each row's mean and the reciprocal of its deviation. The backward one
 reads ``grad`` and ``x`` once: each program walks over a block of rows and sums what they add to the gradients of weight
-and bias in registers.
+and bias in registers. Those do not hold a long row and its two sums, which are then left to a launch of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tileflow
 import tileflow.language as tfl
 
 EPS = 1e-5
+LONG_ROW = 8192
 
 
 def inputs(
@@ -80,6 +81,11 @@ def bwd_reference(
     return torch.autograd.grad(reference(x, weight, bias, EPS), (x, weight, bias), grad)
 
 
+def through_row(g, normed):  # type: ignore[no-untyped-def]
+    """The gradient of what was normalised from that of the result, but for the row's scale."""
+    return g - torch.mean(g, dim=1, keepdim=True) - normed * torch.mean(g * normed, dim=1, keepdim=True)
+
+
 @tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
 def layer_norm_bwd(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor
@@ -90,19 +96,31 @@ def layer_norm_bwd(
     grad_x = torch.empty_like(x)
     blocks = (m + block_m - 1) // block_m
     weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
-    for rows in tfl.tile(m, block_size=block_m):
-        factor = weight[:].float()
-        to_weight, to_bias = tfl.zeros([n]), tfl.zeros([n])
-        for tile_m in tfl.tile(rows.begin, rows.end):
-            row_scale = scale[tile_m][:, None]
-            normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * row_scale
-            g = grad[tile_m, :].float()
-            to_weight += (g * normed).sum(dim=0)
-            to_bias += g.sum(dim=0)
-            g = g * factor
-            shift = torch.mean(g, dim=1, keepdim=True)
-            slope = torch.mean(g * normed, dim=1, keepdim=True)
-            grad_x[tile_m, :] = (g - shift - normed * slope) * row_scale
-        weights[rows.id, :] = to_weight
-        biases[rows.id, :] = to_bias
+    if n <= LONG_ROW:
+        for rows in tfl.tile(m, block_size=block_m):
+            factor = weight[:].float()
+            to_weight, to_bias = tfl.zeros([n]), tfl.zeros([n])
+            for tile_m in tfl.tile(rows.begin, rows.end):
+                row_scale = scale[tile_m][:, None]
+                normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * row_scale
+                g = grad[tile_m, :].float()
+                to_weight += (g * normed).sum(dim=0)
+                to_bias += g.sum(dim=0)
+                grad_x[tile_m, :] = through_row(g * factor, normed) * row_scale
+            weights[rows.id, :] = to_weight
+            biases[rows.id, :] = to_bias
+    else:
+        for tile_m in tfl.tile(m):
+            normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * scale[tile_m][:, None]
+            g = grad[tile_m, :].float() * weight[:].float()
+            grad_x[tile_m, :] = through_row(g, normed) * scale[tile_m][:, None]
+        for rows, tile_n in tfl.tile([m, n], block_size=[block_m, None]):
+            to_weight, to_bias = tfl.zeros([tile_n]), tfl.zeros([tile_n])
+            for tile_m in tfl.tile(rows.begin, rows.end):
+                normed = (x[tile_m, tile_n].float() - mean[tile_m][:, None]) * scale[tile_m][:, None]
+                g = grad[tile_m, tile_n].float()
+                to_weight += (g * normed).sum(dim=0)
+                to_bias += g.sum(dim=0)
+            weights[rows.id, tile_n] = to_weight
+            biases[rows.id, tile_n] = to_bias
     return grad_x, weights.sum(dim=0).to(weight.dtype), biases.sum(dim=0).to(weight.dtype)

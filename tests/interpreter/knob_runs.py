@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from compiler_gallery import kernel, problem
 from knob_configs import choices
 
@@ -34,3 +35,13 @@ def check(name: str, sizes: tuple[int, ...], option: int, device: str) -> tuple[
         if not verdict.ok:
             wrong.append(f"{knob.name}={choice} under {config}: {verdict.reason}")
     return runs, wrong
+
+
+def check_first(name: str, device: str, sizes: dict[str, int]) -> str:
+    """What is wrong with a kernel under its zero-search config, in float32."""
+    subject = kernel(name)
+    args = subject.inputs(device="cpu", dtype=torch.float32, **sizes)
+    reference = make_reference(subject.reference, args)
+    lowered = subject.lower(args, target(device))
+    verdict = check_call(subject.compile(lowered, lowered.default, "cpu"), args, reference)
+    return "" if verdict.ok else verdict.reason

@@ -24,3 +24,11 @@ def test_every_choice_gives_the_same(
 ) -> None:
     runs, wrong = interpreter("knob_runs:check", name, sizes, option, device)
     assert runs > 8 and wrong == []
+
+
+def test_long_rows(interpreter: Callable[..., Any]) -> None:
+    """Of layer_norm's gradient, which has launches of its own for them."""
+    assert (
+        interpreter("knob_runs:check_first", "examples.layer_norm:layer_norm_bwd", "nvidia-h200", {"m": 5, "n": 8200})
+        == ""
+    )

@@ -29,7 +29,7 @@ WIDE_HEAD = 128  # from here on the operands of chained products fill the regist
 def product_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region with products that should not have their plain defaults."""
     dots = [op for op in ir.walk() if op.kind == "dot"]
-    wanted = chunk_sizes(ir, target.sm_count)
+    wanted = chunk_sizes(ir, target.sm_count, {})
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target)
     return wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 
 from ..config import Choice
@@ -21,7 +22,7 @@ LOOP_BLOCK = 1 << 12
 PROGRAM_BYTES = 1 << 13  # of the tensor with the shortest elements
 BYTES_PER_THREAD = 64  # four loads of the widest kind in flight
 LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
-CHUNK_WARPS = 8  # of all chunks of a multiprocessor together, where one has fewer
+CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer
 MIN_WARPS = 4
 
 
@@ -49,7 +50,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = 3
-    return wanted | chunk_sizes(ir, max(CHUNK_WARPS // warps, 1) * target.sm_count)
+    return wanted | chunk_sizes(ir, max(CHUNK_WARPS // warps, 1) * target.sm_count, wanted)
 
 
 def chunks(ir: KernelIR) -> dict[str, str]:
@@ -60,12 +61,20 @@ def chunks(ir: KernelIR) -> dict[str, str]:
     return {e.args[0]: name for e, name in blocks.items() if e.op == "sym" and e.args[0] not in in_registers}
 
 
-def chunk_sizes(ir: KernelIR, programs: int) -> dict[str, Choice]:
+def chunk_sizes(ir: KernelIR, programs: int, blocks: Mapping[str, Choice]) -> dict[str, Choice]:
     """Sizes of the chunks that give about so many programs: few, since what they leave behind (partial sums, as a rule)
-    must be summed again."""
-    others = prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1)
+    must be summed again. ``blocks``: the sizes chosen for the grid's other axes."""
+    chunked = chunks(ir)
+    others = prod(_tiles(ir, name, blocks) for name in ir.grid if name not in chunked.values())
     wanted = max(programs // max(others, 1), 1)
-    return {symbol: pow2(-(-tile_length(ir, name) // wanted)) for symbol, name in chunks(ir).items()}
+    return {symbol: pow2(-(-tile_length(ir, name) // wanted)) for symbol, name in chunked.items()}
+
+
+def _tiles(ir: KernelIR, name: str, blocks: Mapping[str, Choice]) -> int:
+    """How many tiles of the chosen size an axis of the grid has; 1 where none is chosen yet."""
+    block = ir.tiles[name].block
+    size = block.constant or (blocks.get(block.args[0]) if block.op == "sym" else None)
+    return -(-tile_length(ir, name) // size) if isinstance(size, int) else 1
 
 
 def _element(ir: KernelIR) -> int:

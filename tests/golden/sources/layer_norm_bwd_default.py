@@ -1,9 +1,9 @@
-# config: block:tile_m=1, num_stages=3, num_warps=8
+# config: block:block_m=16, block:tile_m=1, num_stages=3, num_warps=8
 # region 0, static
-# grid: 125, 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == biases.align)) and (125 == biases.shape.0)) and (2992 == biases.shape.1)) and (2992 == biases.stride.0)) and (1 == biases.stride.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == mean.align)) and (4000 == mean.shape.0)) and (1 == mean.stride.0)) and (2992 == n)) and (1 == scale.align)) and (4000 == scale.shape.0)) and (1 == scale.stride.0)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == weights.align)) and (125 == weights.shape.0)) and (2992 == weights.shape.1)) and (2992 == weights.stride.0)) and (1 == weights.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
+# grid: 250, 1, 1
+# guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == biases.align)) and (250 == biases.shape.0)) and (2992 == biases.shape.1)) and (2992 == biases.stride.0)) and (1 == biases.stride.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == mean.align)) and (4000 == mean.shape.0)) and (1 == mean.stride.0)) and (2992 == n)) and (1 == scale.align)) and (4000 == scale.shape.0)) and (1 == scale.stride.0)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == weights.align)) and (250 == weights.shape.0)) and (2992 == weights.shape.1)) and (2992 == weights.stride.0)) and (1 == weights.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
 # options: num_stages=3, num_warps=8
-# constexprs: BLOCK_BLOCK_M=32, BLOCK_TILE_M=1
+# constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # biases_ptr: *fp32 % 16 = biases
 # grad_ptr: *bf16 % 16 = grad
 # grad_x_ptr: *bf16 % 16 = grad_x
@@ -61,14 +61,14 @@ def layer_norm_bwd_0(
         v22 = tl.sum(v21, axis=1)
         v23 = v22[:, None]
         v24 = v23 / 2992.0
-        v25 = v21 * v12
-        v26 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v25, 0.0)
-        v27 = tl.sum(v26, axis=1)
-        v28 = v27[:, None]
-        v29 = v28 / 2992.0
-        v30 = v21 - v24
-        v31 = v12 * v29
-        v32 = v30 - v31
+        v25 = v21 - v24
+        v26 = v21 * v12
+        v27 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v26, 0.0)
+        v28 = tl.sum(v27, axis=1)
+        v29 = v28[:, None]
+        v30 = v29 / 2992.0
+        v31 = v12 * v30
+        v32 = v25 - v31
         v33 = v32 * v6
         v34 = v33.to(tl.bfloat16)
         tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v34, mask=(tl.arange(0, 4096) < 2992)[None, :])
