@@ -22,7 +22,7 @@ from .workers import WorkerFacts, start_compiler, start_device, start_model
 log = logging.getLogger("tileflow.cluster")
 
 State = Literal["starting", "ready", "parked"]
-DEPTH: dict[Phase, int] = {"compile": 1, "device": 2}  # calls in flight, one of which is being worked on
+DEPTH: dict[Phase, int] = {"compile": 1, "device": 3}  # calls in flight, one of which is being worked on
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
 
@@ -77,8 +77,8 @@ class Fleet:
         self._reasons: dict[str, str] = {}
         self._quarantined: set[str] = set()
         self._toolchains: dict[str, Facts] = {}
-        self._retired_busy_s = 0.0
-        self._retired_ready_s = 0.0
+        self._retired_busy_s: dict[Phase, float] = dict.fromkeys(DEPTH, 0.0)
+        self._retired_ready_s: dict[Phase, float] = dict.fromkeys(DEPTH, 0.0)
 
     def follow(self, plan: Plan) -> Iterator[Worker]:
         """Start what is missing from ``plan``; workers that wait in vain for a place that is gone are stopped.
@@ -148,12 +148,12 @@ class Fleet:
             return ""
         return self._reasons.get(device_class, "no node with its label is left")
 
-    def device_idle(self) -> float:
-        """Share of the device workers' ready time that passed without a trial; what they work on now counts as idle."""
+    def idle(self, phase: Phase) -> float:
+        """Share of these workers' ready time that passed without a request; what they work on now counts as idle."""
         now = time.monotonic()
-        ready = [w for w in self._workers if w.phase == "device" and w.facts is not None]
-        total = self._retired_ready_s + sum(now - w.ready_at for w in ready)
-        busy = self._retired_busy_s + sum(w.busy_s for w in ready)
+        ready = [w for w in self._workers if w.phase == phase and w.facts is not None]
+        total = self._retired_ready_s[phase] + sum(now - w.ready_at for w in ready)
+        busy = self._retired_busy_s[phase] + sum(w.busy_s for w in ready)
         return max(1 - busy / total, 0.0) if total else 0.0
 
     # What happens to a worker
@@ -211,9 +211,9 @@ class Fleet:
             self._retire(worker)
 
     def _retire(self, worker: Worker) -> None:
-        if worker.phase == "device" and worker.facts is not None:
-            self._retired_ready_s += time.monotonic() - worker.ready_at
-            self._retired_busy_s += worker.busy_s
+        if worker.facts is not None:
+            self._retired_ready_s[worker.phase] += time.monotonic() - worker.ready_at
+            self._retired_busy_s[worker.phase] += worker.busy_s
 
     def close(self, grace_s: float) -> None:
         """Ask the ready ones to close, give them ``grace_s``, kill all."""

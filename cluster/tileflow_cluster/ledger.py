@@ -98,6 +98,10 @@ class Ledger(Generic[Payload]):
         else:
             self._queue(entry)
 
+    def start_clock(self) -> None:
+        """What counters call elapsed begins now."""
+        self._started = self._clock()
+
     def take_results(self) -> list[TrialResult]:
         results, self._results = self._results, []
         return results

@@ -165,7 +165,8 @@ class DeviceClass:
 @dataclass(frozen=True, slots=True)
 class Counters:
     """Since the evaluator started. ``considered``: final results of any kind; ``measured``: timed on hardware (or by
-    whatever stands for it in tests). ``device_idle``: share of device workers' time without a trial, 0 to 1."""
+    whatever stands for it in tests). ``device_idle``: share of device workers' time without a trial, 0 to 1.
+    ``compile_idle``: likewise of compile workers."""
 
     elapsed_s: float = 0.0
     considered: int = 0
@@ -176,6 +177,7 @@ class Counters:
     dropped: int = 0
     compile_s: float = 0.0
     device_idle: float = 0.0
+    compile_idle: float = 0.0
 
     @property
     def considered_per_s(self) -> float:

@@ -1,7 +1,7 @@
 """The evaluator on Ray: a compile pool, a worker on each GPU, models for the classes that are not at hand.
 
-Workers pull: each is given its next request when it has answered the last (a device worker: begun it), so the
-compiling of one trial overlaps the measuring of another, and no straggler delays more than the one behind it. Machine
+Workers pull: each is given its next request when it has answered the last (a device worker has two more in hand), so
+the compiling of one trial overlaps the measuring of another, and a straggler delays no more than what it has. Machine
 code goes from worker to worker through the object store; this process sees facts only. All bookkeeping of requests is
 the ledger's, all that of workers the fleet's.
 """
@@ -115,6 +115,13 @@ class RayEvaluator:
     def device_classes(self) -> tuple[DeviceClass, ...]:
         return self._fleet.served_now()
 
+    def await_workers(self) -> None:
+        """Return once every planned worker is there, or none is still starting: rates do not count their start then."""
+        while any(worker.state == "starting" for worker in self._fleet):
+            self._collect(TICK_S)
+            self._supervise()
+        self._ledger.start_clock()
+
     def capacity(self, device_class: str) -> int:
         self._require(device_class)
         if self._draining:
@@ -181,7 +188,8 @@ class RayEvaluator:
         return self._draining
 
     def counters(self) -> Counters:
-        return replace(self._ledger.counters(), device_idle=self._fleet.device_idle())
+        counters = self._ledger.counters()
+        return replace(counters, device_idle=self._fleet.idle("device"), compile_idle=self._fleet.idle("compile"))
 
     def close(self) -> None:
         if self._closed:

@@ -1,7 +1,7 @@
 """The two actors: a compile worker on each CPU, a device worker on each GPU (or beside a model of one).
 
-A compile worker has one call in flight, a device worker a second one that waits, so that its GPU goes on while the
-driver thinks. Neither restarts itself nor retries: the evaluator does, which alone knows what request is to blame.
+A compile worker has one call in flight, a device worker a few of which all but one wait, so that its GPU goes on while
+the driver thinks. Neither restarts itself nor retries: the evaluator does, which alone knows what request is to blame.
 """
 
 from __future__ import annotations

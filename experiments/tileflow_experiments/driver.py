@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 Purpose = Literal["trial", "contest", "build"]
 
 POLL_S = 0.25
+FILL_S = 0.03  # a measurement of a fast kernel
 CLOCK_EVENT_S = 5.0
 
 
@@ -174,17 +175,18 @@ class Driver:
             self._turns.setdefault(study.subject.key.device_class, deque()).append(study)
         self._ticked = time.monotonic()
         self._clock_noted = self._ticked
-        evaluator.heed(StudyJudge(lambda request_id: self._flights[request_id].study))
+        self._judge = StudyJudge(lambda request_id: self._flights[request_id].study)
+        self._asking_s = self._hearing_s = 0.0
+        evaluator.heed(self._judge)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
         while any(study.open for study in self.studies):
             self._check_stop()
-            if not self.stopping:
-                self._fill()
+            filled = self.stopping or self._fill()
             if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
                 break
-            self._turn()
+            self._turn(POLL_S if filled else 0.0)
         self._note_clock()
         for study in self.studies:
             if study.finished:
@@ -235,6 +237,10 @@ class Driver:
         self._run_once(plan, "build", keep)
         return [built for found in trial_ids if (built := self._fetch(*found)) is not None]
 
+    def thinking(self) -> dict[str, float]:
+        """Seconds of this process: asking strategies, ranking what is built, hearing results (journalling too)."""
+        return {"ask_s": self._asking_s, "rank_s": self._judge.spent_s, "hear_s": self._hearing_s}
+
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is under way ends soon."""
         self.stopping = self.stopping or reason
@@ -260,7 +266,7 @@ class Driver:
                     self._submit(task, kind)
                 elif not task.study.stopped:
                     pending.append(task)
-            self._turn()
+            self._turn(POLL_S)
 
     def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
         try:
@@ -280,21 +286,30 @@ class Driver:
         if self.stopping and not self.evaluator.draining:
             self.evaluator.drain()
 
-    def _fill(self) -> None:
-        """Give every device class as much as keeps it busy, its studies taking turns."""
+    def _fill(self) -> bool:
+        """Give every device class as much as keeps it busy, its studies taking turns.
+
+        False where that takes so long that workers must be looked after in between.
+        """
+        until = time.monotonic() + FILL_S
         for device_class, turns in self._turns.items():
             free = self._capacity(device_class)
             idle = 0
             while free > 0 and idle < len(turns):
+                if time.monotonic() > until:
+                    return False
                 study = turns[0]
                 turns.rotate(-1)
+                started = time.monotonic()
                 config = study.ask() if study.wants_more else None
+                self._asking_s += time.monotonic() - started
                 if config is None:
                     idle += 1
                     continue
                 idle = 0
                 free -= 1
                 self._submit(_Task(study, config, study.subject.mode), "trial")
+        return True
 
     def _capacity(self, device_class: str) -> int:
         try:
@@ -323,9 +338,12 @@ class Driver:
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
 
-    def _turn(self) -> None:
-        for result in self.evaluator.poll(POLL_S):
+    def _turn(self, timeout_s: float) -> None:
+        results = self.evaluator.poll(timeout_s)
+        started = time.monotonic()
+        for result in results:
             self._hear(result)
+        self._hearing_s += time.monotonic() - started
         self._charge()
         self._journal.sync_when_due()
         self._progress(self)

@@ -33,6 +33,7 @@ class StudyJudge:
         self._homes: dict[Study, set[str]] = {}
         self._turns: dict[str, tuple[Study, int]] = {}
         self._left_since: dict[Study, float] = {}
+        self.spent_s = 0.0  # of the strategies' own time
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self._study_of(request.request_id).built(request.config, facts)
@@ -41,17 +42,18 @@ class StudyJudge:
         groups: dict[Study, list[TrialRequest]] = {}
         for request in waiting:
             groups.setdefault(self._study_of(request.request_id), []).append(request)
-        study = self._pick({study: len(group) for study, group in groups.items()}, worker)
-        if study is None:
-            return Choice(None)
-        mine = groups[study]
-        ranks = study.rank([request.config for request in mine])
-        dropped = tuple(r.request_id for r, rank in zip(mine, ranks, strict=True) if rank == math.inf)
-        rank, position = min(zip(ranks, range(len(mine)), strict=True))
-        if rank == math.inf:
-            return Choice(None, dropped)
-        self._serve(study, worker)
-        return Choice(mine[position].request_id, dropped, study.incumbent_us)
+        dropped: list[str] = []
+        while (study := self._pick({study: len(group) for study, group in groups.items()}, worker)) is not None:
+            mine = groups.pop(study)
+            started = self._clock()
+            ranks = study.rank([request.config for request in mine])
+            self.spent_s += self._clock() - started
+            dropped += (r.request_id for r, rank in zip(mine, ranks, strict=True) if rank == math.inf)
+            rank, position = min(zip(ranks, range(len(mine)), strict=True))
+            if rank < math.inf:
+                self._serve(study, worker)
+                return Choice(mine[position].request_id, tuple(dropped), study.incumbent_us)
+        return Choice(None, tuple(dropped))
 
     def _pick(self, groups: Mapping[Study, int], worker: str) -> Study | None:
         """The study to serve; ``groups``: how many requests of each wait."""

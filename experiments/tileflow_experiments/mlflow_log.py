@@ -210,7 +210,7 @@ class Replay:
             "tileflow.measured": str(record.measured).lower(),
             "tileflow.seed_source": record.seed_source,
             "tileflow.config": json.dumps(record.config.to_dict(), sort_keys=True),
-            "tileflow.error": f"{record.error_class}: {record.error_digest}" if record.error_class else "",
+            "tileflow.error": ": ".join(text for text in (record.error_class, record.error_digest) if text),
             "tileflow.host": record.host,
             "tileflow.attempt": f"{_ms(record.started_at)} {record.attempt}",
         }

@@ -39,10 +39,13 @@ class StudyKey:
 class TrialRecord:
     """One attempt. Times ending in ``_s`` are seconds, in ``_us`` microseconds, ``started_at`` seconds since 1970.
 
-    ``kind``: a ``trial`` of the search or a ``remeasure`` of a leader. ``seed_source``: who proposed the config
-    (``default``, ``transfer``, or the strategy's name). ``retried``: infrastructure failed, another attempt follows.
-    ``blocklisted``: why the config will not run again. ``registers``: the most a region uses; ``spills`` and
-    ``shared_bytes`` likewise. ``measured``: False for the cost model's time.
+    ``kind``: a ``trial`` of the search, or a ``remeasure``: what an entrant of the contest at its end took.
+    ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``retried``:
+    infrastructure failed, another attempt follows. ``error_digest``: the first 2000 characters of the message.
+    ``blocklisted``: why the config will not run again. ``queue_s``: waiting for a compile worker; ``built_s``: waiting,
+    built, for a device; ``device_s``: with a device worker, of which ``prepare_s`` (inputs and references), ``load_s``,
+    ``verify_s`` and ``bench_s`` are parts. ``registers``: the most a region uses; ``spills`` and ``shared_bytes``
+    likewise. ``measured``: False for the cost model's time.
     """
 
     kind: RecordKind
@@ -71,6 +74,10 @@ class TrialRecord:
     blocklisted: str = ""
     queue_s: float = 0.0
     compile_s: float = 0.0
+    built_s: float = 0.0
+    device_s: float = 0.0
+    prepare_s: float = 0.0
+    load_s: float = 0.0
     verify_s: float = 0.0
     bench_s: float = 0.0
     samples_us: tuple[float, ...] = ()
@@ -168,6 +175,10 @@ def record(
         blocklisted=result.blocklisted,
         queue_s=result.queue_s,
         compile_s=result.compile_s,
+        built_s=result.built_s,
+        device_s=result.device_s,
+        prepare_s=outcome.prepare_s,
+        load_s=outcome.load_s,
         verify_s=outcome.verify_s,
         bench_s=outcome.bench_s,
         samples_us=measurement.samples_us if measurement else (),

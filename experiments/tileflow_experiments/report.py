@@ -12,6 +12,15 @@ from .subject import Subject
 from .tables import Winner, winner
 
 MODEL_PAIRS = 5  # fewer say nothing of a ranking
+PHASES = {
+    "waiting for a compile worker": "queue_s",
+    "compiling": "compile_s",
+    "built, waiting for a device": "built_s",
+    "inputs and references": "prepare_s",
+    "loading": "load_s",
+    "checking": "verify_s",
+    "timing": "bench_s",
+}
 
 
 def render(folded: Folded, subjects: Sequence[Subject]) -> str:
@@ -96,12 +105,37 @@ def _throughput(folded: Folded) -> list[str]:
     for event in folded.events:
         if event["event"] == "counters":
             lines.append(
-                f"- opening {event['epoch']}: {event['elapsed_s']:.1f} s, {event['considered']} configs considered "
+                f"- opening {event['epoch']}, {event.get('phase', 'all')}: {event['elapsed_s']:.1f} s, "
+                f"{event['considered']} configs considered "
                 f"({event['considered_per_s']:.2f}/s), {event['measured']} measured ({event['measured_per_s']:.2f}/s), "
                 f"{event['modelled']} modelled, {event['duplicates']} duplicates, {event['retried']} retried, "
-                f"{event['cancelled']} cancelled; device workers idle {event['device_idle']:.0%}"
+                f"{event['cancelled']} cancelled; device workers idle {event['device_idle']:.0%}, "
+                f"compile workers {event.get('compile_idle', 0.0):.0%}"
             )
-    return lines
+    return lines + _where_time_goes(folded)
+
+
+def _where_time_goes(folded: Folded) -> list[str]:
+    """Seconds of each phase, summed, and milliseconds of a measured trial; of contests what their event says."""
+    timed = [r for group in folded.attempts.values() for r in group if r.device_s]
+    if not timed:
+        return []
+    sums = {name: sum(getattr(r, field) for r in timed) for name, field in PHASES.items()}
+    on_device = sum(r.device_s for r in timed)
+    sums["else on the device worker"] = on_device - sum(r.prepare_s + r.load_s + r.verify_s + r.bench_s for r in timed)
+    for event in folded.events:
+        if event["event"] == "counters" and event.get("phase", "all") == "all":
+            for name, field in (("asking", "ask_s"), ("ranking", "rank_s"), ("hearing", "hear_s")):
+                sums[f"driver, {name}"] = sums.get(f"driver, {name}", 0.0) + event.get(field, 0.0)
+    contests = sum(e["device_s"] for e in folded.events if e["event"] == "contest")
+    return [
+        "",
+        f"Of the {len(timed)} trials that reached a device ({on_device:.1f} s there, contests {contests:.1f} s more):",
+        "",
+        "| phase | s in all | ms a trial |",
+        "|---|---:|---:|",
+        *(f"| {name} | {total:.1f} | {total / len(timed) * 1e3:.1f} |" for name, total in sums.items()),
+    ]
 
 
 def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:

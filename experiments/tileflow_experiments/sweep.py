@@ -177,6 +177,7 @@ def _run(
     try:
         with _stopped_by_signals(driver):
             driver.search()
+            _count(journal, driver, "search")
             driver.contest()
             if not driver.stopping:
                 with _checker(tools) as check:
@@ -203,10 +204,15 @@ def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Co
 
 def _close(journal: Journal, driver: Driver) -> None:
     """The last lines of an opening: what it did and why it ended."""
+    _count(journal, driver, "all")
+    journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
+
+
+def _count(journal: Journal, driver: Driver, phase: str) -> None:
     counters = driver.evaluator.counters()
     rates = {"considered_per_s": counters.considered_per_s, "measured_per_s": counters.measured_per_s}
-    journal.event("counters", epoch=journal.epoch, cancelled=driver.cancelled, **asdict(counters), **rates)
-    journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
+    found = asdict(counters) | rates | driver.thinking()
+    journal.event("counters", epoch=journal.epoch, phase=phase, cancelled=driver.cancelled, **found)
 
 
 def _export(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]) -> None:

@@ -1,0 +1,137 @@
+"""How many configs a second a sweep measures, and how that scales: the same sweep over 1, 2, 4 ... GPUs of one host.
+
+``python -m tileflow_experiments.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER`` searches with
+each number of GPUs in a process of its own, that many times ``--cores`` compile workers beside them, and prints a row
+for each as soon as it has ended. Only the search counts: workers are up before it begins. ``--rehearse`` puts stages
+in the place of compilers and GPUs that only take their time; ``--profile`` then says where the driver spends its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import os
+import pstats
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tileflow_cluster.labels import DEVICE_CLASS, labels_for
+from tileflow_cluster.protocol import Evaluator
+from tileflow_cluster.stages import Stages
+
+from tileflow.measure.types import Outcome, Status
+
+from . import journal, spec, sweep
+from .rehearsal import Pace, RehearsedStages
+
+COLUMNS = {
+    "s": "{elapsed_s:.1f}",
+    "measured": "{measured}",
+    "/s": "{measured_per_s:.2f}",
+    "/s a GPU": "{each:.2f}",
+    "efficiency": "{efficiency:.0%}",
+    "GPU workers idle": "{device_idle:.0%}",
+    "compile workers idle": "{compile_idle:.0%}",
+    "driver: ask, rank, hear s": "{ask_s:.1f}, {rank_s:.1f}, {hear_s:.1f}",
+}
+
+
+def search(wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Stages, *, real: bool) -> dict[str, Any]:
+    """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
+
+    ``real``: the GPUs that this process sees, else pretended ones. Raises ClusterError where they are not there.
+    """
+    import ray
+    from tileflow_cluster.devices import visible_gpus
+    from tileflow_cluster.ray_evaluator import RayEvaluator
+
+    labels = labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
+    ray.init(num_cpus=cores, num_gpus=gpus, labels=labels, include_dashboard=False, log_to_driver=False)
+
+    def evaluator(wanted: spec.SweepSpec) -> Evaluator:
+        made = RayEvaluator(stages, wanted.device_classes, must_measure=True)
+        made.await_workers()
+        return made
+
+    def unchecked(request: object) -> Outcome:
+        return Outcome(Status.OK, measured=False)
+
+    try:
+        sweep.run(wanted, out, sweep.Tools(evaluator, check=unchecked))
+    finally:
+        ray.shutdown()
+    events = journal.events(journal.read(out / "journal.jsonl"), "counters")
+    return next(dict(event) for event in events if event["phase"] == "search")
+
+
+def main() -> int:
+    asked = _arguments()
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if asked.one:
+        _one(asked)
+        return 0
+    print("| GPUs |", " | ".join(COLUMNS), "|\n|" + "---:|" * (len(COLUMNS) + 1), flush=True)
+    alone = None
+    for gpus in asked.gpus:
+        visible = {} if asked.rehearse else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))}
+        command = [sys.executable, "-m", "tileflow_experiments.throughput", *sys.argv[1:], "--one", str(gpus)]
+        with (asked.out / f"{gpus}.log").open("w") as log:
+            done = subprocess.run(command, env=os.environ | visible, stdout=log, stderr=log, timeout=asked.limit_s)
+        if done.returncode:
+            print((asked.out / f"{gpus}.log").read_text()[-3000:], file=sys.stderr)
+            return done.returncode
+        found = json.loads((asked.out / f"{gpus}.json").read_text())
+        each = found["measured_per_s"] / gpus
+        alone = alone or each
+        found |= {"each": each, "efficiency": each / alone}
+        print(f"| {gpus} |", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
+    return 0
+
+
+def _one(asked: argparse.Namespace) -> None:
+    """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
+    sys.path.insert(0, os.getcwd())
+    data: dict[str, Any] = spec.read(asked.spec).to_json()
+    if asked.seconds:
+        data["budget"] = {"seconds": asked.seconds}
+    if asked.rehearse:
+        stages: Stages = RehearsedStages(Pace(compile_s=asked.compile_s))
+    else:
+        from tileflow_cluster.pipeline import TileflowStages
+
+        stages = TileflowStages()
+    profile = cProfile.Profile() if asked.profile else None
+    if profile is not None:
+        profile.enable()
+    folder = asked.out / str(asked.one)
+    cores = asked.one * asked.cores
+    found = search(spec.parse(data), asked.one, cores, folder, stages, real=not asked.rehearse)
+    if profile is not None:
+        profile.disable()
+        pstats.Stats(profile).sort_stats("cumulative").print_stats(80)
+    (asked.out / f"{asked.one}.json").write_text(json.dumps(found))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Trials measured a second with several numbers of GPUs.")
+    parser.add_argument("spec", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1])
+    parser.add_argument("--cores", type=int, default=16, help="compile workers beside each GPU")
+    parser.add_argument("--seconds", type=float, help="of each study, instead of the spec's budget")
+    parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
+    parser.add_argument("--rehearse", action="store_true", help="without compilers and GPUs")
+    parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a rehearsed compile")
+    parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    asked.out = asked.out.absolute()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    return asked
+
+
+if __name__ == "__main__":
+    sys.exit(main())

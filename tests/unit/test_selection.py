@@ -1,0 +1,154 @@
+"""The end of a study: who enters the contest, what the journal keeps of it, which of equals becomes the row."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.stages import CompiledTrial
+from tileflow_experiments import journal as journals
+from tileflow_experiments import sweep
+from tileflow_experiments.records import TrialRecord
+from tileflow_experiments.rehearsal import Pace, RehearsedStages
+from tileflow_experiments.selection import ENTRANTS, Standing, contests, finalists, most_robust, votes
+
+from tileflow.config import Config
+from tileflow.measure.contest import by_medians
+from tileflow.measure.types import Measurement, Outcome, Place, Status
+from tileflow.runtime.table import load_table
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import experiments_fakes as fakes
+from experiments_fakes import GPU, sweep_spec, tools
+
+TRIAL = TrialRecord(
+    "trial", "s", "t", 1, 1, "default", "m:k", "h", (("n", 1),), GPU, "static",
+    Config.of({"x": 0}), Status.OK, True, 0.0,
+)  # fmt: skip
+
+
+def trial(x: int, time_us: float, ci95_us: float = 0.5, **changes: Any) -> TrialRecord:
+    found = replace(TRIAL, trial_id=f"t{x:03}", config=Config.of({"x": x}), median_us=time_us, ci95_us=ci95_us)
+    return replace(found, p20_us=time_us - 1, p80_us=time_us + 1, **changes)
+
+
+class TestFinalists:
+    def test_are_those_whose_interval_reaches_the_bests_and_the_default(self) -> None:
+        default = trial(9, 500.0)
+        records = [trial(1, 100.0), trial(2, 103.0), trial(3, 106.0), trial(4, 110.0, ci95_us=8.0), default]
+        assert [r.config["x"] for r in finalists(records, default)] == [1, 2, 4, 9]
+
+    def test_are_so_many_at_the_most(self) -> None:
+        records = [trial(x, 100.0) for x in range(40)]
+        assert len(finalists(records, None)) == ENTRANTS
+
+    def test_are_measured_and_work(self) -> None:
+        wrong = replace(trial(1, 50.0), status=Status.INCORRECT)
+        assert finalists([wrong, trial(2, 50.0, measured=False)], None) == []
+        assert finalists([trial(3, 60.0)], wrong) == [trial(3, 60.0)]
+
+
+class TestMostRobust:
+    def test_spills_least_then_wins_elsewhere_then_scatters_least(self) -> None:
+        steady, shaky, liked, spilling = trial(1, 100.0), trial(2, 99.0, ci95_us=1.0), trial(3, 101.0), trial(4, 90.0)
+        spilling, shaky = replace(spilling, spills=8), replace(shaky, p80_us=120.0)
+        liked = replace(liked, p80_us=130.0)
+        tied = [spilling, shaky, steady, liked]
+        again = {r.config: r for r in tied}
+        assert most_robust(tied, again, Counter({liked.config: 1, spilling.config: 3})) is liked
+        assert most_robust(tied, again, Counter()) is steady
+
+    def test_votes_are_those_of_the_kernels_other_problems_here(self) -> None:
+        keys = [replace(TRIAL, problem=(("n", n),)).study for n in range(3)]
+        keys.append(replace(TRIAL, device_class="amd-mi300x").study)
+        place = Standing(Config.of({"x": 1}), 1.0, 1.0, 1.0, True).to_json()
+        events = [{"event": "contest", "study": key.id, "places": [place]} for key in keys]
+        assert votes(events, keys[0], keys) == {Config.of({"x": 1}): 2}
+
+
+def test_a_standing_survives_the_journal() -> None:
+    outcome = Outcome(Status.OK, Measurement((1.0,), 1.0, 1.0, 1.0, 0.0))
+    for place in (Place(outcome, 1.01, 0.99, 1.03, True), Place(Outcome(Status.INCORRECT))):
+        standing = Standing.of(Config.of({"x": 1}), place)
+        assert Standing.from_json(standing.to_json()) == standing
+    assert standing.ratio is None and not standing.tied
+
+
+def lucky(request: TrialRequest, outcome: Outcome) -> Outcome:
+    """In the search a config of 14 us is measured at 5, and then as it is."""
+    if (request.config["x"], request.config["y"]) != (6, 1) or outcome.measurement is None or request.remeasure:
+        return outcome
+    return replace(outcome, measurement=Measurement((5.0, 5.0), 5.0, 5.0, 5.0, 6.0))
+
+
+def test_a_lucky_measurement_does_not_win(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
+    sweep.run(spec, tmp_path, tools(lucky))
+    for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
+        assert (entry.config["x"], entry.config["y"]) == (6, 2) and entry.best_us == 10.0
+        assert entry.default_us == pytest.approx(fakes.time_us(fakes.SPACE.default))
+
+
+def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> None:
+    class Device(fakes.FakeDevice):
+        def contest(self, request: TrialRequest, entrants: Any) -> Outcome:
+            outcomes = []
+            for (_, config), code in zip(request.entrants, entrants, strict=True):
+                alone = self.run(replace(request, config=config, entrants=()), CompiledTrial(""), code)
+                best = (config["x"], config["y"]) == (6, 2)
+                outcomes.append(Outcome(Status.INCORRECT, error_digest="on the other seed") if best else alone)
+            return Outcome(Status.OK, places=by_medians(outcomes))
+
+    class Stages(fakes.FakeStages):
+        def open_device(self, device_class: str) -> fakes.FakeDevice:
+            return Device(self, device_class, measured=True)
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
+    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(Stages(lucky))))
+    for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
+        assert (entry.config["x"], entry.config["y"]) != (6, 2)
+    again = list(journals.attempts(journals.read(tmp_path / "journal.jsonl"), "remeasure"))
+    assert {r.error_digest for r in again if r.status is Status.INCORRECT} == {"on the other seed"}
+
+
+def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_path: Path) -> None:
+    class Device(fakes.FakeDevice):
+        def contest(self, request: TrialRequest, entrants: Any) -> Outcome:
+            return Outcome(Status.ILLEGAL_ACCESS, error_digest="an illegal memory access")
+
+    class Stages(fakes.FakeStages):
+        def open_device(self, device_class: str) -> fakes.FakeDevice:
+            return Device(self, device_class, measured=True)
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
+    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(Stages())))
+    assert {e.best_us for e in load_table(tmp_path / "tables/fakes-kernel.json").entries} == {10.0}
+    events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
+    assert [(e["status"], e["places"]) for e in events] == [("illegal_access", [])] * 2
+    assert not any(contests(events).values())
+
+
+def test_a_resumed_sweep_builds_its_entrants_anew(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
+    sweep.run(spec, tmp_path, tools())
+    sweep.resume(tmp_path, tools())
+    events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
+    assert len(events) == 4 and all(e["places"] for e in events)
+
+
+def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
+    pace = Pace(compile_s=0.001, prepare_s=0.01, load_s=0.001, verify_s=0.001, bench_s=0.001)
+    spec = sweep_spec(budget={"trials": 6}, device_classes=[GPU], strategy={"name": "default"})
+    rehearsed: Any = RehearsedStages(pace)
+    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(rehearsed)))
+    report = (tmp_path / "report.md").read_text()
+    for phase in ("compiling", "built, waiting for a device", "inputs and references", "checking", "driver, asking"):
+        assert f"| {phase} |" in report
+    prepared = [r.prepare_s for r in journals.attempts(journals.read(tmp_path / "journal.jsonl")) if r.device_s]
+    assert Counter(prepared) == {0.01: 2, 0.0: len(prepared) - 2}
