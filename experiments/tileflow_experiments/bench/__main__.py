@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def main() -> int:
         arguments = ["run", *arguments]
     options = parser().parse_args(arguments)
     options.told = "scripts/bench " + shlex.join(sys.argv[1:])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the lanes' processes end too
     code: int = options.call(options)
     return code
 

@@ -66,13 +66,13 @@ def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned 
     kernel = helion_kernels.kernels(**settings).get(cell.kernel)
     if kernel is None:
         return None
-    problem: dict[str, Any] = dict(cell.problem)
-    args = load_kernel(cell.kernel).inputs(device=device, **problem)
     found: list[Any] = []
     register_post_autotune_hook(found.append)
     began = time.perf_counter()
     config, error = None, ""
     try:
+        problem: dict[str, Any] = dict(cell.problem)
+        args = load_kernel(cell.kernel).inputs(device=device, **problem)
         config = dict(kernel.bind(args).autotune(args))  # type: ignore[attr-defined]
     except Exception as failure:  # a search that finds nothing is a result
         error = f"{type(failure).__name__}: {failure}".splitlines()[0]
