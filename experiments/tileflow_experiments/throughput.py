@@ -49,7 +49,7 @@ def search(wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Sta
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
     labels = labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
-    ray.init(num_cpus=cores, num_gpus=gpus, labels=labels, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=cores, num_gpus=gpus, labels=labels, include_dashboard=False, log_to_driver=False)
 
     def evaluator(wanted: spec.SweepSpec) -> Evaluator:
         made = RayEvaluator(stages, wanted.device_classes, must_measure=True)

@@ -13,7 +13,9 @@ from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.stages import CompiledTrial
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
+from tileflow_experiments.lab.record import Compilers
 from tileflow_experiments.records import TrialRecord
+from tileflow_experiments.regret import POOL, regret
 from tileflow_experiments.rehearsal import Pace, RehearsedStages
 from tileflow_experiments.selection import ENTRANTS, Standing, contests, finalists, most_robust, votes
 
@@ -152,3 +154,18 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
         assert f"| {phase} |" in report
     prepared = [r.prepare_s for r in journals.attempts(journals.read(tmp_path / "journal.jsonl")) if r.device_s]
     assert Counter(prepared) == {0.01: 2, 0.0: len(prepared) - 2}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: bool) -> None:
+    """Without contests the lucky config is the pick, and 11 us over 10 its regret."""
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
+    sweep.run(spec, tmp_path, tools(lucky))
+    lines = [x for x in journals.read(tmp_path / "journal.jsonl") if first or x.get("event") != "contest"]
+    folded = journals.fold(lines)
+    stages: Any = fakes.FakeStages()
+    with Compilers(stages, 2) as compilers:
+        subject = fakes.prepare(next(iter(folded.trials)), "static")
+        found = regret(subject, folded, compilers, stages.open_device(GPU))
+    assert found is not None and found.entrants == POOL
+    assert found.ratio == pytest.approx(1.0 if first else 1.1)

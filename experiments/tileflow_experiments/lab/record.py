@@ -163,8 +163,8 @@ class _Session:
         outcome = self._device.run(request, compiled, binaries)
         spent = time.monotonic() - started
         if first:  # its stay includes the problem's inputs and references
-            self._prepare_s = max(spent - outcome.verify_s - outcome.bench_s, 0.0)
-            spent -= self._prepare_s
+            self._prepare_s = outcome.prepare_s
+            spent -= outcome.prepare_s
         facts = cost.static_facts(compiled.traffic, compiled.launches, target(request.device_class))
         row = replace(row, status=outcome.status, facts=facts, verify_s=outcome.verify_s, bench_s=outcome.bench_s,
                       measure_s=spent)  # fmt: skip
