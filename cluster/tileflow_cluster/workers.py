@@ -23,6 +23,7 @@ from .protocol import Facts, TrialRequest
 from .stages import CompiledTrial, DeviceIdentity, Stages
 
 Binaries = tuple[Binary, ...]
+NICE = 10
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
 
 
@@ -48,9 +49,11 @@ def _facts(toolchain: Facts, identity: DeviceIdentity | None = None) -> WorkerFa
 
 
 class CompileWorker:
-    """Compiles for every target; sees no GPU."""
+    """Compiles for every target; sees no GPU. There is one for each core, so all of them stand back behind the driver
+    and the processes that feed GPUs."""
 
     def __init__(self, stages: Stages) -> None:
+        os.nice(NICE)
         self._compiler = stages.open_compiler()
 
     def describe(self) -> WorkerFacts:

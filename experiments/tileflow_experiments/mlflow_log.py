@@ -1,6 +1,7 @@
-"""MLflow, fed from the journal by a thread of its own: the only writer there, and never waited for while tuning.
+"""MLflow, fed from the journal by a process of its own: the only writer there, and never waited for while tuning.
 
-One parent run a study, one child run a trial id. The thread follows the journal's file, so that whatever MLflow has
+A process and not a thread: MLflow's client takes a third of a core at twenty trials a second, which the driver needs.
+One parent run a study, one child run a trial id. The process follows the journal's file, so that whatever MLflow has
 not got yet, because it was away or because the process died, is what comes next. A child run is known by its tags
 ``tileflow.sweep_id`` and ``tileflow.trial_id``: replaying a journal twice leaves the same runs.
 """
@@ -9,8 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +34,8 @@ BATCH = 900
 _METRICS = (
     "median_us", "p20_us", "p80_us", "ci95_us", "max_err", "registers", "spills", "shared_bytes", "occupancy",
     "traffic_bytes", "flops", "roofline_frac", "modelled_us",
-    "queue_s", "compile_s", "verify_s", "bench_s", "sm_clock_mhz", "temp_c",
-    "power_w", "attempt",
+    "queue_s", "compile_s", "built_s", "device_s", "prepare_s", "load_s", "verify_s", "bench_s",
+    "sm_clock_mhz", "temp_c", "power_w", "attempt",
 )  # fmt: skip
 
 
@@ -40,47 +45,84 @@ class MlflowLog:
     ``artifacts``: where a new experiment keeps its artifacts, for a store that has no place of its own.
     """
 
+    def __init__(self, journal: Path, uri: str, artifacts: Path) -> None:
+        self._arguments = [str(journal), uri, str(artifacts)]
+        self._uri = uri
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tileflow_experiments.mlflow_log", *self._arguments],
+            env=os.environ | {"PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is the driver's to answer
+        )
+
+    def finish(self, files: Sequence[Path], timeout_s: float) -> bool:
+        """Log the rest and ``files`` as artifacts of every parent; False where MLflow did not take it all in time."""
+        assert self._process is not None
+        names = json.dumps([str(file) for file in files if file.exists()])
+        try:
+            self._process.communicate(f"{names}\n", timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        complete = self._process.returncode == 0
+        if not complete:
+            log.warning("MLflow at %s lacks part of the sweep; `tileflow sweep resume` replays it", self._uri)
+        return complete
+
+
+def main(journal: Path, uri: str, artifacts: Path) -> int:
+    """Follow until standard input says which files to keep, then log the rest; until its end where the driver died."""
+    follower = Follower(journal, uri, artifacts)
+    follower.start()
+    files = sys.stdin.readline()
+    if not files:
+        return 1
+    follower.finish([Path(file) for file in json.loads(files)])
+    return 0
+
+
+class Follower:
+    """A thread that follows the journal, so that the main one may wait for the word to finish."""
+
     def __init__(self, journal: Path, uri: str, artifacts: Path | None = None) -> None:
         self._journal = journal
         self._uri = uri
         self._artifacts = artifacts
         self._finish = threading.Event()
-        self._abandon = threading.Event()
         self._files: Sequence[Path] = ()
-        self._complete = False
         self._thread = threading.Thread(target=self._run, name="mlflow", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def finish(self, files: Sequence[Path], timeout_s: float) -> bool:
-        """Log the rest and ``files`` as artifacts of every parent; False where MLflow did not take it all in time."""
-        self._files = [file for file in files if file.exists()]
+    def finish(self, files: Sequence[Path]) -> None:
+        """Log the rest and ``files``, however long that takes."""
+        self._files = files
         self._finish.set()
-        self._thread.join(timeout_s)
-        self._abandon.set()
-        if not self._complete:
-            log.warning("MLflow at %s lacks part of the sweep; `tileflow sweep resume` replays it", self._uri)
-        return self._complete
+        self._thread.join()
 
     def _run(self) -> None:
         failures = 0
-        while not self._abandon.is_set():
+        while True:
             try:
                 replay = Replay(self._uri, self._journal, self._artifacts)
                 while not self._finish.wait(FOLLOW_S):
                     replay.catch_up()
                     failures = 0
-                replay.catch_up(self._abandon)
+                replay.catch_up()
                 replay.close(self._files)
-                self._complete = True
                 return
             except Exception as error:  # MLflow's stores raise whatever their transport does
                 wait = RETRY_S[min(failures, len(RETRY_S) - 1)]
                 failures += 1
                 if failures == 1:
                     log.warning("MLflow at %s is away (%s: %s); tuning goes on", self._uri, type(error).__name__, error)
-                self._abandon.wait(wait)
+                time.sleep(wait)
 
 
 class Replay:
@@ -101,12 +143,10 @@ class Replay:
         self._curve_length: dict[StudyKey, int] = {}
         self._load_runs()
 
-    def catch_up(self, abandon: threading.Event | None = None) -> None:
-        """Log every line that the journal has gained; stops between two lines when told to ``abandon``."""
+    def catch_up(self) -> None:
+        """Log every line that the journal has gained."""
         touched = set()
         for record in self._tail.trials():
-            if abandon is not None and abandon.is_set():
-                return
             self._log_trial(record)
             touched.add(record.study)
         for study in touched:
@@ -278,3 +318,8 @@ def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 def _ms(seconds: float) -> int:
     return int(seconds * 1000)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))
