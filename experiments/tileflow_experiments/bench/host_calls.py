@@ -66,7 +66,7 @@ def _helion() -> Callable[..., Any]:
 
 
 def _host_us(call: Callable[..., Any], pairs: Sequence[Pair], calls: int, on_gpu: bool) -> float:
-    for x, y in pairs * 3:
+    for x, y in [*pairs] * 3:
         call(x, y)
     runs = []
     for _ in range(5):

@@ -97,7 +97,9 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
     kernel = load_kernel(cell.kernel)
     problem: dict[str, Any] = dict(cell.problem)
     if bench.is_dry:
-        problem = {**kernel.small(problem), **({"k": 64} if "k" in problem else {})}  # int4 packs two of them
+        problem = kernel.small(problem) | {
+            name: 64 for name in ("d", "k") if name in problem
+        }  # halves of them are taken
     args = kernel.inputs(device=bench.device, **problem)
     lowered = kernel.lower(args, target("nvidia-h200" if bench.is_dry else device_class("cuda")))
     reference = make_reference(kernel.reference, args)
