@@ -26,10 +26,11 @@ from tileflow.runtime.abi import Binary
 from . import journal as journals
 from .journal import Journal, Line
 from .judge import StudyJudge
+from .portfolio import missing
 from .records import RecordKind, StudyKey, TrialRecord, record
 from .selection import Standing, finalists
 from .spec import SweepSpec
-from .study import Study
+from .study import PORTFOLIO, Study
 from .subject import Subject
 
 log = logging.getLogger(__name__)
@@ -191,6 +192,13 @@ class Driver:
         for study in self.studies:
             if study.finished:
                 self._journal.event("study_finished", study=study.subject.key.id, reason=study.finished)
+
+    def complete(self) -> None:
+        """Try what the choice of portfolios lacks: one problem's best config on the others."""
+        wanted = missing(self.studies)
+        for study, config in wanted:
+            study.want(config)
+        self._run_once([_Task(study, config, study.subject.mode) for study, config in wanted], "trial")
 
     def contest(self) -> None:
         """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
@@ -368,6 +376,10 @@ class Driver:
         if entry.settled:
             if entry.trial_id not in study.settled:
                 self._journal.add(entry)
+            elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
+                self._journal.event(
+                    "known", study=study.subject.key.id, config=config.to_dict(), trial_id=entry.trial_id
+                )
             study.settle(config, entry)
         else:
             self._journal.add(entry)

@@ -17,6 +17,7 @@ from .subject import Subject
 # An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
 LOSSES_PER_CONFIG = 2
 LOSSES_IN_A_ROW = 8
+PORTFOLIO = "portfolio"  # the source of configs that a choice of portfolios lacks
 
 
 class Study:
@@ -85,6 +86,11 @@ class Study:
             config = asked[0]
         self._in_flight.add(config)
         return config
+
+    def want(self, config: Config) -> None:
+        """``config`` will be tried for a portfolio's sake, whatever the strategy thinks of it."""
+        self._strategy.seed([config])
+        self._sources.setdefault(config, PORTFOLIO)
 
     def source(self, config: Config) -> str:
         """Who proposed ``config``."""

@@ -1,4 +1,5 @@
-"""A sweep from its spec to its folder: open, search, hold the contests, check, export.
+"""A sweep from its spec to its folder: open, search, complete for portfolios, hold the contests, check,
+export.
 
 OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
 OUT/trials.parquet   the same as a table
@@ -177,6 +178,7 @@ def _run(
     try:
         with _stopped_by_signals(driver):
             driver.search()
+            driver.complete()
             _count(journal, driver, "search")
             driver.contest()
             if not driver.stopping:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tileflow_cluster.protocol import toolchain_text
 
@@ -19,8 +19,10 @@ from tileflow.runtime.table import (
     Entry,
     Fallback,
     KernelId,
+    KeyField,
     Table,
     Validator,
+    key_schema_of,
     launches_of,
     requirements_of,
 )
@@ -28,6 +30,7 @@ from tileflow.target import target
 
 from . import journal as journals
 from .journal import Folded, Line
+from .portfolio import Portfolio, choose, fitted, served
 from .records import StudyKey, TrialRecord
 from .selection import Standing, contests, most_robust, votes
 from .study import leaders
@@ -118,13 +121,15 @@ def build_tables(
 
 
 def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey], Sequence[Binary]]) -> Table:
-    entries, portfolio = [], []
+    entries, rows = [], []
     for subject in subjects:
         won = winner(folded, subject)
         if won is None:
-            portfolio.append(_without_a_winner(folded.trials.get(subject.key, ()), subject))
+            rows.append(_without_a_winner(folded.trials.get(subject.key, ()), subject))
         else:
             entries.append(_entry(subject, won, binaries(subject.key)))
+    portfolios = choose(subjects, _right(folded))
+    rows += [row for portfolio in portfolios for row in _members(portfolio, subjects, entries)]
     first = subjects[0]
     fingerprints = "".join(sorted({s.space.fingerprint for s in subjects}))
     return Table.of(
@@ -132,11 +137,47 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
             first.key.kernel, first.kernel.semantic_hash, hashlib.sha256(fingerprints.encode()).hexdigest()[:16]
         ),
         entries,
-        portfolio=tuple(portfolio),
+        portfolio=tuple(rows),
+        key_schema=_key_schema(entries, portfolios),
         default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
         validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
         created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),
     )
+
+
+def _right(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
+    """Every study's trials but for those that the interpreter found wrong, also under their other configs' names."""
+    wrong = wrong_configs(folded.events)
+    known = [(e["study"], e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.events, "known")]
+    found: dict[StudyKey, list[TrialRecord]] = {}
+    for key, trials in folded.trials.items():
+        right = [r for r in trials if (key.id, r.config.key) not in wrong]
+        by_id = {(key.id, r.trial_id): r for r in right}
+        others = [replace(by_id[study, id_], config=c) for study, id_, c in known if (study, id_) in by_id]
+        found[key] = right + others
+    return found
+
+
+def _members(portfolio: Portfolio, subjects: Sequence[Subject], entries: Sequence[Entry]) -> Iterator[Fallback]:
+    """The rows of a portfolio, with the machine code of those that won where they are at home."""
+    device = target(portfolio.device_class)
+    for member in portfolio.members:
+        home = next(s for s in subjects if s.problem == member.home and s.key.device_class == device.name)
+        config = fitted(home, member.config)
+        assert config is not None  # it was timed there
+        won = (e for e in entries if (e.device, e.problem, e.config) == (device.name, home.problem, config))
+        launches = next((e.launches for e in won), ())
+        yield Fallback(config, device.vendor, device.arch, home.problem, launches,
+                       requirements_of(home.space, config, home.problem), portfolio.reason)  # fmt: skip
+
+
+def _key_schema(entries: Sequence[Entry], portfolios: Sequence[Portfolio]) -> tuple[KeyField, ...]:
+    """Rows serve near shapes, unless portfolios serve all of them better: then rows serve their own sizes alone."""
+    fields = key_schema_of(entries)
+    serving = [served(portfolios, entry.problem, entry.device) for entry in entries]
+    if not entries or not all(p is not None and p.beats_nearest for p in serving):
+        return fields
+    return tuple(KeyField(field.name, "exact") for field in fields)
 
 
 def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:

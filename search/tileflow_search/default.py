@@ -38,8 +38,8 @@ VAIN = WORTHWHILE / 4  # what promises less is not measured
 class DefaultStrategy(RandomStrategy):
     """``prune``: drop by static facts. ``model``: propose, order and drop by one. ``islands``: how many places are
     searched around at once. ``restarts``: how often it starts elsewhere, without a gain, before it ends. ``peers``:
-    this problem among others of its kernel: where they know enough, the diverse start, the polish and the restarts
-    shrink to what their knowledge leaves open."""
+    this problem among others of its kernel: where they know enough, the diverse start and the polish shrink to what
+    their knowledge leaves open."""
 
     def __init__(
         self, space: ConfigSpace, seed: int, *, prune: bool = True, model: bool = True, islands: int = 4,
@@ -111,7 +111,7 @@ class DefaultStrategy(RandomStrategy):
         beside = self._unknown_of(self._neighbours(best))
         if self._informed and self._model is not None:
             predictions = self._model.before(beside)
-            return [c for c, p in zip(beside, predictions, strict=True) if p.gain(self._goal) >= VAIN]
+            beside = [c for c, p in zip(beside, predictions, strict=True) if p.gain(self._goal) >= VAIN / 4]
         self._certain.update(beside)
         return beside
 
@@ -149,7 +149,7 @@ class DefaultStrategy(RandomStrategy):
 
     def _restart(self) -> list[Config]:
         """The most promising of many strangers."""
-        if self._restarted >= (1 if self._informed else self._restarts):
+        if self._restarted >= self._restarts:
             return []
         self._restarted += 1
         gains = self._gains({config for _ in range(2 * BATCH) for config in self._strangers()})

@@ -24,8 +24,10 @@ class Member:
     home: Problem
 
 
-def choose_portfolio(times: Times, *, within: float = 0.05, limit: int = 8) -> tuple[Member, ...]:
+def choose_portfolio(times: Times, *, within: float = 0.005, limit: int = 8) -> tuple[Member, ...]:
     """The smallest portfolio whose held-out regret is ``within`` of the best that up to ``limit`` members reach.
+
+    So another member must gain more than that on problems that it was not chosen from.
 
     ``times``: microseconds by problem and config, of one device class and one category of problems. Raises TableError
     where categories differ or a problem has no time at all.
@@ -37,17 +39,36 @@ def choose_portfolio(times: Times, *, within: float = 0.05, limit: int = 8) -> t
         raise TableError("every problem of a portfolio must have been timed", got=", ".join(untimed))
     if not times:
         return ()
-    # held_out[k]: the mean log regret of portfolios of k + 1 members; greedy portfolios are nested
-    limit = min(limit, max(len(times) - 1, 1))
-    held_out = [0.0] * limit
-    for problem in times:
-        others = {p: row for p, row in times.items() if p != problem} or times
-        members = _greedy(others, limit)
-        for k in range(limit):
-            held_out[k] += math.log(_regret(times, problem, members[: k + 1])) / len(times)
-    target = min(held_out) + math.log1p(within)
-    size = next(k for k, regret in enumerate(held_out) if regret <= target) + 1
+    regrets = held_out(times, limit)
+    size = next(k for k, regret in enumerate(regrets) if regret <= min(regrets) * (1 + within)) + 1
     return _greedy(times, size)
+
+
+def held_out(times: Times, limit: int = 8) -> tuple[float, ...]:
+    """The regret on problems left out in turn, of portfolios of 1, 2 ... members chosen from the others: the geometric
+    mean of their time over the best, so at least 1. Portfolios are nested."""
+    limit = min(limit, max(len(times) - 1, 1))
+    logs = [0.0] * limit
+    for problem in times:
+        members = _greedy(_others(times, problem), limit)
+        for k in range(limit):
+            logs[k] += math.log(_regret(times, problem, members[: k + 1])) / len(times)
+    return tuple(math.exp(log) for log in logs)
+
+
+def held_out_nearest(times: Times) -> float:
+    """The same where each problem is served by the best config of the nearest other one."""
+    logs = []
+    for problem in times:
+        rows = _others(times, problem)
+        winners = [Member(min(row, key=row.__getitem__), home) for home, row in rows.items()]
+        logs.append(math.log(_regret(times, problem, winners)))
+    return math.exp(sum(logs) / len(logs))
+
+
+def _others(times: Times, problem: Problem) -> Times:
+    """All but ``problem``, which stays where it is alone."""
+    return {p: row for p, row in times.items() if p != problem} or times
 
 
 def _greedy(times: Times, size: int) -> tuple[Member, ...]:

@@ -1,0 +1,133 @@
+"""Portfolios: the few configs of a kernel that serve shapes which nobody tuned, chosen by held-out regret.
+
+Candidates are the best configs of each problem. A problem on which one of them was never measured would count as if it
+ran there as slowly as anything did, so a sweep measures what is missing as its last round: by then a few trials a
+problem, since later searches begin with earlier ones' best, and what a table promises stays measured, where a surrogate
+that filled the gaps would judge its own guesses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tileflow.config import Config
+from tileflow.errors import ConfigError
+from tileflow.runtime.portfolio import Member, choose_portfolio, held_out, held_out_nearest
+from tileflow.runtime.problem import Problem
+
+from .records import StudyKey, TrialRecord
+from .study import Study, leaders
+from .subject import Subject
+
+FEWEST = 3  # problems: one to hold out, and a choice among the others
+CANDIDATES = 12  # configs, the best of the most problems first
+WORTHWHILE = 0.005  # of held-out regret
+
+Records = Mapping[StudyKey, Sequence[TrialRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class Portfolio:
+    """Of one device class and one category of problems. ``regrets``: held out, by the number of members; ``nearest``:
+    held out, where the nearest problem's best config serves. All are geometric means of time over best."""
+
+    device_class: str
+    members: tuple[Member, ...]
+    problems: int
+    regrets: tuple[float, ...]
+    nearest: float
+
+    @property
+    def regret(self) -> float:
+        return self.regrets[len(self.members) - 1]
+
+    @property
+    def beats_nearest(self) -> bool:
+        """Unseen shapes are better served by it than by the row of the nearest problem."""
+        return self.nearest > self.regret * (1 + WORTHWHILE)
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"one of {len(self.members)} that serve {self.problems} problems left out in turn "
+            f"{self.regret - 1:.1%} slower than their best"
+        )
+
+
+def choose(subjects: Iterable[Subject], trials: Records) -> list[Portfolio]:
+    """The portfolio of every device class and category of problems with at least :data:`FEWEST` measured problems.
+
+    ``subjects``: of one kernel.
+    """
+    found = []
+    for group in _groups(subjects, trials):
+        candidates = _candidates(group, trials)
+        times = {s.problem: _times(s, trials[s.key], candidates) for s in group}
+        members = choose_portfolio(times, within=WORTHWHILE)
+        device = group[0].key.device_class
+        found.append(Portfolio(device, members, len(times), held_out(times), held_out_nearest(times)))
+    return found
+
+
+def missing(studies: Iterable[Study]) -> list[tuple[Study, Config]]:
+    """The measurements that a choice of portfolios lacks."""
+    kernels: dict[str, list[Study]] = {}
+    for study in studies:
+        kernels.setdefault(study.subject.key.kernel, []).append(study)
+    found = []
+    for same in kernels.values():
+        by_key = {study.subject.key: study for study in same}
+        trials = {key: list(study.settled.values()) for key, study in by_key.items()}
+        for group in _groups([study.subject for study in same], trials):
+            candidates = _candidates(group, trials)
+            for subject in group:
+                tried = {record.config for record in trials[subject.key]}
+                wanted = dict.fromkeys(fitted(subject, config) for config in candidates)
+                found += [(by_key[subject.key], c) for c in wanted if c is not None and c not in tried]
+    return found
+
+
+def _groups(subjects: Iterable[Subject], trials: Records) -> list[list[Subject]]:
+    """Problems that one portfolio may serve, of those that were measured."""
+    groups: dict[tuple[str, str], list[Subject]] = {}
+    for subject in subjects:
+        if any(r.measured for r in leaders(trials.get(subject.key, ()))):
+            groups.setdefault((subject.key.device_class, subject.problem.categories), []).append(subject)
+    return [group for group in groups.values() if len({s.problem for s in group}) >= FEWEST]
+
+
+def _candidates(group: Sequence[Subject], trials: Records) -> list[Config]:
+    """The best config of each problem, by how well each does on the problems where it was measured."""
+    best = {s.key: next(r for r in leaders(trials[s.key]) if r.measured) for s in group}
+    candidates = dict.fromkeys(record.config for record in best.values())
+    times = {s.key: _times(s, trials[s.key], candidates) for s in group}
+
+    def regret(config: Config) -> float:
+        logs = [math.log(row[config] / min(row.values())) for row in times.values() if config in row]
+        return sum(logs) / len(logs)
+
+    return sorted(candidates, key=lambda config: (regret(config), config.key))[:CANDIDATES]
+
+
+def _times(subject: Subject, records: Iterable[TrialRecord], candidates: Iterable[Config]) -> dict[Config, float]:
+    """Microseconds on ``subject`` by candidate, each fitted to its space; of its own best config too."""
+    measured = {r.config: r.time_us for r in records if r.measured and r.time_us is not None}
+    own = min(measured, key=lambda config: measured[config] or math.inf)
+    times = {config: measured.get(there) for config in (*candidates, own) if (there := fitted(subject, config))}
+    return {config: time for config, time in times.items() if time is not None}
+
+
+def fitted(subject: Subject, config: Config) -> Config | None:
+    """The nearest config of ``subject``'s space."""
+    try:
+        return subject.space.adapt(config.to_dict())
+    except ConfigError:  # no repair leads from there to a valid config of this problem
+        return None
+
+
+def served(portfolios: Iterable[Portfolio], problem: Problem, device_class: str) -> Portfolio | None:
+    """The portfolio that would serve such a call."""
+    same = (p for p in portfolios if p.device_class == device_class)
+    return next((p for p in same if p.members[0].home.categories == problem.categories), None)

@@ -1,0 +1,159 @@
+"""Searches of one kernel's problems learn from each other: later ones are short, and no worse."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tileflow_experiments.lab import transfer
+from tileflow_experiments.lab.recording import Recording
+from tileflow_search import Result, make
+from tileflow_search.default import DefaultStrategy
+from tileflow_search.surrogate import FEWEST
+from tileflow_search.transfer import NEAREST, Family, Member, Task
+
+from tileflow.config import Config, ConfigSpace, Knob
+from tileflow.errors import SpecError
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import lab_synthetic
+from lab_synthetic import SQUARE, Shape, synthetic
+
+SHAPES = (SQUARE, Shape(1024, 4096, 4096), Shape(2048, 2048, 1024), Shape(64, 8192, 8192))
+ORDERS = range(2)
+
+
+def frozen() -> float:
+    return 0.0
+
+
+@pytest.fixture(scope="module")
+def recordings() -> list[Recording]:
+    return [synthetic(400, seed=i, shape=shape) for i, shape in enumerate(SHAPES)]
+
+
+@pytest.fixture(scope="module")
+def series(recordings: list[Recording]) -> transfer.Series:
+    (found,) = transfer.transfer(recordings, ORDERS, 60.0, clock=frozen)
+    return found
+
+
+class TestSharing:
+    def test_the_first_shape_gains_nothing(self, series: transfer.Series) -> None:
+        alone, sharing = series.of("alone", 1), series.of("sharing", 1)
+        assert [turn.run.curve for turn in alone] == [turn.run.curve for turn in sharing] and len(alone) == len(ORDERS)
+
+    def test_later_shapes_are_near_the_best_in_a_third_of_the_trials(self, series: transfer.Series) -> None:
+        alone, sharing = (
+            [turn.near[1] for number in range(2, len(SHAPES) + 1) for turn in series.of(way, number)]
+            for way in ("alone", "sharing")
+        )
+        assert statistics.median(sharing) < statistics.median(alone) / 3
+        assert statistics.fmean(sharing) < statistics.fmean(alone) / 2  # also where one was never reached
+
+    def test_later_shapes_end_sooner_and_no_worse(self, series: transfer.Series) -> None:
+        alone, sharing = (
+            [turn for number in range(3, len(SHAPES) + 1) for turn in series.of(way, number)]
+            for way in ("alone", "sharing")
+        )
+        ended = [statistics.median(turn.run.seconds for turn in turns) for turns in (sharing, alone)]
+        assert ended[0] < 0.8 * ended[1]
+        assert all(turn.run.finished for turn in sharing) and max(turn.regret for turn in sharing) < 0.03
+
+    def test_is_written_as_json_markdown_and_plot(self, series: transfer.Series, tmp_path: Path) -> None:
+        paths = transfer.write([series], tmp_path)
+        assert [path.name for path in paths] == ["transfer.json", "transfer.md", "transfer-matmul-nvidia-h200.png"]
+        (data,) = json.loads(paths[0].read_text())
+        assert len(data["turns"]) == 2 * len(SHAPES) * len(ORDERS)
+        assert paths[1].read_text().count("| sharing |") == len(SHAPES) and paths[2].stat().st_size
+
+    def test_needs_one_kernel_at_several_shapes(self, recordings: list[Recording]) -> None:
+        with pytest.raises(SpecError, match="at several shapes"):
+            transfer.transfer(recordings[:1], ORDERS, 1.0)
+
+
+def family(shapes: Sequence[Shape]) -> list[Member]:
+    space, found = lab_synthetic.space(), Family()
+    tasks = (Task.of({"m": s.m, "n": s.n, "k": s.k}, bytes=s.traffic.bytes) for s in shapes)
+    return [found.join(task, space, space.default) for task in tasks]
+
+
+def teach(member: Member, shape: Shape, configs: Sequence[Config]) -> None:
+    for config in configs:
+        member.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+
+
+def some(count: int, seed: int = 0) -> list[Config]:
+    return [row.config for row in synthetic(count, seed).rows]
+
+
+class TestMembers:
+    def test_the_nearest_siblings_give_their_best(self) -> None:
+        shapes = [SQUARE, *(Shape(4096 << i, 4096, 4096) for i in range(1, 6))]
+        first, *others = family(shapes)
+        assert first.leaders() == [] and not first.informed
+        for i, (member, shape) in reversed(list(enumerate(zip(others, shapes[1:], strict=True)))):
+            teach(member, shape, some(6, seed=i))
+        assert first.informed
+        assert first.leaders() == list(dict.fromkeys(c for other in others[:NEAREST] for c in other.best()))
+
+    def test_what_failed_is_no_leader(self) -> None:
+        one, other = family([SQUARE, Shape(512, 512, 512)])
+        for config in some(FEWEST + 1):
+            other.learn(config, None)
+        assert one.leaders() == [] and not one.informed and one.prior(some(3)) is None
+
+    def test_the_prior_orders_an_unseen_shape(self) -> None:
+        shapes = [Shape(64, 8192, 8192), SQUARE, Shape(8192, 8192, 8192)]
+        unseen, *others = family(shapes)
+        for member, shape in zip(others, shapes[1:], strict=True):
+            teach(member, shape, some(150))
+        asked = some(80, seed=5)
+        guess = unseen.prior(asked)
+        assert guess is not None and unseen.fits == 1
+        times = {config: lab_synthetic.time_us(config, shapes[0]) for config in asked}
+        ranked = [config for _, config in sorted(zip(guess.means, asked, strict=True), key=lambda pair: pair[0])]
+        best, worst = ([times[c] for c in part] for part in (ranked[:20], ranked[-20:]))
+        assert statistics.median(best) < 0.75 * statistics.median(worst)
+
+    def test_spaces_may_differ(self) -> None:
+        narrow = ConfigSpace((Knob("block:m", "m", (16, 32), "block", 16), Knob("num_warps", "", (4,), "launch", 4)))
+        wide = ConfigSpace((
+            Knob("block:m", "m", (32, 64, 128), "block", 32), Knob("num_warps", "", (2, 4, 8), "launch", 4),
+            Knob("access", "x", ("pointer", "descriptor"), "access", "pointer"),
+        ))  # fmt: skip
+        found = Family()
+        small = found.join(Task.of({"m": 32}), narrow, narrow.default)
+        large = found.join(Task.of({"m": 4096}), wide, wide.default)
+        for i, config in enumerate(list(wide.enumerate())[: FEWEST + 2]):
+            large.learn(config, float(i))
+        assert [c["block:m"] for c in small.leaders()] == [32]
+        assert small.prior(list(narrow.enumerate())) is not None
+
+    def test_distance_counts_doublings_and_labels(self) -> None:
+        here = Task.of({"m": 1024, "n": 64, "dtype": "bfloat16", "causal": True})
+        assert here.distance(here) == 0
+        assert here.distance(Task.of({"m": 4096, "n": 32, "dtype": "bfloat16", "causal": True})) == 3
+        assert here.distance(Task.of({"m": 1024, "n": 64, "dtype": "float16", "causal": True})) == 1
+
+
+def test_a_strategy_with_peers_keeps_to_ask_and_tell() -> None:
+    """Without a verdict of its own it asks for what the others found, and then for what they promise."""
+    one, other = family([SQUARE, Shape(2048, 4096, 4096)])
+    teach(other, Shape(2048, 4096, 4096), some(60))
+    space = lab_synthetic.space()
+    strategy = make("default", space, 0, [space.default], peers=one)
+    assert isinstance(strategy, DefaultStrategy)
+    asked = strategy.ask(20)
+    assert len(set(asked)) == 20 and asked[0] == space.default and set(other.best()) <= set(asked[1:4])
+    for config in asked:
+        strategy.tell(config, Result(lab_synthetic.time_us(config)))
+    assert one.verdicts.keys() == set(asked)
+    promised = statistics.median(lab_synthetic.time_us(c) for c in asked[7:])
+    assert promised < statistics.median(lab_synthetic.time_us(c) for c in some(60, seed=3))
