@@ -17,6 +17,7 @@ from tileflow.measure.check import make_reference
 from tileflow.measure.inputs import clone, map_tensors
 from tileflow.measure.timing import DeviceSampler, Sampler, summarise
 from tileflow.runtime.describe import device_class
+from tileflow.runtime.registry import lookup
 from tileflow.target import target
 
 from .eager import compiled, eager
@@ -146,7 +147,7 @@ def _contenders(
 ) -> dict[str, Callable[[], Opponent | None]]:
     """What makes each, the surest first. ``tileflow``: as a user calls it; ``default``: its zero-search config."""
     found: dict[str, Callable[[], Opponent | None]] = {
-        OURS: lambda: Opponent(kernel),
+        OURS: lambda: Opponent(kernel, note=_row(kernel, lowered, bench)),
         DEFAULT: lambda: Opponent(kernel.compile(lowered, lowered.default, bench.device)),
         EAGER: lambda: eager(kernel, args),
     }
@@ -155,6 +156,15 @@ def _contenders(
     if bench.compile_s:
         found[COMPILE] = lambda: compiled(kernel, map_tensors(clone, args), bench.compile_s)
     return found
+
+
+def _row(kernel: Kernel, lowered: Lowered, bench: Bench) -> str:
+    """What a call of ours dispatches to, where it is not a row tuned for this very problem."""
+    live = None if bench.is_dry else device_class("cuda")
+    hit = lookup(kernel.name, kernel.semantic_hash, lowered.problem, live)
+    if hit is None:
+        return "no tuned row: the default"
+    return "" if hit.exact else f"another problem's row: {hit.reason}"
 
 
 def _interleaved(samplers: Mapping[str, Sampler], rounds: int) -> dict[str, list[float]]:
