@@ -1,7 +1,7 @@
 """Configs that no GPU has run, run through Triton's interpreter at small odd sizes; what comes out is journalled.
 
-Checked are the modelled winners, each until one is right, and a few random configs of every problem, so that a
-kernel whose default happens to be right does not hide a wrong corner of its space.
+Checked are the modelled winners, each until one is right, and a few random configs of every problem that no GPU has
+searched, so that a kernel whose default happens to be right does not hide a wrong corner of its space.
 """
 
 from __future__ import annotations
@@ -56,11 +56,16 @@ def verify(
 
 
 def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
-    """The first study of each (kernel, problem): sources differ little between device classes."""
+    """The first study of each (kernel, problem), sources differing little between device classes; without those of
+    which a GPU has checked configs."""
     first: dict[object, Study] = {}
+    checked = set()
     for study in studies:
-        first.setdefault((study.subject.key.kernel, study.subject.key.problem), study)
-    return list(first.values())
+        what = study.subject.key.kernel, study.subject.key.problem
+        first.setdefault(what, study)
+        if study.best is not None and study.best.measured:
+            checked.add(what)
+    return [study for what, study in first.items() if what not in checked]
 
 
 def _random_configs(study: Study, seed: int) -> list[Config]:

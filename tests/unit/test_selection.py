@@ -27,7 +27,7 @@ from tileflow.runtime.table import load_table
 sys.path.insert(0, str(Path(__file__).parent))
 
 import experiments_fakes as fakes
-from experiments_fakes import GPU, sweep_spec, tools
+from experiments_fakes import GPU, MODELLED, sweep_spec, tools
 
 TRIAL = TrialRecord(
     "trial", "s", "t", 1, 1, "default", "m:k", "h", (("n", 1),), GPU, "static",
@@ -169,3 +169,12 @@ def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: b
         found = regret(subject, folded, compilers, stages.open_device(GPU))
     assert found is not None and found.entrants == POOL
     assert found.ratio == pytest.approx(1.0 if first else 1.1)
+
+
+@pytest.mark.parametrize(
+    ("devices", "roles"), [([GPU], set()), ([GPU, MODELLED], {"winner"}), ([MODELLED], {"winner", "random"})]
+)
+def test_the_interpreter_checks_what_no_gpu_has(tmp_path: Path, devices: list[str], roles: set[str]) -> None:
+    """A winner of each modelled study; configs at random of each problem that was only modelled."""
+    sweep.run(sweep_spec(device_classes=devices), tmp_path, tools())
+    assert {e["role"] for e in journals.events(journals.read(tmp_path / "journal.jsonl"), "interpreted")} == roles
