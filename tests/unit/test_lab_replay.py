@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tileflow_experiments.lab import contest, report
 from tileflow_experiments.lab.recording import Recording, Row, read, write
-from tileflow_experiments.lab.simulate import Replayed, simulate, stay_s
+from tileflow_experiments.lab.simulate import Replayed, simulate, stay_s, warm_compile_s
 from tileflow_experiments.lab.space import NEIGHBOURS, RecordedSpace
 from tileflow_search import STRATEGIES
 from tileflow_search.base import ExhaustiveStrategy, RandomStrategy
@@ -132,6 +132,13 @@ class TestSimulation:
         built = [row for row in recording.rows if row.facts is not None]
         assert run.pruned == sum(row.config["num_warps"] == 1 for row in built) > 0
         assert run.measured == len(built) - run.pruned
+
+    def test_a_process_that_starts_says_nothing_of_its_config(self, recording: Recording) -> None:
+        cold = replace(recording.rows[3], compile_s=9.0)
+        rows = (*recording.rows[:3], cold, *recording.rows[4:])
+        seconds = warm_compile_s(replace(recording, rows=rows))
+        assert 0.3 < seconds[cold.config] < 1.5
+        assert all(seconds[row.config] == row.compile_s for row in recording.rows[100:])
 
     def test_thinking_costs_time(self, recording: Recording) -> None:
         ticks = iter(range(10**9))

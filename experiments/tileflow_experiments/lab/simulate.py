@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from tileflow_search.protocol import Result, Strategy
 
-from tileflow.config import ConfigSpace
+from tileflow.config import Config, ConfigSpace
 from tileflow.measure.timing import Effort
 from tileflow.measure.types import Status
 
@@ -82,6 +83,7 @@ class _Simulation:
     ) -> None:
         self._header, self._space, self._strategy, self._clock = recording.header, space, strategy, clock
         self._rows = {row.config: row for row in recording.rows}
+        self._compile_s = warm_compile_s(recording)
         self._now = self._thinking = 0.0
         self._cores = [0.0] * recording.header.cores  # when each is free again
         self._events: list[tuple[float, int, Callable[[Row], None], Row]] = []
@@ -115,10 +117,10 @@ class _Simulation:
             if not asked:
                 return
             row = self._rows[asked[0]]
-            free = max(heapq.heappop(self._cores), self._now)
-            heapq.heappush(self._cores, free + row.compile_s)
+            done = max(heapq.heappop(self._cores), self._now) + self._compile_s[row.config]
+            heapq.heappush(self._cores, done)
             self._flying += 1
-            self._at(free + row.compile_s, self._compiled, row)
+            self._at(done, self._compiled, row)
 
     def _compiled(self, row: Row) -> None:
         self._built += 1
@@ -177,6 +179,20 @@ class _Simulation:
         self._thinking += spent
         self._now += spent
         return answer
+
+
+def warm_compile_s(recording: Recording) -> dict[Config, float]:
+    """Seconds of each config's compile in a process that has started.
+
+    The first compiles of a recording session also imported the compiler, once a process, which says nothing about their
+    configs: what took longer than anything later counts as the median.
+    """
+    rows, first = recording.rows, 2 * AHEAD * recording.header.cores
+    later = [row.compile_s for row in rows[first:]]
+    if not later:
+        return {row.config: row.compile_s for row in rows}
+    usual, longest = statistics.median(later), max(later)
+    return {row.config: usual if row.compile_s > longest else row.compile_s for row in rows}
 
 
 def stay_s(row: Row, best_us: float, effort: Effort | None = None) -> float:
