@@ -71,6 +71,7 @@ class Pointwise:
     int_only: bool = False
 
 
+_LOG2_E = 1.4426950408889634
 _NAN = ", propagate_nan=tl.PropagateNan.ALL)"
 
 POINTWISE: dict[str, Pointwise] = {
@@ -101,7 +102,8 @@ POINTWISE: dict[str, Pointwise] = {
     "sign": Pointwise("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0))", torch.sign,
                       integer="tl.where({0} > 0, 1, 0) - tl.where({0} < 0, 1, 0)", flops=2),
     # exponentials and roots
-    "exp": Pointwise("tl.exp({0})", torch.exp, flops=4, float_only=True),
+    # by exp2, which is one instruction: tl.exp goes to denormal numbers too, by three more
+    "exp": Pointwise(f"tl.exp2({{0}} * {_LOG2_E})", torch.exp, double="tl.exp({0})", flops=4, float_only=True),
     "exp2": Pointwise("tl.exp2({0})", torch.exp2, flops=4, float_only=True),
     "expm1": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 + {0} * (0.5 + {0} * (1.0 / 6 + {0} / 24))), "
                        "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True),
@@ -117,7 +119,8 @@ POINTWISE: dict[str, Pointwise] = {
     # saturates exactly at both ends; the series holds the relative error where 1 - exp would cancel
     "tanh": Pointwise("tl.where(tl.abs({0}) < 0.05, {0} * (1.0 - {0} * {0} * (1.0 / 3 - {0} * {0} * (2.0 / 15))), "
                       "1.0 - 2.0 / (tl.exp(2.0 * {0}) + 1.0))", torch.tanh, flops=12, float_only=True),
-    "sigmoid": Pointwise("1.0 / (1.0 + tl.exp(-{0}))", torch.sigmoid, flops=9, float_only=True),
+    "sigmoid": Pointwise(f"1.0 / (1.0 + tl.exp2({{0}} * -{_LOG2_E}))", torch.sigmoid,
+                         double="1.0 / (1.0 + tl.exp(-{0}))", flops=9, float_only=True),
     "relu": Pointwise("tl.where({0} < 0, 0.0, {0})", torch.relu, integer="tl.maximum({0}, 0)"),
     # rounding
     "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),

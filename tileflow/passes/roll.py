@@ -2,7 +2,8 @@
 
 The ops of the block are sorted into phases. A reduction over the dimension ends one: what reads its result can only run
 in a later loop, where everything it needs of the dimension is computed again from memory. Softmax over a row is three
-phases: the maximum; the sum; the quotient.
+phases: the maximum; the sum; the quotient. Where a phase would do nothing but sum exponentials less a maximum, it joins
+the one before (:mod:`online`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, Dim, TileType, Value
+from .online import Lanes, OnlineSum, online_sums
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
@@ -114,26 +116,53 @@ class _Roller:
         self.definitions = {v: op for op in block.ops for v in op.outputs}
         self.phases: dict[Value, int] = {}
         self.renamed: dict[Value, Operand] = {}
+        self.online: dict[Value, OnlineSum] = {}  # by what is summed
+        self.running: dict[Value, Value] = {}  # by reduction: its accumulator after the loop
         self.ops: list[Op] = []
 
     def run(self) -> Block:
-        last = 0
-        phase_of: dict[int, int] = {}
-        for n, op in enumerate(self.block.ops):
-            phase = max((self.phases.get(v, 0) for v in op.values), default=0)
-            phase_of[n] = phase
-            last = max(last, phase)
-            for v in op.outputs:
-                self.phases[v] = phase + self._reduces(op)
-        for phase in range(last + 1):
-            here = [op for n, op in enumerate(self.block.ops) if phase_of[n] == phase]
+        self.online = self._joined(self._phases())
+        phases = self._phases()
+        for phase in range(max(phases, default=0) + 1):
+            here = [op for op, its in zip(self.block.ops, phases, strict=True) if its == phase]
             for op in here:
-                if not any(_has(v, self.dim) for v in (*op.inputs, *op.outputs)):
+                if op.outputs and op.outputs[0] in self.online:
+                    self._settle(self.online[op.output])
+                elif not any(_has(v, self.dim) for v in (*op.inputs, *op.outputs)):
                     self.ops.append(self._renamed(op))
-            roots = [op for op in here if self._reduces(op) or (op.kind == "store" and _has(op.inputs[0], self.dim))]
+            roots = [op for op in here if self._is_root(op)]
             if roots:
                 self._loop(phase, roots)
         return Block(self.block.params, tuple(self.ops), tuple(rename(v, self.renamed) for v in self.block.results))
+
+    def _phases(self) -> list[int]:
+        """The phase of each op of the block."""
+        self.phases, found = {}, list[int]()
+        for op in self.block.ops:
+            phase = max((self.phases.get(v, 0) for v in op.values), default=0)
+            found.append(phase)
+            for v in op.outputs:
+                self.phases[v] = phase + (self._reduces(op) and v not in self.online)
+        return found
+
+    def _joined(self, phases: list[int]) -> dict[Value, OnlineSum]:
+        """The sums whose phase, the one after their maximum's, does nothing else."""
+        reductions = [op for op in self.block.ops if self._reduces(op)]
+        sums = {s.total.output: s for s in online_sums(reductions, self.definitions)}
+        sums = {v: s for v, s in sums.items() if not _has(s.shift, self.dim)}
+        phase_of = {id(op): phase for op, phase in zip(self.block.ops, phases, strict=True)}
+        others = {phase_of[id(op)] for op in self.block.ops if self._is_root(op) and not set(op.outputs) & sums.keys()}
+        return {
+            v: s
+            for v, s in sums.items()
+            if phase_of[id(s.total)] == phase_of[id(s.peak)] + 1 and phase_of[id(s.total)] not in others
+        }
+
+    def _is_root(self, op: Op) -> bool:
+        """What a loop is made for."""
+        if op.kind == "store":
+            return _has(op.inputs[0], self.dim)
+        return self._reduces(op) and op.output not in self.online
 
     def _reduces(self, op: Op) -> bool:
         if op.kind != "reduce":
@@ -151,23 +180,43 @@ class _Roller:
         self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False, self.is_wide)
         body = _Body(self, self.tiles[name].dim)
         reductions = [op for op in roots if self._reduces(op)]
-        entry = [self._accumulator(op) for op in reductions]
+        sums = [s for op in reductions for s in self.online.values() if s.peak is op]
+        entry = [self._accumulator(op) for op in (*reductions, *(s.total for s in sums))]
         params = tuple(self.fresh.value(v.type, v) for v in entry)
-        yields = [body.accumulate(op, p) for op, p in zip(reductions, params, strict=True)]
+        of = dict(zip((*(op.output for op in reductions), *(s.total.output for s in sums)), params, strict=True))
+        results = {op.output: body.accumulate(op, of[op.output]) for op in reductions if op.output not in self._peaks}
+        for s in sums:
+            peak, total = s.peak.output, s.total.output
+            results[peak], results[total] = body.absorb(s, of[peak], of[total])
         for op in roots:
             if op.kind == "store":
                 body.clone(op)
         outputs = tuple(self.fresh.value(v.type, v) for v in entry)
-        loop = Block(params, tuple(body.ops), tuple(yields))
+        loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
         self.ops.append(Op("for", tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
-        for op, total in zip(reductions, outputs, strict=True):
-            self.ops.append(op.with_(inputs=(total,)))
+        self.running |= dict(zip(of, outputs, strict=True))
+        for op in reductions:
+            self.ops.append(op.with_(inputs=(self.running[op.output],)))
+
+    @property
+    def _peaks(self) -> set[Value]:
+        """The maxima that a sum is found along with."""
+        return {s.peak.output for s in self.online.values()}
+
+    def _settle(self, s: OnlineSum) -> None:
+        """After the loop: a sum over all lanes, relative to what it shall be."""
+        peak, total = self.running[s.peak.output], self.running[s.total.output]
+        lanes = Lanes(self.fresh, self.ops, total, s).settle(peak, total, rename(s.shift, self.renamed))
+        self.ops.append(s.total.with_(inputs=(lanes,)))
 
     def _accumulator(self, op: Op) -> Value:
         """A block of neutral values: half types accumulate in float32, as the reduction itself would."""
         (value,) = op.inputs
         assert isinstance(value, Value)
         bare = Dim(Expr.sym(self.site))
+        shared = [s.shared for s in self.online.values() if op.output in (s.peak.output, s.total.output)]
+        if shared:
+            bare = Dim(Expr.sym(self.site) // shared[0])
         dims = tuple(bare if d == self.dim else d for d in value.dims)
         dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
         out = self.fresh.value(TileType(dtype, dims), value)
@@ -201,16 +250,24 @@ class _Body:
         self.cloned.update(zip(op.outputs, outputs, strict=True))
 
     def accumulate(self, op: Op, total: Value) -> Value:
-        value = self.value(op.inputs[0])
-        assert isinstance(value, Value)
-        fn = op.attrs["fn"]
-        masked = self.roller.fresh.value(value.type, value)
-        fill = neutral(fn, value.type.dtype)
-        self.ops.append(Op("where_mask", (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
-        out = self.roller.fresh.value(total.type, value)
-        attrs = {"fn": _COMBINE[fn], "operand": total.type.dtype}
+        masked = self._masked(op)
+        out = self.roller.fresh.value(total.type, masked)
+        attrs = {"fn": _COMBINE[op.attrs["fn"]], "operand": total.type.dtype}
         self.ops.append(Op("pointwise", (total, masked), (out,), attrs, (), op.loc))
         return out
+
+    def absorb(self, s: OnlineSum, peak: Value, total: Value) -> tuple[Value, Value]:
+        """The maximum and the sum of exponentials of what was before and this block."""
+        return Lanes(self.roller.fresh, self.ops, total, s).absorb(peak, total, self._masked(s.peak))
+
+    def _masked(self, op: Op) -> Value:
+        """What a reduction takes of this block."""
+        value = self.value(op.inputs[0])
+        assert isinstance(value, Value)
+        masked = self.roller.fresh.value(value.type, value)
+        fill = neutral(op.attrs["fn"], value.type.dtype)
+        self.ops.append(Op("where_mask", (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
+        return masked
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))

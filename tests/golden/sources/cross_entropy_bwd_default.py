@@ -37,7 +37,7 @@ def cross_entropy_bwd_0(
     v3 = tl.load(lse_ptr + tile_m_idx)
     v4 = v3[:, None]
     v5 = v2 - v4
-    v6 = tl.exp(v5)
+    v6 = tl.exp2(v5 * 1.4426950408889634)
     v7 = tile_v_idx[None, :]
     v8 = v0[:, None]
     v9 = v7.to(tl.int64)

@@ -43,11 +43,11 @@ def cross_entropy_0(
         v4 = tl.reduce(v3, 1, _maximum)
         v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
         v6 = c0 - v5
-        v7 = tl.exp(v6)
+        v7 = tl.exp2(v6 * 1.4426950408889634)
         v8 = c1 * v7
         v9 = v5[:, None]
         v10 = v3 - v9
-        v11 = tl.exp(v10)
+        v11 = tl.exp2(v10 * 1.4426950408889634)
         v12 = tl.where(tile_v_mask[None, :], v11, 0.0)
         v13 = tl.sum(v12, axis=1)
         v14 = v8 + v13

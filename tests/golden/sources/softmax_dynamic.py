@@ -38,7 +38,7 @@ def softmax_0(
     v2 = tl.reduce(v1, 1, _maximum)
     v3 = v2[:, None]
     v4 = v1 - v3
-    v5 = tl.exp(v4)
+    v5 = tl.exp2(v4 * 1.4426950408889634)
     v6 = tl.where((tl.arange(0, 4096) < out_shape_1)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     v8 = v7[:, None]
@@ -86,7 +86,7 @@ def softmax_0(
     v2 = tl.reduce(v1, 1, _maximum)
     v3 = v2[:, None]
     v4 = v1 - v3
-    v5 = tl.exp(v4)
+    v5 = tl.exp2(v4 * 1.4426950408889634)
     v6 = tl.where((tl.arange(0, 4096) < out_shape_1)[None, :], v5, 0.0)
     v7 = tl.sum(v6, axis=1)
     v8 = v7[:, None]

@@ -37,11 +37,11 @@ def softmax_online_0(
             v4 = tl.reduce(v3, 1, _maximum)
             v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
             v6 = c0 - v5
-            v7 = tl.exp(v6)
+            v7 = tl.exp2(v6 * 1.4426950408889634)
             v8 = c1 * v7
             v9 = v5[:, None]
             v10 = v3 - v9
-            v11 = tl.exp(v10)
+            v11 = tl.exp2(v10 * 1.4426950408889634)
             v12 = tl.where(tile_n_mask[None, :], v11, 0.0)
             v13 = tl.sum(v12, axis=1)
             v14 = v8 + v13
@@ -54,7 +54,7 @@ def softmax_online_0(
             v16 = v15.to(tl.float32)
             v17 = c0[:, None]
             v18 = v16 - v17
-            v19 = tl.exp(v18)
+            v19 = tl.exp2(v18 * 1.4426950408889634)
             v20 = c1[:, None]
             v21 = v19 / v20
             v22 = v21.to(tl.bfloat16)

@@ -25,38 +25,44 @@ def softmax_0(
     for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
         tile_m_begin = pid * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v0 = tl.full([BLOCK_TILE_M, REDUCE_MAX_0], float('-inf'), tl.float32)
+        v0 = tl.full([BLOCK_TILE_M, 64], float('-inf'), tl.float32)
+        v1 = tl.full([BLOCK_TILE_M, 64], 0.0, tl.float32)
         c0 = v0
+        c1 = v1
         for reduce_max_0_0_begin in tl.range(0, 2992, REDUCE_MAX_0, num_stages=2):
             reduce_max_0_0_idx = reduce_max_0_0_begin + tl.arange(0, REDUCE_MAX_0)
             reduce_max_0_0_mask = reduce_max_0_0_idx < 2992
-            v1 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_0_idx[None, :], mask=reduce_max_0_0_mask[None, :], other=float('-inf'), eviction_policy='evict_last')
-            v2 = v1.to(tl.float32)
-            v3 = tl.maximum(c0, v2, propagate_nan=tl.PropagateNan.ALL)
-            c0 = v3
-        v4 = tl.reduce(c0, 1, _maximum)
-        v5 = v4[:, None]
-        v6 = tl.full([BLOCK_TILE_M, REDUCE_MAX_0], 0.0, tl.float32)
-        c1 = v6
+            v2 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_0_idx[None, :], mask=reduce_max_0_0_mask[None, :], other=float('-inf'), eviction_policy='evict_last')
+            v3 = tl.reshape(v2, [BLOCK_TILE_M, 64, 8])
+            v4 = v3.to(tl.float32)
+            v5 = tl.reduce(v4, 2, _maximum)
+            v6 = tl.maximum(c0, v5, propagate_nan=tl.PropagateNan.ALL)
+            v7 = tl.abs(v6) == float('inf')
+            v8 = tl.where(v7, 0.0, v6)
+            v9 = v8[:, :, None]
+            v10 = v4 - v9
+            v11 = tl.exp2(v10 * 1.4426950408889634)
+            v12 = c0 - v8
+            v13 = tl.exp2(v12 * 1.4426950408889634)
+            v14 = c1 * v13
+            v15 = tl.sum(v11, axis=2)
+            v16 = v14 + v15
+            c0 = v6
+            c1 = v16
+        v17 = tl.reduce(c0, 1, _maximum)
+        v18 = v17[:, None]
+        v19 = c0 - v18
+        v20 = tl.exp2(v19 * 1.4426950408889634)
+        v21 = c1 * v20
+        v22 = tl.sum(v21, axis=1)
+        v23 = v22[:, None]
         for reduce_max_0_1_begin in tl.range(0, 2992, REDUCE_MAX_0, num_stages=2):
             reduce_max_0_1_idx = reduce_max_0_1_begin + tl.arange(0, REDUCE_MAX_0)
             reduce_max_0_1_mask = reduce_max_0_1_idx < 2992
-            v7 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_1_idx[None, :], mask=reduce_max_0_1_mask[None, :], other=0.0, eviction_policy='evict_last')
-            v8 = v7.to(tl.float32)
-            v9 = v8 - v5
-            v10 = tl.exp(v9)
-            v11 = tl.where(reduce_max_0_1_mask[None, :], v10, 0.0)
-            v12 = c1 + v11
-            c1 = v12
-        v13 = tl.sum(c1, axis=1)
-        v14 = v13[:, None]
-        for reduce_max_0_2_begin in tl.range(0, 2992, REDUCE_MAX_0, num_stages=2):
-            reduce_max_0_2_idx = reduce_max_0_2_begin + tl.arange(0, REDUCE_MAX_0)
-            reduce_max_0_2_mask = reduce_max_0_2_idx < 2992
-            v15 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_2_idx[None, :], mask=reduce_max_0_2_mask[None, :], other=0.0, eviction_policy='evict_last')
-            v16 = v15.to(tl.float32)
-            v17 = v16 - v5
-            v18 = tl.exp(v17)
-            v19 = v18 / v14
-            v20 = v19.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_2_idx[None, :], v20, mask=reduce_max_0_2_mask[None, :])
+            v24 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_1_idx[None, :], mask=reduce_max_0_1_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v25 = v24.to(tl.float32)
+            v26 = v25 - v18
+            v27 = tl.exp2(v26 * 1.4426950408889634)
+            v28 = v27 / v23
+            v29 = v28.to(tl.bfloat16)
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_1_idx[None, :], v29, mask=reduce_max_0_1_mask[None, :])

@@ -33,7 +33,7 @@ def swiglu_bwd_0(
     v1 = v0.to(tl.float32)
     v2 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v3 = v2.to(tl.float32)
-    v4 = 1.0 / (1.0 + tl.exp(-v3))
+    v4 = 1.0 / (1.0 + tl.exp2(v3 * -1.4426950408889634))
     v5 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v6 = v5.to(tl.float32)
     v7 = v1 * v6

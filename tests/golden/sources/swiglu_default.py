@@ -27,7 +27,7 @@ def swiglu_0(
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     v0 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v1 = v0.to(tl.float32)
-    v2 = 1.0 / (1.0 + tl.exp(-v1))
+    v2 = 1.0 / (1.0 + tl.exp2(v1 * -1.4426950408889634))
     v3 = v1 * v2
     v4 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v5 = v4.to(tl.float32)

@@ -1,0 +1,41 @@
+"""Maxima and sums of exponentials in one loop: where that can be, and right for rows with infinities and NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from interpreted import load_module
+
+from tileflow.passes import specialise
+from tileflow.passes.roll import rollable
+from tileflow.target import target
+
+KERNELS = str(Path(__file__).parent / "online_kernels.py")
+CASES = load_module(KERNELS).CASES
+LOOPS = {"softmax": 2, "softmax_of_halves": 2, "log_softmax": 2, "logsumexp": 1, "with_a_sum_beside": 1,
+         "another_exponent": 2, "along_the_first_axis": 2}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def interpreted(interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
+    names = [(name, mode) for name in CASES for mode in ("static", "dynamic")]
+    results: list[str] = interpreter("interpreted:run_cases", KERNELS, names)
+    return dict(zip(names, results, strict=True))
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("name", CASES)
+def test_kernel(interpreted: dict[tuple[str, str], str], name: str, mode: str) -> None:
+    assert interpreted[name, mode] == ""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_loops(name: str) -> None:
+    case = CASES[name]
+    args = tuple(a.to("meta") if isinstance(a, torch.Tensor) else a for a in case.args)
+    (ir,) = case.kernel.lower(args, target("nvidia-h200")).regions
+    assert sum(op.kind == "for" for op in specialise(ir, rollable(ir)).walk()) == LOOPS[name]
