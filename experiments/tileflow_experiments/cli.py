@@ -115,6 +115,20 @@ def show_table(
             typer.echo(f"  default: {table.default.config}\n    {table.default.reason}")
 
 
+@shown_tables.command("portfolio")
+def show_portfolio(out: Out) -> None:
+    """Choose the few configs of each kernel of a sweep that serve unseen shapes, and say how well they do."""
+    from . import sweep
+
+    _import_from_here()
+    for kernel, found in sweep.portfolios(_folder(out)):
+        sizes = ", ".join(f"{n}: {regret - 1:.1%}" for n, regret in enumerate(found.regrets, 1))
+        typer.echo(f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
+                   f"by the nearest problem's best {found.nearest - 1:.1%}")  # fmt: skip
+        for member in found.members:
+            typer.echo(f"  at home in {member.home.key}\n    {member.config}")
+
+
 @shown_tables.command("validate")
 def validate_table(path: TablePath) -> None:
     """Check tables and bundles: schema, digests, machine code."""

@@ -37,6 +37,7 @@ from . import journal as journals
 from . import mlflow_log, parquet, report, siblings, spec, tables
 from .driver import Built, Driver, open_studies, study_keys, take_turns
 from .journal import Journal, JournalFull
+from .portfolio import Portfolio, choose
 from .progress import Progress
 from .records import StudyKey
 from .spec import SweepSpec
@@ -143,6 +144,16 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     outputs = Outputs(out)
     sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
     _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)], ())
+
+
+def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
+    """By kernel, what the journal of ``out`` gives, whatever state the sweep is in."""
+    lines = journals.read(Outputs(out).journal)
+    sweep, trials = spec.parse(journals.header(lines)["spec"]), tables.right_trials(journals.fold(lines))
+    subjects: dict[str, list[Subject]] = {}
+    for key in study_keys(sweep):
+        subjects.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
+    return [(kernel, found) for kernel, group in subjects.items() for found in choose(group, trials)]
 
 
 def check_spec(sweep: SweepSpec) -> None:

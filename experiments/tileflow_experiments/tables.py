@@ -128,7 +128,7 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
             rows.append(_without_a_winner(folded.trials.get(subject.key, ()), subject))
         else:
             entries.append(_entry(subject, won, binaries(subject.key)))
-    portfolios = choose(subjects, _right(folded))
+    portfolios = choose(subjects, right_trials(folded))
     rows += [row for portfolio in portfolios for row in _members(portfolio, subjects, entries)]
     first = subjects[0]
     fingerprints = "".join(sorted({s.space.fingerprint for s in subjects}))
@@ -145,7 +145,7 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
     )
 
 
-def _right(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
+def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
     """Every study's trials but for those that the interpreter found wrong, also under their other configs' names."""
     wrong = wrong_configs(folded.events)
     known = [(e["study"], e["trial_id"], Config.of(e["config"])) for e in journals.events(folded.events, "known")]

@@ -74,6 +74,13 @@ def test_the_table_serves_unseen_shapes_by_few_members_at_home(folder: Path) -> 
     assert len(table.entries) == len(SIZES)
 
 
+def test_the_journal_alone_gives_the_same_portfolio(folder: Path) -> None:
+    ((kernel, found),) = sweep.portfolios(folder, prepare)
+    assert kernel == KERNEL and found.problems == len(SIZES) and found.device_class == GPU
+    assert sorted(int(m.config["x"]) for m in found.members) == [2, 6]
+    assert found.regrets[0] > 1.5 > 1.01 > found.regret and not found.beats_nearest
+
+
 def key(n: int, device: str = GPU) -> Subject:
     return prepare(StudyKey(KERNEL, (("n", n),), device), "static")
 
