@@ -46,7 +46,8 @@ def lanes(devices: Sequence[str], variable: str, cores: Sequence[int]) -> list[L
     found = []
     for n, device in enumerate(devices):
         own = tuple(cores[n * share : (n + 1) * share]) or tuple(cores[-1:])
-        env = ((variable, device), ("TORCHINDUCTOR_COMPILE_THREADS", str(len(own))), ("OMP_NUM_THREADS", str(len(own))))
+        threads = str(max(len(own), 1))
+        env = ((variable, device), ("TORCHINDUCTOR_COMPILE_THREADS", threads), ("OMP_NUM_THREADS", threads))
         found.append(Lane(device, env, own))
     return found
 
