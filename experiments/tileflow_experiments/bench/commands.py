@@ -95,7 +95,7 @@ def report(options: argparse.Namespace) -> int:
 
 def _write_json(out: Path, found: Run) -> None:
     part = out / "bench.json.part"
-    part.write_text(json.dumps(found.to_json(), indent=1, sort_keys=True) + "\n")
+    part.write_text(json.dumps(found.to_json(), indent=1) + "\n")
     part.replace(out / "bench.json")
 
 
