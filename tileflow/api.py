@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, KernelError, LaunchError, OutOfResources, SpecError
+from .errors import CallError, KernelError, LaunchError, OutOfResources, SpecError, VariantError
 from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
@@ -79,7 +79,8 @@ class Kernel:
         self._read_key: KeyReader = _no_key
         self._generation = generation[0]
         names = enumerate(self.host.signature.parameters)
-        self._constants = {i: name for i, name in names if name in self.host.constants}
+        # the arguments whose values tell calls apart, by their positions
+        self.by_value = {i: name for i, name in names if name in self.host.constants}
         self._handle = enroll(self, self.name)
 
     def __repr__(self) -> str:
@@ -122,7 +123,10 @@ class Kernel:
             except TypeError:  # another number of arguments: the long way knows whether that is a call
                 bound = None
             if bound is not None:
-                return bound(*args)
+                try:
+                    return bound(*args)
+                except VariantError as error:
+                    self.tell_by_value(error, args, kwargs)
         return self._any_call(args, kwargs)
 
     def _any_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -140,10 +144,29 @@ class Kernel:
                             hint="pass tuple(...) in place of a list") from error  # fmt: skip
         if bound is None:
             return self._first_call(key, args, kwargs)
-        return bound(*args, **kwargs)
+        try:
+            return bound(*args, **kwargs)
+        except VariantError as error:
+            self.tell_by_value(error, args, kwargs)
+        return self._any_call(args, kwargs)
+
+    def tell_by_value(self, error: VariantError, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """From now on the values of the int arguments tell calls apart, for they select code: the call can be made
+        again. Raises ``error`` where they do already, or where host code would have done something twice.
+        """
+        given = self.host.signature.bind(*args, **kwargs).arguments
+        ints = {i: n for i, n in enumerate(self.host.signature.parameters) if type(given.get(n)) is int}
+        if error.region or ints.keys() <= self.by_value.keys():
+            raise error
+        example = self.lower(self._positional(tuple(args), dict(kwargs)), target(_ANY_TARGET)).args
+        if any(a._version for a in tensors(example)):  # host code writes into its arguments
+            raise error
+        self.by_value |= ints
+        self._read_key = _no_key
+        self._bound.clear()
 
     def _full_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        constants = [args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants.items()]
+        constants = [args[i] if i < len(args) else kwargs.get(name) for i, name in self.by_value.items()]
         return call_key(args, kwargs), *constants
 
     def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -190,7 +213,7 @@ class Kernel:
     def _quicken(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
         """Give a call its fast key. There is one reader of them, for the kinds of arguments that came first."""
         if self._read_key is _no_key:
-            self._read_key = key_reader(args, self._constants, self._multiplies) or _never_key
+            self._read_key = key_reader(args, self.by_value, self._multiplies) or _never_key
         with contextlib.suppress(TypeError):  # another number of arguments
             key = self._read_key(*args)
             if key is not None:
@@ -411,8 +434,9 @@ def interpreting() -> bool:
 
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
-    """The device of the call's tensors. Raises CallError where there is none, or several."""
-    devices = {v.device for v in tensors((*args, *kwargs.values()))}
+    """The device of the call's tensors, of a call without any the one that it names. Raises CallError for several."""
+    values = (*args, *kwargs.values())
+    devices = {v.device for v in tensors(values)} or {v for v in values if isinstance(v, torch.device)}
     if len(devices) != 1:
         raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor",
                         hint="pass at least one tensor, and move all to one device: x.to(device)")  # fmt: skip

@@ -13,6 +13,7 @@ TileflowError
 +-- BuildError             Triton or the assembler refused a source
 |   +-- BuildTimeout
 +-- LaunchError            the driver refused a launch
+|   +-- VariantError       the call's arguments select code that was not built
 |   +-- OutOfResources     too much shared memory, too many registers: another config may work
 +-- TableError             a table or a bundle is truncated, tampered with, too new, of another kernel version
 +-- SpecError              a sweep spec names an unknown field, kernel, device class ...
@@ -126,6 +127,12 @@ class BuildTimeout(BuildError):
 
 class LaunchError(TileflowError):
     """The driver refused a launch."""
+
+
+class VariantError(LaunchError):
+    """No variant of a region accepts the call: its arguments select other code. ``region``: which launch it was."""
+
+    region: int = 0
 
 
 class OutOfResources(LaunchError):

@@ -70,6 +70,7 @@ PUBLIC = {
         "TileflowError",
         "TraceError",
         "UnsupportedOp",
+        "VariantError",
     },
     "tileflow.config": {"Choice", "Config", "ConfigSpace", "Constraint", "Direction", "Knob", "Role"},
     "tileflow.expr": {"FALSE", "TRUE", "Expr", "ExprLike", "all_of", "any_of"},

@@ -248,7 +248,25 @@ class _RegionTrace:
         if expr is not None and expr.op != "sym" and t.mode == "dynamic":
             # it may hold this axis' size as a plain number, and a launch does not tell its block sizes
             t.assume(f"end.{axis}", int(self.loop.ends[axis]))
+        if expr is not None and not all(":" in s for s in expr.symbols()):
+            return self._block_of_arguments(given, expr)
         return Expr.of(int(given)) if expr is None else expr
+
+    def _block_of_arguments(self, given: int, expr: Expr) -> Expr:
+        """A block size that int arguments give: a constant, while the variables that it came from stay the same."""
+        t = self.tracer
+        held = {name: v for name, v in self.frame.items() if isinstance(v, SymbolicInt)}
+        name = next((name for name, v in held.items() if v.expr == expr), None)
+        if name is not None:
+            t.assume(name, int(given))
+            return Expr.of(int(given))
+        for s in sorted(s for s in expr.symbols() if ":" not in s):
+            if s not in held or held[s].expr != Expr.sym(s):
+                raise TraceError("a block size is made of arguments that keep their names", got=f"{given!r} = {expr}",
+                                 where=t.location(), hint=f"give what replaces {s} another name")  # fmt: skip
+            t.assume(s, int(held[s]))
+            expr = expr.substitute({s: int(held[s])})
+        return expr
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
         """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0.

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any, Protocol
 
 from ..config import Choice, Config
-from ..errors import CallError, ConfigError, LaunchError
+from ..errors import CallError, ConfigError, VariantError
 from .launch import Launcher
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...]]
@@ -66,7 +66,7 @@ class RuntimeContext:
         self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
         step: Any = None,
     ) -> None:  # fmt: skip
-        """Launch the first variant whose guards hold. Raises LaunchError where none does."""
+        """Launch the first variant whose guards hold. Raises VariantError where none does."""
         # the commonest form is spelled out: the rest costs a microsecond
         plain = type(begin_or_end) is int and end is None
         begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
@@ -85,14 +85,16 @@ class RuntimeContext:
                 f"the config must choose {knob}, which host code asks for", got=str(self._config)
             ) from None
 
-    def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> LaunchError:
+    def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> VariantError:
         variants = self._launchers.get(region, ())
         guards = "; ".join(str(v.guards) for v in variants)
-        return LaunchError(
+        error = VariantError(
             f"one variant of region {region} must accept the call",
             got=f"bounds {begins} to {ends}, guards: {guards}" if variants else "no variant at all",
             hint="the arguments differ from those that the kernel was lowered for",
         )
+        error.region = region
+        return error
 
 
 def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
