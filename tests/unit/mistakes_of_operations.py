@@ -822,7 +822,7 @@ def split_dim(x):
 
 @mistake(
     ShapeError,
-    ("tiles that are joined have one shape", "but got [tile, 96] and [64, tile]", "expand the smaller one"),
+    ("dimensions that meet must have the same size", "but got tile and 64", "shapes align at the right"),
     "tfl.join",
 )
 def join_bad(x):

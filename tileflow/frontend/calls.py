@@ -13,7 +13,7 @@ from ..errors import TraceError
 from .objects import CapturedObject, method_of
 from .rewrite import rewrite_function
 from .split import HOST_MARK
-from .values import SymInt, TileValue
+from .values import SymInt, TileProxy, TileValue
 
 if TYPE_CHECKING:
     from .control import Control
@@ -25,6 +25,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
     from .operations.device_functions import ALWAYS, DEVICE, PYTHON
     from .operations.escapes import print_
+    from .operations.torch_table import TABLE
 
     t = control.tracer
     if type(function) is CapturedObject:
@@ -46,6 +47,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
+    if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
+        return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
     if isinstance(function, MethodType) and is_user(function.__func__):
@@ -80,6 +83,10 @@ _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
 
 def _has_traced(x: Any) -> bool:
     return isinstance(x, (TileValue, SymInt)) or (isinstance(x, (list, tuple)) and any(map(_has_traced, x)))
+
+
+def _has_tile(x: Any) -> bool:
+    return isinstance(x, TileProxy) or (isinstance(x, (list, tuple)) and any(map(_has_tile, x)))
 
 
 def _is_builtin(function: Any) -> bool:

@@ -82,8 +82,8 @@ def _is_ours(error: BaseException) -> bool:
     """Whether the exception comes out of this package, other than through a call of a user's function or a builtin."""
     last = _steps(error)[-1].tb_frame
     module, function = str(last.f_globals.get("__name__", "")), last.f_code.co_name
-    calls = (f"{_PACKAGE}.frontend.calls", "call"), (f"{_PACKAGE}.frontend.trace", "__torch_function__")
-    return module.partition(".")[0] == _PACKAGE and (module, function) not in calls
+    hands_on = function == "__torch_function__" or (module, function) == (f"{_PACKAGE}.frontend.calls", "call")
+    return module.partition(".")[0] == _PACKAGE and not hands_on
 
 
 def _steps(error: BaseException) -> list[TracebackType]:

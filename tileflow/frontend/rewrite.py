@@ -47,6 +47,7 @@ N = TypeVar("N", bound=ast.AST)
 TRACER = "__tf__"
 RESULT = "__tileflow_result__"
 LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
+_TAKE_TILES = frozenset({"reshape", "broadcast_to"})  # of torch: sizes may be tiles, which torch itself refuses
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -333,7 +334,7 @@ class _Expressions(ast.NodeTransformer):
         return ast.copy_location(made, node)
 
     def _is_library(self, function: ast.expr) -> bool:
-        if not isinstance(function, ast.Attribute):
+        if not isinstance(function, ast.Attribute) or function.attr in _TAKE_TILES:
             return False
         module = resolve(function.value, self.source.fn, self.local)
         return isinstance(module, types.ModuleType) and module.__name__.partition(".")[0] == "torch"

@@ -146,7 +146,13 @@ def _call(func: Any, args: Any, kwargs: Any) -> Any:
     if func in (torch.addmm, torch.baddbmm) and not kwargs and args[0].dtype != args[1].dtype:
         acc, a, b = args
         return acc + (a.to(acc.dtype) @ b.to(acc.dtype))
+    if func in (torch.mm, torch.bmm) and (len(args) > 2 or kwargs):  # a dtype, which torch takes on a GPU only
+        return _product_in(*args, **kwargs)
     return func(*args, **kwargs)
+
+
+def _product_in(a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:
+    return a.to(out_dtype) @ b.to(out_dtype)
 
 
 @contextmanager

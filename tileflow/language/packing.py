@@ -10,8 +10,9 @@ from .marks import device
 
 @device
 def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Two tiles of one shape in a new last dimension of 2."""
-    return torch.stack([a, b], -1)
+    """Two tiles, broadcast to each other, in a new last dimension of 2."""
+    shape = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
+    return torch.stack([a.expand(shape), b.expand(shape)], -1)
 
 
 @device

@@ -124,15 +124,28 @@ def matmul(t: Tracer, a: Any, b: Any) -> TileValue:
     return _torch_product(t, "matmul", a, b)
 
 
-def _ranked(name: str, rank_a: int, rank_b: int) -> None:
-    @row(name)
-    def product(t: Tracer, a: Any, b: Any) -> TileValue:
-        _check_ranks(t, name, (a, rank_a), (b, rank_b))
-        return _torch_product(t, name, a, b)
+@row("mm")
+def mm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
+    _check_ranks(t, "mm", (a, 2), (b, 2))
+    return _torch_product(t, "mm", a, b, out_dtype)
 
 
-for _name, _a, _b in (("mm", 2, 2), ("bmm", 3, 3), ("mv", 2, 1), ("dot", 1, 1)):
-    _ranked(_name, _a, _b)
+@row("bmm")
+def bmm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
+    _check_ranks(t, "bmm", (a, 3), (b, 3))
+    return _torch_product(t, "bmm", a, b, out_dtype)
+
+
+@row("mv")
+def mv(t: Tracer, a: Any, b: Any) -> TileValue:
+    _check_ranks(t, "mv", (a, 2), (b, 1))
+    return _torch_product(t, "mv", a, b)
+
+
+@row("dot")
+def vector_dot(t: Tracer, a: Any, b: Any) -> TileValue:
+    _check_ranks(t, "dot", (a, 1), (b, 1))
+    return _torch_product(t, "dot", a, b)
 
 
 def _check_ranks(t: Tracer, name: str, *operands: tuple[Any, int]) -> None:
@@ -142,12 +155,12 @@ def _check_ranks(t: Tracer, name: str, *operands: tuple[Any, int]) -> None:
                              where=t.location(), hint="torch.matmul takes any")  # fmt: skip
 
 
-def _torch_product(t: Tracer, name: str, a: Any, b: Any) -> TileValue:
+def _torch_product(t: Tracer, name: str, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
     left, _ = _operands(t, a, b)
     if left.type.dtype.startswith("float8"):
         raise TraceError(f"torch.{name} takes no fp8 tiles", got=left.type.dtype, where=t.location(),
                          hint="tfl.dot does, and accumulates in float32")  # fmt: skip
-    return dot(t, a, b)
+    return dot(t, a, b, out_dtype=None if out_dtype is None else dtype_name(out_dtype))
 
 
 @row("outer", "ger")

@@ -27,8 +27,9 @@ _TWO = Dim(Expr.of(2))
 
 @device_function("join")
 def join(t: Tracer, a: Any, b: Any) -> TileValue:
-    """Two tiles in a new last dimension of 2."""
-    left, right = _alike(t, [a, b])
+    """Two tiles, broadcast to each other, in a new last dimension of 2."""
+    dims = t.broadcast([value_of(t, x).dims for x in (a, b)])
+    left, right = _alike(t, [t.expand(t.wrap(value_of(t, x)), dims) for x in (a, b)])
     type_ = TileType(left.value.type.dtype, (*left.value.dims, _TWO))
     return t.emit("join", (left.value, right.value), type_)
 
