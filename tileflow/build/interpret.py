@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+import torch
+
 from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
@@ -65,11 +67,17 @@ class _Interpreted:
             }
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(arguments[name], block)
+            arguments = {name: _bytes(value) for name, value in arguments.items()}
             self._function[grid](**arguments, **dict(self._source.constexprs))
         return True
 
     def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
         return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)
+
+
+def _bytes(value: Any) -> Any:
+    """Pairs of 4 bits as the bytes that hold them."""
+    return value.view(torch.uint8) if getattr(value, "dtype", None) is torch.float4_e2m1fn_x2 else value
 
 
 def symbol_reader(name: str, scope: FunctionType | None) -> Reader:

@@ -101,7 +101,8 @@ class Capturer:
         shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
         pairs = enumerate(zip(value.shape, value.stride(), strict=True))
         strides = tuple(self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in pairs)
-        dtype = dtype_name(value.dtype)
+        # two numbers of 4 bits are a byte to device code
+        dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
         t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path))
         return TensorRef(path, dtype, shape, strides, t)
 

@@ -68,7 +68,7 @@ class Places:
     dimensions are."""
 
     def __init__(self, tensor: torch.Tensor, index: Any) -> None:
-        self.tensor = tensor
+        self.tensor = tensor.view(torch.uint8) if tensor.dtype is torch.float4_e2m1fn_x2 else tensor
         self.shape: list[int] = []
         self._lanes: list[Lanes | None] = []
         self._elastic: dict[int, int] = {}  # axes whose length may be another than a block, and the block's
