@@ -26,6 +26,15 @@ EXAMPLES_DIR = PROJECT_ROOT / "examples"
 Subject = Callable[..., Any]
 
 
+def get_nvidia_gpu_model() -> str:
+    """The name of the current GPU; empty without one."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
+def is_cuda() -> bool:
+    return torch.cuda.is_available()
+
+
 def run_example(
     kernel_fn: Subject | Mapping[str, Subject],
     baseline_fn: Subject | Mapping[str, Subject],

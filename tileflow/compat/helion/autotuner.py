@@ -1,14 +1,17 @@
-"""What ``register_tunable`` may choose from, in the dialect's words. A fragment is the tuple of its choices.
+"""What ``register_tunable`` may choose from, in the dialect's words, and the names of its searches.
 
-The first choice is the default, as for :func:`tileflow.language.register_tunable`.
+A fragment is the tuple of its choices. The first one is the default, as for
+:func:`tileflow.language.register_tunable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...errors import ConfigError
+from .timing import milliseconds
 
 
 class ConfigSpecFragment(tuple[Any, ...]):
@@ -68,3 +71,69 @@ class BlockSizeFragment(PowerOfTwoFragment):
 
 class NumWarpsFragment(PowerOfTwoFragment):
     """A number of warps."""
+
+
+# ---- searches -----------------------------------------------------------------------------------
+
+
+class BaseAutotuner(ABC):
+    """What ``autotuner_fn`` makes: an author's own, derived from this or not, is asked for the config of a call."""
+
+    @abstractmethod
+    def autotune(self, *, skip_cache: bool = False) -> Any:
+        """The config to take."""
+
+
+class Search(BaseAutotuner):
+    """A search over the kernel's space, by whatever name: the one that tileflow has, and only when it is asked for."""
+
+    def __init__(self, kernel: Any, args: Sequence[Any], **options: Any) -> None:
+        self.kernel, self.args, self.options = kernel, args, options
+
+    def autotune(self, *, skip_cache: bool = False) -> Any:
+        return self.kernel.autotune(self.args)
+
+
+class FiniteSearch(Search):
+    """The fastest of ``configs``."""
+
+    def __init__(self, kernel: Any, args: Sequence[Any], configs: Sequence[Any] = (), **options: Any) -> None:
+        super().__init__(kernel, args, **options)
+        self.configs = list(configs)
+
+    def autotune(self, *, skip_cache: bool = False) -> Any:
+        return self.kernel.fastest(self.configs, self.args)
+
+
+class LocalAutotuneCache(Search):
+    """A search whose result is kept: here tables keep it."""
+
+    def __init__(self, autotuner: Search) -> None:
+        super().__init__(autotuner.kernel, autotuner.args)
+        self.autotuner = autotuner
+
+    def autotune(self, *, skip_cache: bool = False) -> Any:
+        return self.autotuner.autotune()
+
+
+BaseSearch = PopulationBasedSearch = PatternSearch = LFBOPatternSearch = LFBOTreeSearch = Search
+DifferentialEvolutionSearch = DESurrogateHybrid = RandomSearch = UCBPatternSearch = Search
+AOTAutotuneCache = StrictLocalAutotuneCache = LocalAutotuneCache
+
+
+# ---- timing -------------------------------------------------------------------------------------
+
+
+def do_bench(fn: Callable[[], Any], **options: Any) -> float:
+    """Milliseconds of a call on the current GPU, the median with a cold L2."""
+    return milliseconds(fn, ())
+
+
+def interleaved_bench(fns: Sequence[Callable[[], Any]], *, repeat: int = 0, desc: str | None = None) -> list[float]:
+    """Milliseconds of each."""
+    return [do_bench(fn) for fn in fns]
+
+
+def compute_repeat(fn: Callable[[], Any], **options: Any) -> int:
+    """How often to time a call: the timing decides itself."""
+    return 1

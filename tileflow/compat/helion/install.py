@@ -6,8 +6,12 @@ import importlib
 import sys
 
 _SUBMODULES = {
-    "": "", "_testing": "_testing", "_utils": "_utils", "autotuner": "autotuner",
-    "autotuner.config_fragment": "autotuner", "exc": "exc", "experimental": "experimental", "language": "language",
+    "": "", "_compat": "_compat", "_testing": "_testing", "_utils": "_utils", "autotuner": "autotuner",
+    "autotuner.aot_cache": "autotuner", "autotuner.base_search": "autotuner", "autotuner.benchmarking": "autotuner",
+    "autotuner.config_fragment": "autotuner", "autotuner.differential_evolution": "autotuner",
+    "autotuner.finite_search": "autotuner", "autotuner.local_cache": "autotuner",
+    "autotuner.pattern_search": "autotuner", "autotuner.random_search": "autotuner", "exc": "exc",
+    "experimental": "experimental", "language": "language",
     "runtime": "runtime", "runtime.config": "config", "runtime.kernel": "kernel", "runtime.ref_mode": "settings",
     "runtime.settings": "settings",
 }  # fmt: skip

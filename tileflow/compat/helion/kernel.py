@@ -12,11 +12,12 @@ import torch
 
 from ... import api
 from ...build import compat
-from ...errors import CallError, ConfigError
+from ...errors import CallError, ConfigError, VariantError
 from ...runtime.describe import device_class, tensors
 from ...runtime.keys import call_key
 from ...target import Target, target
 from . import notes
+from .autotuner import Search
 from .config import Config
 from .settings import Settings
 
@@ -76,9 +77,7 @@ class Kernel:
         self.fn = fn
         self.key = key
         self.__tileflow_kernel__ = Traced(fn, self.settings)
-        host = self.__tileflow_kernel__.host
-        self.signature = host.signature
-        self._constants = [(i, n) for i, n in enumerate(host.signature.parameters) if n in host.constants]
+        self.signature = self.__tileflow_kernel__.host.signature
         self.name = fn.__name__
         self._runs: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, fn)
@@ -86,13 +85,21 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling() or api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
-        key = call_key(args, kwargs)
-        if self._constants:
-            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in self._constants]
+        try:
+            return self._prepared(args, kwargs)(*args, **kwargs)
+        except VariantError as error:
+            self.__tileflow_kernel__.tell_by_value(error, args, kwargs)
+        return self._prepared(args, kwargs)(*args, **kwargs)
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """What a call like this one goes to, made at the first."""
+        key, by_value = call_key(args, kwargs), self.__tileflow_kernel__.by_value
+        if by_value:
+            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in by_value.items()]
         run = self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._prepare(self.normalize_args(*args, **kwargs))
-        return run(*args, **kwargs)
+        return run
 
     def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
         return self.bind(args).runner(self.__tileflow_kernel__)
@@ -133,11 +140,18 @@ class BoundKernel:
         self.device = _device_of(args)
         self._args = args
         self._traced = kernel.__tileflow_kernel__
-        self._config = kernel.configs[0] if kernel.configs else None
+        self._config = kernel.configs[0] if kernel.configs else self._picked()
         if len(kernel.configs) > 1:
             notes.once(
                 f"{kernel.name} with {len(kernel.configs)} configs", "the first one runs; autotune(args) times them"
             )
+
+    def _picked(self) -> Config | None:
+        """What the author's own ``autotuner_fn`` picks for these arguments. One that searches is not asked: a call
+        never starts a search."""
+        make = self.settings.autotuner_fn
+        picker = None if make is None else make(self, self._args)
+        return None if picker is None or isinstance(picker, Search) else _config(picker.autotune())
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -155,15 +169,21 @@ class BoundKernel:
             print(self.to_triton_code(), file=sys.stderr)
         if self.settings.eager:
             return self.run_eagerly
-        if self.device.type != "cuda" and not compat.interpreting():
-            notes.once(
-                f"{self.kernel.name} on {self.device}",
-                "runs as plain Python; TRITON_INTERPRET=1 runs what is generated",
-            )
+        if self._is_plain:
             return self.run_eagerly
         if without_config is None or self._config is not None:
             return self.compile_config()
         return torch.no_grad()(without_config) if self._needs_no_grad else without_config
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether there is nothing here that runs what is generated."""
+        if self.device.type == "cuda" or compat.interpreting():
+            return False
+        notes.once(
+            f"{self.kernel.name} on {self.device}", "runs as plain Python; TRITON_INTERPRET=1 runs what is generated"
+        )
+        return True
 
     @property
     def _needs_no_grad(self) -> bool:
@@ -178,6 +198,11 @@ class BoundKernel:
         self._config = _config(config)
         self.__dict__.pop("_run", None)
 
+    def ensure_config_exists(self, args: Sequence[Any]) -> None:
+        """Where no config was named, take the default one."""
+        if self._config is None:
+            self.set_config(self.default_config())
+
     @property
     def config_spec(self) -> BoundKernel:
         """What knows the default config: this object."""
@@ -189,8 +214,12 @@ class BoundKernel:
 
         return from_native(self.lowered.default, self.lowered)
 
-    def compile_config(self, config: Config | Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    def compile_config(
+        self, config: Config | Mapping[str, Any] | None = None, *, allow_print: bool = True
+    ) -> Callable[..., Any]:
         """A callable of the kernel's arguments under ``config``, else the one that was set, else the default."""
+        if self._is_plain:
+            return functools.partial(self._traced.run_eagerly, config=self._native(config).to_dict())
         return self._traced.compile(self.lowered, self._native(config), self.device)
 
     def to_triton_code(self, config: Config | Mapping[str, Any] | None = None) -> str:
@@ -213,10 +242,7 @@ class BoundKernel:
             raise CallError("configs are timed on a GPU", got=f"arguments on {self.device}",
                             hint="name one by config=, or sweep elsewhere and load the table")  # fmt: skip
         if len(self.kernel.configs) > 1:
-            from .timing import milliseconds
-
-            times = {c: milliseconds(self.compile_config(c), args) for c in self.kernel.configs}
-            best = min(times, key=lambda c: times[c])
+            best = self.fastest(self.kernel.configs, args)
         else:
             from .translate import from_native
 
@@ -226,6 +252,13 @@ class BoundKernel:
         self.set_config(best)
         return best
 
+    def fastest(self, configs: Sequence[Config], args: Sequence[Any]) -> Config:
+        """The one of ``configs`` under which a call takes least time on the current GPU."""
+        from .timing import milliseconds
+
+        times = {c: milliseconds(self.compile_config(c), args) for c in configs}
+        return min(times, key=lambda c: times[c])
+
     def _native(self, config: Config | Mapping[str, Any] | None) -> native.Config:
         from .translate import to_native
 
@@ -234,7 +267,7 @@ class BoundKernel:
 
 
 def _device_of(args: Sequence[Any]) -> torch.device:
-    devices = {a.device for a in tensors(args)}
+    devices = {a.device for a in tensors(args)} or {a for a in args if isinstance(a, torch.device)}
     if len(devices) != 1:
         raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor")
     return devices.pop()

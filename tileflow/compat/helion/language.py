@@ -22,16 +22,15 @@ SAME = (
     "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
 )  # fmt: skip
 ADAPTED = (
-    "arange", "constexpr", "dot_scaled", "full", "load", "pdl_launch_dependents", "pdl_wait", "rand", "randint",
-    "reduce", "register_reduction_dim", "store", "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id",
-    "tile_index", "triton_kernel", "zeros",
+    "arange", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load", "pdl_launch_dependents",
+    "pdl_wait", "rand", "randint", "reduce", "register_reduction_dim", "store", "subscript", "tile_begin",
+    "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
 SEPARATE = "pass the tensors as arguments of their own"
 REFUSED = {
     "AsyncCopyDescriptor": COLLECTIVE, "ProcessGroupName": COLLECTIVE, "StackTensor": SEPARATE,
-    "float4_e2m1fn_x2_to_float32": "convert with shifts and a table of 16 values",
     "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
     "make_async_remote_copy": COLLECTIVE, "rand4x": "call hl.rand with four seeds", "remote_barrier": COLLECTIVE,
     "signal": LAUNCHES, "stacktensor_like": SEPARATE, "wait": LAUNCHES,
@@ -47,6 +46,8 @@ def missing() -> tuple[str, ...]:
 def __getattr__(name: str) -> Any:
     if name in SAME:
         return getattr(tfl, name)
+    if name == "vtile":  # what jagged_tile was called first
+        return tfl.jagged_tile
     if name in REFUSED:
         return _refusal(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -104,6 +105,20 @@ def dot_scaled(
     """The product of two tiles in a format of few bits, with a scale for each 32 elements of the inner dimension."""
     product = tfl.dot_scaled(mat1, mat1_scale, mat1_format, mat2, mat2_scale, mat2_format, acc)
     return product if out_dtype is None else product.to(out_dtype)
+
+
+@inline
+def float4_e2m1fn_x2_to_float32(pairs: Any) -> Any:
+    """The low and the high numbers of bytes that hold two of 4 bits: a sign, two bits of exponent, one of mantissa."""
+    pairs = pairs.to(torch.int32)
+    return _of_four_bits(pairs & 15), _of_four_bits((pairs >> 4) & 15)
+
+
+@inline
+def _of_four_bits(bits: Any) -> Any:
+    steps = (bits & 7).to(torch.float32)
+    size = torch.where(steps < 4.0, steps * 0.5, torch.where(steps < 6.0, steps - 2.0, steps * 2.0 - 8.0))
+    return torch.where(bits < 8, size, -size)
 
 
 @inline

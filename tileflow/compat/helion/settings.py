@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ConfigError
 from . import notes
+from .autotuner import Search
 
 
 class RefMode(enum.Enum):
@@ -24,8 +25,8 @@ class RefMode(enum.Enum):
 _defaults: dict[str, Any] = {}
 
 MEANT = {
-    "autotune_budget_seconds": None, "dot_precision": None, "ignore_warnings": (), "output_origin_lines": True,
-    "print_output_code": None, "ref_mode": None, "static_shapes": True,
+    "autotune_budget_seconds": None, "autotuner_fn": None, "dot_precision": None, "ignore_warnings": (),
+    "output_origin_lines": True, "print_output_code": None, "ref_mode": None, "static_shapes": True,
 }  # fmt: skip
 UNUSED = {
     "advanced_controls_file": None, "allow_warp_specialize": True, "backend": "triton", "debug_dtype_asserts": False,
@@ -40,9 +41,9 @@ PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}
 class Settings:
     """The keyword arguments of ``helion.kernel`` that are no config, as attributes.
 
-    ``dot_precision`` (``tf32`` by default, as there), ``static_shapes``, ``ref_mode``, ``print_output_code`` and
-    ``autotune_budget_seconds`` have a meaning here; the others are accepted and noted. Raises ConfigError for a name
-    that the dialect does not have.
+    ``dot_precision`` (``tf32`` by default, as there), ``static_shapes``, ``ref_mode``, ``print_output_code``,
+    ``autotuner_fn`` and ``autotune_budget_seconds`` have a meaning here; the others are accepted and noted. Raises
+    ConfigError for a name that the dialect does not have.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -67,6 +68,10 @@ class Settings:
             if name.startswith(ELSEWHERE):
                 return None
             raise AttributeError(f"a Settings has no {name!r}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keyword arguments that make these settings again."""
+        return dict(self.values)
 
     @property
     def precision(self) -> str:
@@ -107,6 +112,16 @@ class Settings:
 
 def _is_set(variable: str) -> bool:
     return os.environ.get(variable, "0") not in ("", "0")
+
+
+def default_autotuner_fn(bound_kernel: Any, args: Sequence[Any], **options: Any) -> Search:
+    """What ``autotuner_fn`` is unless told."""
+    return Search(bound_kernel, args, **options)
+
+
+def _get_backend() -> str:
+    """The one way that kernels are compiled here: programs choose their kernels by it."""
+    return "triton"
 
 
 def set_default_settings(settings: Settings) -> None:

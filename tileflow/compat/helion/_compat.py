@@ -1,0 +1,31 @@
+"""What programs ask about the machine before they choose a kernel or a config."""
+
+from __future__ import annotations
+
+import torch
+
+
+def is_hip() -> bool:
+    return torch.version.hip is not None
+
+
+def supports_tensor_descriptor() -> bool:
+    """Whether descriptors of tensors in global memory are there: on NVIDIA GPUs from 9.0 on."""
+    return not is_hip() and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+
+
+def requires_torch_version(least: str) -> bool:
+    """Whether torch is of this version or newer; what follows its numbers does not count."""
+    return _numbers(torch.__version__) >= _numbers(least)
+
+
+def get_tensor_descriptor_fn_name() -> str:
+    return "tl.make_tensor_descriptor"
+
+
+def use_tileir_tunables() -> bool:
+    return False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split("+")[0].split(".")[:2])
