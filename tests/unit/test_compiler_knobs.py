@@ -72,6 +72,7 @@ CASES: list[tuple[str, str, dict[str, Choice], str]] = [
     (MATMUL, "nvidia-h200", {"persistent": 1, "flatten": True}, "tl.num_programs(0), flatten=True):"),
     (MATMUL, "nvidia-h200", {"persistent": 1, "walk": "blocked"}, "tl.range(first, tl.minimum(first + run, 256))"),
     (MATMUL, "nvidia-h200", {"group": 1, "grid": "axes"}, "tile_m_begin = pid_1 * BLOCK_TILE_M"),
+    (ATTENTION, "nvidia-h200", {"block:tile_m": 64, "group": 1, "grid": "axes", "descending": True}, "7 - pid_0"),
     (MATMUL, "amd-mi300x", {"xcd": True}, "program = before + tl.program_id(0) // 8"),
     (MATMUL, "nvidia-h200", {"load:x#0.cache": ".cg"}, "cache_modifier='.cg')"),
     (MATMUL, "nvidia-h200", {"store:out#0.cache": ".cs"}, "cache_modifier='.cs')"),

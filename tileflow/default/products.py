@@ -72,6 +72,7 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
         products = max(sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops)
         stages = 2 if products <= MOST_PIPELINED else 1
     wanted[suffixed(ir, "num_stages")] = stages
+    wanted[suffixed(ir, "descending")] = True
     return wanted | _boxes(ir, target)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
-from ..space.grids import MOST_PROGRAMS
+from ..space.grids import MOST_PROGRAMS, growing_tiles
 
 if TYPE_CHECKING:
     from .kernel import Emitter
@@ -65,7 +65,7 @@ def emit_grid(e: Emitter) -> None:
     if _has_axes(e):
         for axis, name in enumerate(reversed(axes(e))):
             e.writer.line(f"pid_{axis} = tl.program_id({axis})")
-            e.grid_tile(name, f"pid_{axis}")
+            _tile(e, name, f"pid_{axis}")
         e.block(e.plan.ir.body)
         return
     program = _program(e)
@@ -112,16 +112,25 @@ def _tiles(e: Emitter) -> None:
     group = e.plan.int_choice(e.knob("group"), 1)
     rest = "pid"
     if len(names) == 1:
-        e.grid_tile(names[0], rest)
+        _tile(e, names[0], rest)
     elif group > 1:
         _grouped(e, names, group)
     else:
         for name in reversed(names[1:]):
             count = _count_text(e, tile_count(e, name))
-            e.grid_tile(name, f"{rest} % {count}")
+            _tile(e, name, f"{rest} % {count}")
             rest = f"({rest} // {count})"
-        e.grid_tile(names[0], rest.removeprefix("(").removesuffix(")") if rest.startswith("(pid //") else rest)
+        _tile(e, names[0], rest.removeprefix("(").removesuffix(")") if rest.startswith("(pid //") else rest)
     e.block(e.plan.ir.body)
+
+
+def _tile(e: Emitter, name: str, position: str) -> None:
+    """The tile at a position of its axis: the last one first where those take longest and the config says so (Graham,
+    1969: the longest first leaves the least idle at the end)."""
+    if e.plan.choice(e.knob("descending"), False) and name in growing_tiles(e.plan.ir):
+        last = _count_text(e, tile_count(e, name) - 1)
+        position = f"{last} - {position if position.isidentifier() else f'({position})'}"
+    e.grid_tile(name, position)
 
 
 def _grouped(e: Emitter, names: tuple[str, ...], group: int) -> None:
@@ -134,11 +143,11 @@ def _grouped(e: Emitter, names: tuple[str, ...], group: int) -> None:
         rest = f"(pid // ({slow_count} * {fast_count}))"
         for name in reversed(outer[1:]):
             count = _count_text(e, tile_count(e, name))
-            e.grid_tile(name, f"{rest} % {count}")
+            _tile(e, name, f"{rest} % {count}")
             rest = f"({rest} // {count})"
-        e.grid_tile(outer[0], rest)
+        _tile(e, outer[0], rest)
         pid = "plane"
     e.writer.line(f"band = {pid} // ({group} * {fast_count})")
     e.writer.line(f"height = tl.minimum({slow_count} - band * {group}, {group})")
-    e.grid_tile(slow, f"band * {group} + {pid} % ({group} * {fast_count}) % height")
-    e.grid_tile(fast, f"{pid} % ({group} * {fast_count}) // height")
+    _tile(e, slow, f"band * {group} + {pid} % ({group} * {fast_count}) % height")
+    _tile(e, fast, f"{pid} % ({group} * {fast_count}) // height")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from ..config import Choice, Constraint, Knob
 from ..expr import TRUE, Expr, any_of
 from ..ir.graph import KernelIR
+from ..ir.types import Value
 from ..target import Target
 from .loops import Loop
 from .names import suffixed
@@ -32,6 +33,8 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     # several loops, as of a rolled reduction, are not flattened; with several products in one Triton's pass fails
     if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind == "dot" for op in loops[0].ops) <= 1:
         yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0))
+    if growing_tiles(ir):
+        yield Knob(suffixed(ir, "descending"), "grid", (False, True), "grid", False)
     if len(ir.grid) == 1:
         return
     orders = tuple(",".join(map(str, p)) for p in itertools.permutations(range(len(ir.grid))))
@@ -44,6 +47,17 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
         is_flat = Expr.sym(suffixed(ir, "grid")).eq(GRID.index("flat"))
     if target.dies > 1:
         yield Knob(suffixed(ir, "xcd"), "grid", (False, True), "grid", False, is_flat)
+
+
+def growing_tiles(ir: KernelIR) -> set[str]:
+    """The tiles of the grid where a loop ends that starts elsewhere, as a causal one does: later ones take longer."""
+    corners = {v: op.attrs["tile"] for op in ir.body.ops if op.kind in ("tile_begin", "tile_end") for v in op.outputs}
+    ends = [ir.tiles[op.attrs["tile"]] for op in ir.walk() if op.kind == "for"]
+    return {
+        corners[tile.end]
+        for tile in ends
+        if isinstance(tile.end, Value) and tile.end in corners and not isinstance(tile.begin, Value)
+    } & set(ir.grid)
 
 
 def grid_constraints(ir: KernelIR, knobs: Mapping[str, Knob]) -> Iterator[Constraint]:

@@ -1,4 +1,4 @@
-# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
+# config: block:block_m=128, block:block_n=128, block:tile_m=128, block:tile_m@2=64, block:tile_n@1=64, descending@2=True, load:grad_out#0@1.access=descriptor, load:grad_out#0@2.access=descriptor, load:k#0@1.access=descriptor, load:k#0@2.access=descriptor, load:q#0@1.access=descriptor, load:q#0@2.access=descriptor, load:v#0@1.access=descriptor, load:v#0@2.access=descriptor, store:grad_k#0@1.access=descriptor, store:grad_q#0@2.access=descriptor, store:grad_v#0@1.access=descriptor
 # region 0, static
 # grid: 128, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (1 == delta.align)) and (4 == delta.shape.0)) and (4000 == delta.shape.1)) and (4000 == delta.stride.0)) and (1 == delta.stride.1)) and (1 == grad_out.align)) and (4 == grad_out.shape.0)) and (4000 == grad_out.shape.1)) and (32 == grad_out.shape.2)) and (128000 == grad_out.stride.0)) and (32 == grad_out.stride.1)) and (1 == grad_out.stride.2)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2))
@@ -149,7 +149,7 @@ def attention_backward_2(
     BLOCK_TILE_M_2: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_m_2_begin = (pid % 63) * BLOCK_TILE_M_2
+    tile_m_2_begin = (62 - (pid % 63)) * BLOCK_TILE_M_2
     tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
     tile_m_2_mask = tile_m_2_idx < 4000
     head_2_begin = (pid // 63)

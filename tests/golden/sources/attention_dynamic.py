@@ -1,4 +1,4 @@
-# config: block:block_n=128, block:tile_m=128, load:k#0.access=descriptor, load:k#1.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, load:v#1.access=descriptor, num_warps=8, store:out#0.access=descriptor
+# config: block:block_n=128, block:tile_m=128, descending=True, load:k#0.access=descriptor, load:k#1.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, load:v#1.access=descriptor, num_warps=8, store:out#0.access=descriptor
 # region 0, dynamic
 # grid: ((-(-end.1 // 128)) * end.0), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (0 == begin.1)) and (end.1 <= 2147483647)) and (1 == k.align)) and (1 == k.stride.2)) and (1 == lse.align)) and (1 == lse.stride.1)) and (1 == out.align)) and (1 == out.stride.2)) and (1 == q.align)) and (1 == q.stride.2)) and (1 == v.align)) and (1 == v.stride.2)) and (end.1 <= q.shape.1)) and (k.shape.2 == q.shape.2)) and (d == v.shape.2)) and (end.1 <= out.shape.1)) and (out.shape.2 == v.shape.2)) and (end.1 <= lse.shape.1)) and (k.shape.2 <= 32)) and (1 <= q.shape.0)) and (1 <= q.shape.1)) and (1 <= q.shape.2)) and (0 == ((2 * q.stride.0) % 16))) and (0 == ((2 * q.stride.1) % 16))) and (end.1 == q.shape.1)) and (out.shape.2 <= 32)) and (1 <= k.shape.0)) and (1 <= k.shape.1)) and (1 <= k.shape.2)) and (0 == ((2 * k.stride.0) % 16))) and (0 == ((2 * k.stride.1) % 16))) and (1 <= v.shape.0)) and (1 <= v.shape.1)) and (1 <= v.shape.2)) and (0 == ((2 * v.stride.0) % 16))) and (0 == ((2 * v.stride.1) % 16))) and (((-1 * k.stride.0) + (-1 * k.stride.1) + (k.shape.0 * k.stride.0) + (k.shape.1 * k.stride.1) + k.shape.2 + -1) <= 2147483647)) and (((-1 * v.stride.0) + (-1 * v.stride.1) + (v.shape.0 * v.stride.0) + (v.shape.1 * v.stride.1) + v.shape.2 + -1) <= 2147483647)) and (1 <= out.shape.0)) and (1 <= out.shape.1)) and (1 <= out.shape.2)) and (0 == ((2 * out.stride.0) % 16))) and (0 == ((2 * out.stride.1) % 16))) and (end.1 == out.shape.1)) and (((-1 * lse.stride.0) + (lse.shape.0 * lse.stride.0) + lse.shape.1 + -1) <= 2147483647)) and (0 == (end.1 % 16))) and (0 == (k.shape.2 % 16))) and (k.shape.2 <= 2147483647)) and (0 == (k.stride.0 % 16))) and (k.stride.0 <= 2147483647)) and (0 == (k.stride.1 % 16))) and (k.stride.1 <= 2147483647)) and (0 == (lse.stride.0 % 16))) and (lse.stride.0 <= 2147483647)) and (0 == (out.shape.2 % 16))) and (out.shape.2 <= 2147483647)) and (0 == (v.stride.0 % 16))) and (v.stride.0 <= 2147483647)) and (0 == (v.stride.1 % 16))) and (v.stride.1 <= 2147483647))
@@ -53,7 +53,7 @@ def attention_0(
     BLOCK_TILE_M: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % tl.cdiv(end_1, 128)) * BLOCK_TILE_M
+    tile_m_begin = ((tl.cdiv(end_1, 128) + -1) - (pid % tl.cdiv(end_1, 128))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_1
     head_begin = (pid // tl.cdiv(end_1, 128))
@@ -197,7 +197,7 @@ def attention_0(
     BLOCK_TILE_M: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % tl.cdiv(end_1, 128)) * BLOCK_TILE_M
+    tile_m_begin = ((tl.cdiv(end_1, 128) + -1) - (pid % tl.cdiv(end_1, 128))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_1
     head_begin = (pid // tl.cdiv(end_1, 128))

@@ -1,4 +1,4 @@
-# config: block:block_n=32, block:tile_m=16, group=4, load:k#0.access=descriptor, load:k#1.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, load:v#1.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
+# config: block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor, load:k#1.access=descriptor, load:q#0.access=descriptor, load:v#0.access=descriptor, load:v#1.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
 # region 0, static
 # grid: 264, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (4 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (32 == d)) and (1 == k.align)) and (4 == k.shape.0)) and (4000 == k.shape.1)) and (32 == k.shape.2)) and (128000 == k.stride.0)) and (32 == k.stride.1)) and (1 == k.stride.2)) and (1 == lse.align)) and (4 == lse.shape.0)) and (4000 == lse.shape.1)) and (4000 == lse.stride.0)) and (1 == lse.stride.1)) and (4000 == n)) and (1 == out.align)) and (4 == out.shape.0)) and (4000 == out.shape.1)) and (32 == out.shape.2)) and (128000 == out.stride.0)) and (32 == out.stride.1)) and (1 == out.stride.2)) and (1 == q.align)) and (4 == q.shape.0)) and (4000 == q.shape.1)) and (32 == q.shape.2)) and (128000 == q.stride.0)) and (32 == q.stride.1)) and (1 == q.stride.2)) and (1 == v.align)) and (4 == v.shape.0)) and (4000 == v.shape.1)) and (32 == v.shape.2)) and (128000 == v.stride.0)) and (32 == v.stride.1)) and (1 == v.stride.2))
@@ -33,7 +33,7 @@ def attention_0(
     for pid in tl.range(tl.program_id(0), 1000, tl.num_programs(0)):
         band = pid // (4 * 4)
         height = tl.minimum(250 - band * 4, 4)
-        tile_m_begin = (band * 4 + pid % (4 * 4) % height) * BLOCK_TILE_M
+        tile_m_begin = (249 - (band * 4 + pid % (4 * 4) % height)) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         head_begin = (pid % (4 * 4) // height)
         head_idx = head_begin + tl.arange(0, 1)
