@@ -32,6 +32,7 @@ DOUBT = 32  # trials without a gain after which the model's promises count half
 APART = 3.0  # steps between the centres of two islands
 MUTANTS = 12  # candidates of each island besides its neighbours
 STRANGERS, POOL = 4, 64  # candidates of the whole space: new ones, and how many are kept
+ENOUGH = 3  # siblings that know something before a polish trusts them
 VAIN = WORTHWHILE / 4  # what promises less is not measured
 
 
@@ -89,10 +90,10 @@ class DefaultStrategy(RandomStrategy):
         return bool(self._queue)
 
     def _opening(self) -> list[Config]:
-        """The siblings' best, once, and a diverse start, a short one where the siblings know enough."""
+        """The siblings' best, once, and a diverse start, the shorter the more siblings know something."""
         leaders = self._unknown_of(self._foreign()) if not self._started else []
         self._certain.update(leaders)
-        size = BATCH // 2 if self._informed else 2 * len(self._features.names)
+        size = max(2 * len(self._features.names) // (1 + self._experience), BATCH // 2)
         start = list(itertools.islice(self._start, max(min(BATCH, size - self._started), 0)))
         self._started += len(start)
         return leaders + start
@@ -107,9 +108,9 @@ class DefaultStrategy(RandomStrategy):
         return list(itertools.islice(dict.fromkeys(turns), BATCH))
 
     def _polish(self, best: Config) -> list[Config]:
-        """Every unknown neighbour, whatever the model says; where siblings were polished, all but hopeless ones."""
+        """Every unknown neighbour, whatever the model says; where enough siblings were polished, the likely ones."""
         beside = self._unknown_of(self._neighbours(best))
-        if self._informed and self._model is not None:
+        if self._experience >= ENOUGH and self._model is not None:
             predictions = self._model.before(beside)
             beside = [c for c, p in zip(beside, predictions, strict=True) if p.gain(self._goal) >= VAIN / 4]
         self._certain.update(beside)
@@ -173,8 +174,8 @@ class DefaultStrategy(RandomStrategy):
         return {c: p.gain(self._goal) / doubt for c, p in zip(ordered, self._model.before(ordered), strict=True)}
 
     @property
-    def _informed(self) -> bool:
-        return self._peers is not None and self._peers.informed
+    def _experience(self) -> int:
+        return self._peers.experience if self._peers is not None else 0
 
     @property
     def _goal(self) -> float:

@@ -81,9 +81,9 @@ class Member:
         self.verdicts[config] = log_time
 
     @property
-    def informed(self) -> bool:
-        """The others know enough to be asked."""
-        return sum(len(other.verdicts) for other in self._siblings()) >= FEWEST
+    def experience(self) -> int:
+        """How many of the others know enough to be asked."""
+        return sum(len(other.verdicts) >= FEWEST for other in self._siblings())
 
     def leaders(self) -> list[Config]:
         """The best configs of the nearest siblings that know any, fitted to this space, each once."""

@@ -97,17 +97,17 @@ class TestMembers:
     def test_the_nearest_siblings_give_their_best(self) -> None:
         shapes = [SQUARE, *(Shape(4096 << i, 4096, 4096) for i in range(1, 6))]
         first, *others = family(shapes)
-        assert first.leaders() == [] and not first.informed
+        assert first.leaders() == [] and not first.experience
         for i, (member, shape) in reversed(list(enumerate(zip(others, shapes[1:], strict=True)))):
-            teach(member, shape, some(6, seed=i))
-        assert first.informed
+            teach(member, shape, some(FEWEST + 1, seed=i))
+        assert first.experience == len(others)
         assert first.leaders() == list(dict.fromkeys(c for other in others[:NEAREST] for c in other.best()))
 
     def test_what_failed_is_no_leader(self) -> None:
         one, other = family([SQUARE, Shape(512, 512, 512)])
         for config in some(FEWEST + 1):
             other.learn(config, None)
-        assert one.leaders() == [] and not one.informed and one.prior(some(3)) is None
+        assert one.leaders() == [] and not one.experience and one.prior(some(3)) is None
 
     def test_the_prior_orders_an_unseen_shape(self) -> None:
         shapes = [Shape(64, 8192, 8192), SQUARE, Shape(8192, 8192, 8192)]
