@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from test_compiler_types import traced
 import tileflow
 import tileflow.language as tfl
 from tileflow.api import load_kernel
+from tileflow.build.compile import _compile
 from tileflow.errors import ConfigError, KernelError
 from tileflow.ir.graph import Op
 from tileflow.lowered import Lowered
@@ -313,3 +315,36 @@ def test_nibbles_become_halves_without_shifts_of_bytes() -> None:
     made = [op for op in region.walk() if op.kind == "nibbles"]
     assert len(made) == 1 and {v.type.dtype for v in made[0].outputs} == {"bfloat16"}
     assert not [op for op in region.walk() if op.kind == "cast" or op.attrs.get("fn") in ("shift_left", "shift_right")]
+
+
+# ---- products in flight -------------------------------------------------------------------------
+
+
+def scaled_left(x, y):
+    out = torch.empty(x.size(0), y.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc += (x[tile_m, tile_k] * 2) @ y[tile_k, tile_n]
+        out[tile_m, tile_n] = acc
+    return out
+
+
+HALVES = torch.empty(512, 512, dtype=torch.bfloat16, device="meta")
+
+
+@pytest.mark.parametrize(
+    "function, device, settled",
+    [(scaled_left, "nvidia-h200", True), (augmented, "nvidia-h200", False), (rescaled, "nvidia-h200", False),
+     (scaled_left, "nvidia-b200", False), (scaled_left, "amd-mi300x", False)],
+)  # fmt: skip
+def test_operands_in_registers_outlast_their_product(function: Callable[..., Any], device: str, settled: bool) -> None:
+    """On Hopper, a product that reads registers while a loop goes on is waited for; the machine code says so."""
+    it = lower(function, HALVES, HALVES, device=device)
+    config = it.space.repair(it.default.with_({"num_stages": 3}))
+    (source,) = it.emit(config)
+    assert ("= settled(" in source.text) == settled
+    if not settled:
+        return
+    waits = re.findall(r"wgmma\.wait_group\.sync\.aligned (\d+)", _compile(source, it.target).assembly)
+    assert waits and set(waits) == {"0"}

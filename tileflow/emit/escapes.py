@@ -14,13 +14,13 @@ from .table import emits
 if TYPE_CHECKING:
     from .kernel import Emitter
 
-_INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
+INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
 
 
 @emits("inline_asm")
 def inline_asm(e: Emitter, op: Op) -> None:
     """Where the text is interpreted, the reference's ops instead: the compiler never looks at them."""
-    interpreted = e.constant(*_INTERPRETED)
+    interpreted = e.constant(*INTERPRETED)
     names = [e.fresh("asm") for _ in op.outputs]
     if op.regions:
         e.writer.line(f"if {interpreted}:")

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op
 from ..ir.types import Dim, Value, itemsize
-from .dtypes import triton_dtype
+from ..space.loops import HOPPER
+from .dtypes import compute_dtype, triton_dtype
+from .escapes import INTERPRETED
 from .table import emits
 
 if TYPE_CHECKING:
     from .kernel import Emitter
+
+_REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of sums
 
 
 @emits("dot")
@@ -35,6 +39,19 @@ def dot(e: Emitter, op: Op) -> None:
         operands += f", out_dtype={triton_dtype(held)}"
     text = f"tl.dot({operands})"
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
+
+
+@emits("settle")
+def settle(e: Emitter, op: Op) -> None:
+    """The sum as it is, by way of an assembly text without instructions: a use that Triton has the product wait for."""
+    held = compute_dtype(op.output.type.dtype)
+    name = e.as_dtype(op.inputs[0], held)
+    if e.target.capability // 10 == HOPPER and held in _REGISTER:
+        interpreted, letter = e.constant(*INTERPRETED), _REGISTER[held]
+        asm = f'tl.inline_asm_elementwise("", "={letter},0", [x], dtype=x.dtype, is_pure=True, pack=1)'
+        text = f"(x):\n    if {interpreted}:\n        return x\n    else:\n        return {asm}\n"
+        name = f"{e.helper('settled', text)}({name})"
+    e.define(op.output, name, held)
 
 
 @emits("dot_scaled")

@@ -32,6 +32,7 @@
 | ``combine`` | values of one shape | ``axis``, ``other``; region | drop a dimension, by the region's function |
 | ``combine_scan`` | values of one shape | ``axis``, ``reverse``; region | cumulative, by the region's function |
 | ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
+| ``settle`` | value | - | the value, once the product that adds to it is over |
 | ``dot_scaled`` | a, b, scales, acc | ``formats``, ``scaled`` | (m, k) @ (k, n) + acc of microscaling formats |
 | ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
 | ``inline_asm`` | operands | ``asm``, ``constraints``, ``pack``, ``is_pure``, ``vendor`` | region: its reference |

@@ -10,6 +10,7 @@ from .fuse_dot import fuse_dot
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll
+from .settle import settle_products
 from .strength import reduce_strength
 from .subtile import subtile
 from .transpose import transpose
@@ -44,4 +45,4 @@ def specialise(
         ir = subtile(ir, site)
     for site in transposed:
         ir = transpose(ir, site)
-    return remove_dead_code(place_masks(ir))
+    return settle_products(remove_dead_code(place_masks(ir)))

@@ -50,6 +50,16 @@ def attention_backward_0(
 import triton
 import triton.language as tl
 
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def settled(x):
+    if INTERPRETED:
+        return x
+    else:
+        return tl.inline_asm_elementwise("", "=f,0", [x], dtype=x.dtype, is_pure=True, pack=1)
+
 
 @triton.jit
 def attention_backward_1(
@@ -108,13 +118,15 @@ def attention_backward_1(
         v28 = v27.to(tl.bfloat16)
         v29 = tl.where(tile_m_1_mask[None, :], v28, 0.0)
         v30 = tl.dot(v29, v4, acc=c0)
-        c0 = v30
-        c1 = v21
-    v31 = c0 * scale
-    v32 = v31.to(tl.bfloat16)
-    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v32, [1, 64, 32]))
-    v33 = c1.to(tl.bfloat16)
-    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v33, [1, 64, 32]))
+        v31 = settled(v30)
+        v32 = settled(v21)
+        c0 = v31
+        c1 = v32
+    v33 = c0 * scale
+    v34 = v33.to(tl.bfloat16)
+    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v34, [1, 64, 32]))
+    v35 = c1.to(tl.bfloat16)
+    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v35, [1, 64, 32]))
 
 # region 2, static
 # grid: 252, 1, 1
@@ -132,6 +144,16 @@ def attention_backward_1(
 # scale: fp32 = scale
 import triton
 import triton.language as tl
+
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def settled(x):
+    if INTERPRETED:
+        return x
+    else:
+        return tl.inline_asm_elementwise("", "=f,0", [x], dtype=x.dtype, is_pure=True, pack=1)
 
 
 @triton.jit
@@ -186,7 +208,8 @@ def attention_backward_2(
         v25 = v24.to(tl.bfloat16)
         v26 = tl.where(tile_n_2_mask[None, :], v25, 0.0)
         v27 = tl.dot(v26, v8, acc=c0)
-        c0 = v27
-    v28 = c0 * scale
-    v29 = v28.to(tl.bfloat16)
-    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v29, [1, 64, 32]))
+        v28 = settled(v27)
+        c0 = v28
+    v29 = c0 * scale
+    v30 = v29.to(tl.bfloat16)
+    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v30, [1, 64, 32]))

@@ -10,6 +10,16 @@
 import triton
 import triton.language as tl
 
+INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
+
+
+@triton.jit
+def settled(x):
+    if INTERPRETED:
+        return x
+    else:
+        return tl.inline_asm_elementwise("", "=f,0", [x], dtype=x.dtype, is_pure=True, pack=1)
+
 
 @triton.jit
 def mixed_matmul_0(
@@ -41,18 +51,19 @@ def mixed_matmul_0(
             v5 = tl.permute(v4, (1, 0))
             v6 = tl.permute(v2, (1, 0))
             v7 = tl.dot(v5, v6, acc=c0)
-            c0 = v7
-        v8 = tl.permute(c0, (1, 0))
-        v9 = tl.reshape(v8, [BLOCK_TILE_M, 2, 64])
-        v10 = tl.permute(v9, (0, 2, 1))
-        v11, v12 = tl.split(v10)
+            v8 = settled(v7)
+            c0 = v8
+        v9 = tl.permute(c0, (1, 0))
+        v10 = tl.reshape(v9, [BLOCK_TILE_M, 2, 64])
+        v11 = tl.permute(v10, (0, 2, 1))
+        v12, v13 = tl.split(v11)
         tile_n_half0_begin = tile_n_begin
         tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 64)
         tile_n_half0_mask = tile_n_half0_idx < 2992
-        v13 = v11.to(tl.bfloat16)
-        out_desc_256x64.store([tile_m_begin, tile_n_half0_begin], v13)
+        v14 = v12.to(tl.bfloat16)
+        out_desc_256x64.store([tile_m_begin, tile_n_half0_begin], v14)
         tile_n_half1_begin = tile_n_begin + 64
         tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 64)
         tile_n_half1_mask = tile_n_half1_idx < 2992
-        v14 = v12.to(tl.bfloat16)
-        out_desc_256x64.store([tile_m_begin, tile_n_half1_begin], v14)
+        v15 = v13.to(tl.bfloat16)
+        out_desc_256x64.store([tile_m_begin, tile_n_half1_begin], v15)
