@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "interpreter"), str(HERE.parent / "unit")]
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
     from crew import Crew
 
 REPORT = "TILEFLOW_GALLERY_REPORT"  # a path: where the gallery's cells go as JSON
-MOST_PROCESSES = 16  # each holds a context on the device, some 600 MB
+MOST_PROCESSES = 16  # a device: each holds a context on it, some 600 MB
 CELLS: pytest.StashKey[list[Cell]] = pytest.StashKey()
 
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """A process a core, in which nothing compiled before is found again."""
+    """A process a core, the GPUs shared out between them, in which nothing compiled before is found again."""
     from crew import Crew
 
     folders = {name: str(tmp_path_factory.mktemp(name.lower())) for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR")}
-    size = min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
-    with Crew(size, "cuda", folders) as crew:
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    gpus = asked.split(",") if asked else [str(n) for n in range(torch.cuda.device_count())]
+    size = min(len(os.sched_getaffinity(0)), MOST_PROCESSES * len(gpus))
+    with Crew(size, "cuda", folders, gpus=gpus) as crew:
         yield crew
 
 

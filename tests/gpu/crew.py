@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from types import TracebackType
@@ -18,11 +19,19 @@ CONFIG_LIMIT_S = 120.0  # one config: compiling, launching, checking
 class Crew:
     """``size`` processes that each compile and launch, so that compiling, which takes the time, goes in parallel.
 
-    ``device``: ``"cuda"``, or ``"cpu"`` with ``TRITON_INTERPRET=1`` in ``environment``.
+    ``device``: ``"cuda"``, or ``"cpu"`` with ``TRITON_INTERPRET=1`` in ``environment``. ``gpus``: names for
+    ``CUDA_VISIBLE_DEVICES``, which the processes share out.
     """
 
-    def __init__(self, size: int, device: str, environment: Mapping[str, str], warm: tuple[str, ...] = ()) -> None:
-        self._device = device
+    def __init__(
+        self,
+        size: int,
+        device: str,
+        environment: Mapping[str, str],
+        warm: tuple[str, ...] = (),
+        gpus: Sequence[str] = (),
+    ) -> None:
+        self._device, self._gpus = device, itertools.cycle(gpus)
         self._environment, self._warm = environment, ("torch", "triton", "cells", *warm)
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="crew")
         self._idle: SimpleQueue[Child] = SimpleQueue()
@@ -47,7 +56,8 @@ class Crew:
             self._idle.get().kill()
 
     def _spawn(self) -> Child:
-        return Child(warm=self._warm, environment=self._environment)
+        own = {"CUDA_VISIBLE_DEVICES": gpu} if (gpu := next(self._gpus, None)) else {}
+        return Child(warm=self._warm, environment={**self._environment, **own})
 
     def _call(self, function: str, args: tuple[Any, ...]) -> Answer:
         child = self._idle.get()
