@@ -12,10 +12,12 @@ import torch
 
 
 def place(value: Any, device: str) -> Any:
-    """``value`` with every tensor copied to ``device``: in tuples, lists, dictionaries, dataclasses, partial calls and
-    what functions close over."""
+    """``value`` with every tensor copied to ``device``, and that device for others: in tuples, lists, dictionaries,
+    dataclasses, partial calls and what functions close over."""
     if isinstance(value, torch.Tensor):
         return value.to(device, copy=True)
+    if isinstance(value, torch.device):
+        return torch.device(device)
     if isinstance(value, FunctionType) and value.__closure__:
         cells = tuple(CellType(place(cell.cell_contents, device)) for cell in value.__closure__)
         moved = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)

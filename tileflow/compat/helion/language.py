@@ -16,15 +16,15 @@ from ...language.marks import inline
 from .triton_functions import jit_function
 
 SAME = (
-    "Tile", "associative_scan", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_xchg", "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum",
-    "device_print", "dot", "grid", "inline_asm_elementwise", "inline_triton", "jagged_tile", "join",
-    "register_block_size", "register_tunable", "specialize", "split", "static_range", "tile",
+    "Tile", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
+    "atomic_xor", "barrier", "breakpoint", "cumprod", "cumsum", "device_print", "dot", "grid",
+    "inline_asm_elementwise", "inline_triton", "jagged_tile", "join", "register_block_size", "register_tunable",
+    "specialize", "split", "static_range", "tile",
 )  # fmt: skip
 ADAPTED = (
-    "arange", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load", "pdl_launch_dependents",
-    "pdl_wait", "rand", "randint", "reduce", "register_reduction_dim", "store", "subscript", "tile_begin",
-    "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
+    "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",
+    "pdl_launch_dependents", "pdl_wait", "rand", "randint", "reduce", "register_reduction_dim", "store", "subscript",
+    "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
@@ -54,8 +54,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _refusal(name: str) -> Any:
+    one = "a kernel works on one GPU's tensors"
+    reason = one if REFUSED[name] in (COLLECTIVE, LAUNCHES, SEPARATE) else "tileflow has another way for this"
+
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedOp("a kernel works on one GPU's tensors", got=f"hl.{name}", hint=REFUSED[name])
+        raise UnsupportedOp(reason, got=f"hl.{name}", hint=REFUSED[name])
 
     refuse.__name__ = name
     return refuse
@@ -142,7 +145,20 @@ def subscript(tensor: Any, index: Any) -> Any:
 @inline
 def reduce(combine_fn: Any, input_tensor: Any, dim: Any = None, other: Any = None, keep_dims: bool = False) -> Any:
     """``combine_fn`` over a dimension. Without ``other``, lanes past a tile's end are left out, not taken as 0."""
-    return tfl.reduce(combine_fn, input_tensor, dim, keep_dims, other)
+    return tfl.reduce(_undecorated(combine_fn), input_tensor, dim, keep_dims, other)
+
+
+@inline
+def associative_scan(combine_fn: Any, input_tensor: Any, dim: Any, reverse: bool = False) -> Any:
+    """``combine_fn`` over all elements up to each one."""
+    return tfl.associative_scan(_undecorated(combine_fn), input_tensor, dim, reverse)
+
+
+def _undecorated(combine_fn: Any) -> Any:
+    """What combines may be decorated as a kernel, which here means nothing."""
+    from .kernel import Kernel
+
+    return combine_fn.fn if isinstance(combine_fn, Kernel) else combine_fn
 
 
 @inline
@@ -152,8 +168,11 @@ def register_reduction_dim(size: Any) -> Any:
 
 
 @inline
-def rand(shape: Any, seed: Any, device: Any = None) -> Any:
+def rand(shape: Any, seed: Any, device: Any = None, offsets: Any = None) -> Any:
     """Uniform in [0, 1), float32."""
+    if offsets is not None:
+        refused = "hl.rand numbers the elements of its shape itself"
+        raise UnsupportedOp(refused, got="offsets", hint="hl.rand([tile_m, tile_n], seed), its tiles as the shape")
     return tfl.rand(shape, seed)  # type: ignore[attr-defined,unused-ignore]
 
 
