@@ -10,6 +10,7 @@ from control_kernels import Case, rand
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.errors import VariantError
 
 CASES: dict[str, Case] = {}
 X, Y = rand(21), rand(21, seed=1)
@@ -93,3 +94,41 @@ def settings(x: torch.Tensor, f: Any, device: torch.device, size: torch.Size) ->
     for tile in tfl.tile(x.size(0)):
         out[tile] = f(x[tile]) * size[0]
     return out
+
+
+@tileflow.kernel
+def chosen_by_int(x: torch.Tensor, n: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        if n > 4:
+            out[tile] = x[tile] * 2
+        else:
+            out[tile] = -x[tile]
+    return out
+
+
+@tileflow.kernel
+def doubled_on_the_host(x: torch.Tensor, n: int) -> torch.Tensor:
+    x.mul_(2)
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        if n > 4:
+            out[tile] = x[tile] + 1
+        else:
+            out[tile] = x[tile]
+    return out
+
+
+def other_ints() -> list[str]:
+    """What is wrong with later calls whose int selects the other branch; the second kernel's must be refused."""
+    wrong = []
+    for n, wanted in ((7, X * 2), (2, -X), (9, X * 2), (3, -X)):
+        if not torch.equal(chosen_by_int(X, n), wanted):
+            wrong.append(f"{n} selects the wrong code")
+    doubled_on_the_host(X.clone(), 7)
+    given = X.clone()
+    try:
+        doubled_on_the_host(given, 2)
+    except VariantError:
+        return wrong
+    return [*wrong, "host code that writes into its arguments ran twice"]

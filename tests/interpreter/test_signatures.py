@@ -39,6 +39,10 @@ def test_arguments_eagerly(name: str) -> None:
     assert close(case.kernel.run_eagerly(*case.args), case.wanted(*case.args)) == ""
 
 
+def test_an_int_may_select_other_code_later(interpreter: Callable[..., Any]) -> None:
+    assert interpreter("signature_kernels:other_ints") == []
+
+
 def test_keywords_are_still_keywords() -> None:
     x, y = torch.randn(2, 9)
     with tileflow.interpret():
