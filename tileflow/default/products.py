@@ -109,7 +109,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
     tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
-    if tiles > target.sm_count and _boxes(ir, target) and not turned:  # whose next tile would wait for this one's store
+    if tiles > target.sm_count and _boxes(ir, target) and not turned:  # which are slower so
         wanted |= _persistent(ir)
     return wanted | _boxes(ir, target)
 
