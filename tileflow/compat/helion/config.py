@@ -18,7 +18,9 @@ SCALARS: dict[str, Any] = {
     "cross_loop_pipeline": None, "host_tensor_descriptors": None, "num_ctas": 1, "occupancy": 1,
     "waves_per_eu": None, "matrix_instr_nonkdim": None,
 }  # fmt: skip
-OTHER_BACKENDS = ("cute_", "pallas_", "metal_", "tileir_")
+OTHER_BACKENDS = (  # and what only its own compiler can do: accepted, said once
+    "cute_", "pallas_", "metal_", "tileir_", "tcgen05_", "flash_", "triton_", "_triton_", "cross_loop_", "advanced_",
+)  # fmt: skip
 
 
 class Config(Mapping[str, Any]):

@@ -81,6 +81,12 @@ class Kernel:
         self.name = fn.__name__
         self._runs: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, fn)
+        self.__code__, self.__globals__ = fn.__code__, fn.__globals__  # torch.library reads these of a function
+        self.__defaults__, self.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        """As a function: a copied module holds the same one."""
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling() or api.interpreting():
@@ -126,6 +132,11 @@ class Kernel:
     def reset(self) -> None:
         """Forget what was compiled."""
         self._runs.clear()
+
+    def specialization_key(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Calls of equal keys run what was compiled for one of them."""
+        key = () if self.key is None else (self.key(*args),)
+        return call_key(tuple(args), {}), *key
 
     def __repr__(self) -> str:
         return f"<helion kernel {self.__tileflow_kernel__.name}>"
@@ -222,12 +233,17 @@ class BoundKernel:
             return functools.partial(self._traced.run_eagerly, config=self._native(config).to_dict())
         return self._traced.compile(self.lowered, self._native(config), self.device)
 
-    def to_triton_code(self, config: Config | Mapping[str, Any] | None = None) -> str:
-        """The generated source of every launch."""
+    def normalize(self, config: Config | Mapping[str, Any]) -> None:
+        """Raises ConfigError where ``config`` has unknown keys, or lists of wrong lengths."""
+        self._native(config)
+
+    def to_triton_code(self, config: Config | Mapping[str, Any] | None = None, **options: Any) -> str:
+        """The generated source of every launch. ``options``, of what else to print there, are accepted."""
         with self.settings.tracing():
             return "\n".join(source.text for source in self.lowered.emit(self._native(config)))
 
     to_code = to_triton_code
+    bench_compile_config = compile_config
 
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
         """The user's function as plain Python over real tiles, of the config's sizes where one is given."""

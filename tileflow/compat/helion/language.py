@@ -30,7 +30,9 @@ LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
 SEPARATE = "pass the tensors as arguments of their own"
 REFUSED = {
-    "AsyncCopyDescriptor": COLLECTIVE, "ProcessGroupName": COLLECTIVE, "StackTensor": SEPARATE,
+    "AsyncCopyDescriptor": COLLECTIVE, "ProcessGroupName": COLLECTIVE,
+    "SparseTensor": "pass its values, offsets and coordinates as tensors", "StackTensor": SEPARATE,
+    "device_scope": "write for _ in hl.grid(1) around these lines",
     "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
     "make_async_remote_copy": COLLECTIVE, "rand4x": "call hl.rand with four seeds", "remote_barrier": COLLECTIVE,
     "signal": LAUNCHES, "stacktensor_like": SEPARATE, "wait": LAUNCHES,
