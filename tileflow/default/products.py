@@ -22,7 +22,8 @@ Shapes = tuple[tuple[int, int, int], ...]  # rows, columns and warps of output b
 DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64, 64, 4))
 # tall where the right operand is made in registers, which each program does anew
 COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
-TURNED: Shapes = ((256, 128, 8), (128, 128, 8), (128, 64, 4))
+# small enough for two blocks a multiprocessor: one unpacks while the other multiplies
+TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -104,7 +105,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
     wanted[transposed_knob(op.attrs["site"])] = turned
     wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = (4 if direct else 3) if target.vendor == "nvidia" else 2
+    wanted[suffixed(ir, "num_stages")] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
     wanted[suffixed(ir, "group")] = 8
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)

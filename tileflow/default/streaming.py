@@ -20,9 +20,9 @@ ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
 LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares registers
 LOOP_BLOCK = 1 << 12
 PROGRAM_BYTES = 1 << 13  # of the tensor with the shortest elements
-BYTES_PER_THREAD = 64  # four loads of the widest kind in flight
-LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
-CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer
+BYTES_PER_THREAD = 128  # eight loads of the widest kind in flight
+LIVE_REGISTERS = 256  # that a thread spends on tiles, as a rule
+CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
 
 
@@ -50,7 +50,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = 3
-    return wanted | chunk_sizes(ir, max(CHUNK_WARPS // warps, 1) * target.sm_count, wanted)
+    resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
+    return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 
 
 def chunks(ir: KernelIR) -> dict[str, str]:

@@ -1,12 +1,12 @@
-# config: block:block_k=32, block:tile_m=256, block:tile_n=128, group=8, load:packed#0.access=descriptor, num_stages=3, num_warps=8, product:dot#0.transposed=True, store:sums#0.access=descriptor
+# config: block:block_k=32, block:tile_m=128, block:tile_n=128, group=8, load:packed#0.access=descriptor, num_stages=4, num_warps=8, product:dot#0.transposed=True, store:sums#0.access=descriptor
 # region 0, static
-# grid: 384, 1, 1
+# grid: 768, 1, 1
 # guards: (((((((((((((((((((((((0 == begin.0) and (0 == begin.1)) and (4000 == end.1)) and (0 == begin.2)) and (2992 == end.2)) and (512 == length)) and (1 == packed.align)) and (504 == packed.shape.0)) and (2992 == packed.shape.1)) and (2992 == packed.stride.0)) and (1 == packed.stride.1)) and (504 == rows)) and (1 == sums.align)) and (1 == sums.shape.0)) and (4000 == sums.shape.1)) and (2992 == sums.shape.2)) and (2992 == sums.stride.1)) and (1 == sums.stride.2)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1))
-# options: num_stages=3, num_warps=8
-# constexprs: BLOCK_BLOCK_K=32, BLOCK_TILE_M=256, BLOCK_TILE_N=128, TUNABLE_SPLIT_K=1
+# options: num_stages=4, num_warps=8
+# constexprs: BLOCK_BLOCK_K=32, BLOCK_TILE_M=128, BLOCK_TILE_N=128, TUNABLE_SPLIT_K=1
 # packed_ptr: *i8 % 16 = packed
 # x_ptr: *bf16 % 16 = x
-# sums_desc_1x256x128: tensordesc<bf16[1, 256, 128]> = sums
+# sums_desc_1x128x128: tensordesc<bf16[1, 128, 128]> = sums
 import triton
 import triton.language as tl
 
@@ -25,18 +25,18 @@ def settled(x):
 def int4_matmul_0(
     packed_ptr,
     x_ptr,
-    sums_desc_1x256x128,
+    sums_desc_1x128x128,
     BLOCK_BLOCK_K: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
     TUNABLE_SPLIT_K: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    plane = pid % (16 * 24)
-    part_begin = ((pid // (16 * 24)))
+    plane = pid % (32 * 24)
+    part_begin = ((pid // (32 * 24)))
     part_idx = part_begin + tl.arange(0, 1)
     band = plane // (8 * 24)
-    height = tl.minimum(16 - band * 8, 8)
+    height = tl.minimum(32 - band * 8, 8)
     tile_m_begin = (band * 8 + plane % (8 * 24) % height) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
@@ -75,4 +75,4 @@ def int4_matmul_0(
         c0 = v24
     v25 = tl.permute(c0, (1, 0))
     v26 = v25.to(tl.bfloat16)
-    sums_desc_1x256x128.store([part_begin, tile_m_begin, tile_n_begin], tl.reshape(v26, [1, 256, 128]))
+    sums_desc_1x128x128.store([part_begin, tile_m_begin, tile_n_begin], tl.reshape(v26, [1, 128, 128]))

@@ -1,8 +1,8 @@
-# config: block:tile_m=1, num_warps=8
+# config: block:tile_m=1
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == log_q.align)) and (4000 == log_q.shape.0)) and (2992 == log_q.shape.1)) and (2992 == log_q.stride.0)) and (1 == log_q.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (1 == p.align)) and (4000 == p.shape.0)) and (2992 == p.shape.1)) and (2992 == p.stride.0)) and (1 == p.stride.1))
-# options: num_stages=2, num_warps=8
+# options: num_stages=2, num_warps=4
 # constexprs: BLOCK_TILE_M=1
 # log_q_ptr: *bf16 % 16 = log_q
 # losses_ptr: *fp32 % 16 = losses

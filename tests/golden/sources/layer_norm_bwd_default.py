@@ -1,8 +1,8 @@
-# config: block:block_m=16, block:tile_m=1, num_stages=3, num_warps=8
+# config: block:block_m=16, block:tile_m=1, num_stages=3
 # region 0, static
 # grid: 250, 1, 1
 # guards: (((((((((((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == biases.align)) and (250 == biases.shape.0)) and (2992 == biases.shape.1)) and (2992 == biases.stride.0)) and (1 == biases.stride.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == mean.align)) and (4000 == mean.shape.0)) and (1 == mean.stride.0)) and (2992 == n)) and (1 == scale.align)) and (4000 == scale.shape.0)) and (1 == scale.stride.0)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == weights.align)) and (250 == weights.shape.0)) and (2992 == weights.shape.1)) and (2992 == weights.stride.0)) and (1 == weights.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
-# options: num_stages=3, num_warps=8
+# options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # biases_ptr: *fp32 % 16 = biases
 # grad_ptr: *bf16 % 16 = grad

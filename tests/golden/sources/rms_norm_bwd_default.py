@@ -1,8 +1,8 @@
-# config: block:block_m=16, block:tile_m=1, num_stages=3, num_warps=8
+# config: block:block_m=16, block:tile_m=1, num_stages=3
 # region 0, static
 # grid: 250, 1, 1
 # guards: (((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (4000 == grad_x.shape.0)) and (2992 == grad_x.shape.1)) and (2992 == grad_x.stride.0)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (4000 == inv_rms.shape.0)) and (1 == inv_rms.stride.0)) and (2992 == n)) and (1 == partial.align)) and (250 == partial.shape.0)) and (2992 == partial.shape.1)) and (2992 == partial.stride.0)) and (1 == partial.stride.1)) and (1 == weight.align)) and (2992 == weight.shape.0)) and (1 == weight.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
-# options: num_stages=3, num_warps=8
+# options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
 # grad_x_ptr: *bf16 % 16 = grad_x

@@ -1,8 +1,8 @@
-# config: block:block_m=16, block:tile_m=1, num_stages=3, num_warps=8
+# config: block:block_m=16, block:tile_m=1, num_stages=3
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
 # guards: ((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_x.shape.1 % 16))) and (grad_x.shape.1 <= 2147483647)) and (0 == (grad_x.stride.0 % 16))) and (grad_x.stride.0 <= 2147483647)) and (0 == (partial.stride.0 % 16))) and (partial.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
-# options: num_stages=3, num_warps=8
+# options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
 # grad_x_ptr: *bf16 % 16 = grad_x
@@ -83,7 +83,7 @@ def rms_norm_bwd_0(
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
 # guards: (((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_x.shape.1 <= 2147483647)) and (grad_x.stride.0 <= 2147483647)) and (partial.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
-# options: num_stages=3, num_warps=8
+# options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
 # grad_x_ptr: *bf16 % 16 = grad_x
