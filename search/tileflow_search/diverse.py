@@ -11,6 +11,26 @@ from tileflow.config import Config, ConfigSpace
 from tileflow.errors import ConfigError
 
 TRIES = 16  # points per config: most combinations of blocks are too large, and repairs pile up at the edge
+EACH, LEAST = 2, 4  # configs for each open knob, and how many there are at least
+
+
+class DiverseStart:
+    """As many configs as ``space``, with ``knobs`` open ones, and what is known elsewhere, call for."""
+
+    def __init__(self, space: ConfigSpace, seed: int, knobs: int) -> None:
+        self._configs, self._size, self._taken = diverse(space, seed), EACH * knobs, 0
+
+    @property
+    def begun(self) -> bool:
+        return self._taken > 0
+
+    def take(self, most: int, experience: int) -> list[Config]:
+        """Up to ``most`` of those that are left. ``experience``: how many siblings know something, each of which makes
+        the start shorter: a half of it after one, a third after two."""
+        left = max(self._size // (1 + experience), LEAST) - self._taken
+        configs = list(itertools.islice(self._configs, max(min(most, left), 0)))
+        self._taken += len(configs)
+        return configs
 
 
 def diverse(space: ConfigSpace, seed: int) -> Iterator[Config]:

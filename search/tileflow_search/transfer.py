@@ -51,8 +51,8 @@ class Family:
         self.seed = seed
         self.members: list[Member] = []
 
-    def join(self, task: Task, space: ConfigSpace, default: Config) -> Member:
-        """``default``: the config whose time is the problem's unit."""
+    def join(self, task: Task, space: ConfigSpace, default: Config | None = None) -> Member:
+        """``default``: the config whose time is the problem's unit, or the median of all that work."""
         member = Member(self, task, space, default)
         self.members.append(member)
         return member
@@ -69,7 +69,7 @@ class Family:
 class Member:
     """One problem of a :class:`Family`: what its search has learnt, and what the others' have."""
 
-    def __init__(self, family: Family, task: Task, space: ConfigSpace, default: Config) -> None:
+    def __init__(self, family: Family, task: Task, space: ConfigSpace, default: Config | None) -> None:
         self.task, self.space = task, space
         self.verdicts: dict[Config, float | None] = {}
         self.fits = 0
@@ -116,7 +116,7 @@ class Member:
 
     def relative(self) -> list[float]:
         """The verdicts' log2 times less the default's, or, where that has none, less the median of the good ones."""
-        unit = self.verdicts.get(self._default)
+        unit = None if self._default is None else self.verdicts.get(self._default)
         if unit is None:
             good = sorted(time for time in self.verdicts.values() if time is not None)
             unit = good[len(good) // 2]
@@ -126,6 +126,11 @@ class Member:
         """The others that have found a config that works, nearest first."""
         others = [m for m in self._family.members if m is not self and any(t is not None for t in m.verdicts.values())]
         return sorted(others, key=lambda m: m.task.distance(self.task))
+
+
+def alone(space: ConfigSpace) -> Member:
+    """A search without others."""
+    return Family().join(Task(()), space)
 
 
 class _Encoding:

@@ -82,7 +82,7 @@ def contest(
     seconds: float,
     *,
     prepare: Prepare = prepare,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.thread_time,
 ) -> list[Bout]:
     """Every contestant on every recording with every seed. ``seconds``: of virtual time, for each search."""
     import sklearn.ensemble  # noqa: F401  (a driver has imported it before its first search begins)

@@ -2,7 +2,7 @@
 
 Compiles run side by side on the recording's cores, measurements one after the other on one GPU, both as long as they
 took when they were recorded. The strategy's own computing happens between them on the driver's clock, and counts as
-long as it takes here.
+the processor time that it takes here, so that whatever else runs on this machine does not count.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def simulate(
     *,
     seconds: float,
     seeded: bool = True,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.thread_time,
 ) -> Replayed:
     """Search for ``seconds`` of virtual time. ``seeded``: the recorded default goes first."""
     space = RecordedSpace(recording)

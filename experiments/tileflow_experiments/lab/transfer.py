@@ -59,7 +59,7 @@ def transfer(
     seeds: Iterable[int],
     seconds: float,
     *,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.thread_time,
 ) -> list[Series]:
     """The default strategy on every kernel that was recorded at two shapes or more. ``seconds``: of virtual time for
     each search. Raises SpecError where there is no such kernel."""
