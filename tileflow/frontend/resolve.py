@@ -15,6 +15,7 @@ from ..errors import ShapeError, TraceError
 from ..expr import Expr
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.types import Dim, TileType, Value
+from ..language.rules import OUTER_CONSTANTS
 from .affine import affine, inside, is_known, is_negative, tile_between
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -215,6 +216,8 @@ class _Resolver:
         if not value.dims:
             return ValueIndex(position, ())
         merged = self._groups[value.dims]
+        if len(merged) == 1 and merged[0].tile is None and OUTER_CONSTANTS.get():
+            return ValueIndex(position, (self._axis(merged[0]),))
         if merged not in self._axes:
             self._axes[merged] = tuple(self._axis(dim) for dim in merged)
         return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :])

@@ -153,7 +153,9 @@ def _identity(func: Any, tensors: list[torch.Tensor], args: Any, kwargs: Any, ou
 
 
 def _product_of(a: torch.Tensor, b: torch.Tensor) -> Identity:
-    return (*lanes_of(a)[:-1], lanes_of(b)[-1])
+    first, second = lanes_of(a), lanes_of(b)
+    batch = first[:-2] if len(first) >= len(second) else second[:-2]
+    return (*batch, *first[-2:-1], second[-1])
 
 
 def _order(name: str, rank: int, rest: Any) -> list[int]:

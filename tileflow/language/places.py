@@ -13,6 +13,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
+from .rules import OUTER_CONSTANTS
 
 
 class DeviceInt(int):
@@ -202,6 +203,9 @@ class Places:
         if not item.ndim:
             return _Along(item.long(), ())
         together = any(v.ndim > 1 for v in self._vectors)
+        own = lanes_of(item)[0]
+        if not together and (own is None or own is BLOCK or own.elastic) and OUTER_CONSTANTS.get():
+            return _Along(item.long(), (self._axis(len(item), own),))
         key = None if together else (*(lanes for lanes in lanes_of(item) if lanes is not BLOCK), item.shape)
         if key not in self._groups:
             members = self._vectors if together else [item]

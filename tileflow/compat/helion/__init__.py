@@ -11,11 +11,12 @@ from ._utils import cdiv, next_power_of_2
 from .config import Config
 from .install import install
 from .kernel import BoundKernel, Kernel, aot_kernel, jit, kernel
-from .settings import RefMode, Settings, set_default_settings
+from .settings import CuteStructuralPolicy, RefMode, Settings, set_default_settings
 
 __all__ = [
     "BoundKernel",
     "Config",
+    "CuteStructuralPolicy",
     "Kernel",
     "RefMode",
     "Settings",

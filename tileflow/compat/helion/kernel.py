@@ -19,7 +19,7 @@ from ...target import Target, target
 from . import notes
 from .autotuner import Search
 from .config import Config
-from .settings import Settings
+from .settings import Settings, of_the_dialect
 
 if TYPE_CHECKING:
     from ... import config as native
@@ -53,7 +53,7 @@ class Traced(api.Kernel):
             return super().describe(*args, **kwargs)
 
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
-        with torch.no_grad():
+        with of_the_dialect():
             return super().run_eagerly(*args, **kwargs)
 
 

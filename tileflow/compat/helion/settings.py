@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...errors import ConfigError
+from ...language.rules import OUTER_CONSTANTS
 from . import notes
 from .autotuner import Search
 
@@ -20,6 +21,13 @@ class RefMode(enum.Enum):
 
     OFF = "off"
     EAGER = "eager"
+
+
+class CuteStructuralPolicy:
+    """What a kernel lets another backend rewrite: accepted, and means nothing here."""
+
+    def __init__(self, **choices: bool) -> None:
+        self.__dict__.update(choices)
 
 
 _defaults: dict[str, Any] = {}
@@ -104,10 +112,21 @@ class Settings:
         if self.precision == "tf32x3":
             notes.once("dot_precision='tf32x3'", "computed in full float32 precision")
         try:
-            with torch.no_grad():
+            with of_the_dialect():
                 yield
         finally:
             torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def of_the_dialect() -> Iterator[None]:
+    """Inside, a kernel's text means what it means there, where that is another thing than here."""
+    token = OUTER_CONSTANTS.set(True)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        OUTER_CONSTANTS.reset(token)
 
 
 def _is_set(variable: str) -> bool:

@@ -116,8 +116,9 @@ def repeat_interleave(t: Tracer, x: Any, repeats: int, dim: int | None = None) -
 
 
 @row("view")
-def view(t: Tracer, x: Any, *sizes: Any) -> TileValue:
+def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> TileValue:
     """Other dimensions, or another dtype of the same width."""
+    sizes = sizes if dtype is None else (dtype,)
     if len(sizes) == 1 and isinstance(sizes[0], torch.dtype):
         value = value_of(t, x)
         if itemsize(dtype_name(sizes[0])) != itemsize(value.type.dtype):
