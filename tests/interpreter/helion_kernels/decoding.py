@@ -132,6 +132,19 @@ def windows(x: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     return torch.stack([page[n : n + 8, :8] for page, n in zip(x, first.tolist(), strict=True)])
 
 
+@helion.kernel
+def parts_of_a_page(x: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([x.size(0), x.size(1), x.size(3)], dtype=x.dtype, device=x.device)
+    for tile_b, tile_n in hl.tile([x.size(0), x.size(1)], block_size=[1, None]):
+        rows = x[tile_b.begin, :, which[tile_b.begin], :]
+        out[tile_b.begin, tile_n, :] = rows[tile_n, :]
+    return out
+
+
+def pages(x: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    return torch.stack([page[:, n] for page, n in zip(x, which.tolist(), strict=True)])
+
+
 @helion.kernel(static_shapes=True, dot_precision="ieee")
 def of_each_head(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     out = torch.empty([w.size(0), x.size(0), w.size(2)], dtype=x.dtype, device=x.device)
@@ -153,4 +166,5 @@ def cases() -> Iterator[Case]:
     keys, lengths = torch.randperm(96, dtype=torch.int32).view(3, 32), torch.tensor([32, 17, 3], dtype=torch.int32)
     yield "largest", lambda x, n, k: largest(x, n, k).sum(1), (keys, lengths, 8), sums_of_all
     yield "rows_by_columns", rows_by_columns, (f(3, 16, 8), torch.tensor([2, 0, 5])), windows
+    yield "parts_of_a_page", parts_of_a_page, (f(2, 5, 3, 16), torch.tensor([1, 2])), pages
     yield "one_for_each_head", of_each_head, (f(17, 32), f(2, 32, 20)), lambda x, w: torch.einsum("mk,hkn->hmn", x, w)

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import ShapeError, TraceError
 from ...ir.types import Dim, TileType, Value
 from ..trace import Tracer, show
-from ..values import SymInt, TileValue
+from ..values import SymInt, TileProxy, TileValue
 from .reductions import reduce
 from .reshape import axis_of, value_of
 from .torch_table import row
@@ -15,10 +15,11 @@ from .views import unsqueeze
 
 
 def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
-    """``tile[:, None, 0]``. Raises TraceError for several tiles of indices."""
+    """``tile[:, None, 0]``; a loop's tile is its indices. Raises TraceError for several tiles of indices."""
     from .slices import index_select, part
 
     items = _with_ellipsis(list(index) if isinstance(index, tuple) else [index], len(x.value.dims))
+    items = [i.index if isinstance(i, TileProxy) else i for i in items]
     result, axis = x, 0
     for item in items:
         if item is None:
