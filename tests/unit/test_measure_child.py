@@ -136,3 +136,24 @@ def test_a_contest_fails_with_its_device() -> None:
 def test_a_contest_of_none_that_passes_has_no_leader() -> None:
     outcome = contest(("wrong", 50.0), ("wrong", 10.0))
     assert outcome.status is Status.OK and not any(place.tied for place in outcome.places)
+
+
+def test_what_is_kept_makes_room_for_a_librarys_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuDNN, which allocates beside torch, has no other word for it."""
+    ask(("", 50.0), n=64)
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        if prepared.kept():
+            raise RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR")
+        return x * 2
+
+    monkeypatch.setattr(twice, "reference", reference, raising=False)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    assert ask(("", 50.0), n=32).status is Status.OK
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("the author's own mistake")
+
+    monkeypatch.setattr(twice, "reference", broken, raising=False)
+    with pytest.raises(RuntimeError, match="own mistake"):
+        ask(("", 50.0), n=16)

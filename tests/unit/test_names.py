@@ -78,7 +78,7 @@ PUBLIC = {
     "tileflow.runtime.abi": {"ArgKind", "Binary", "LaunchAbi", "LaunchArg", "Resources", "TensorMap"},
     "tileflow.runtime.problem": {"ArgSpec", "CallableSpec", "Problem", "Scalar", "ScalarSpec", "TensorSpec"},
     "tileflow.emit.source": {"TritonSource"},
-    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "Status"},
+    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "Place", "Status"},
     "tileflow_search": {"STRATEGIES", "Result", "Strategy", "make"},
 }
 

@@ -179,7 +179,11 @@ def _places(outcomes: Sequence[Outcome], playing: Sequence[int], ranking: Rankin
     return tuple(places)
 
 
+# What cuDNN and cuBLAS say where they, who allocate beside torch, find no memory for their handles and workspaces.
+_NO_WORKSPACE = ("_STATUS_INTERNAL_ERROR", "_STATUS_ALLOC_FAILED", "_STATUS_NOT_INITIALIZED")
+
+
 def _out_of_memory(error: RuntimeError) -> bool:
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError)
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _NO_WORKSPACE)

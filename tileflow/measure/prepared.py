@@ -82,10 +82,12 @@ def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) 
 
 
 def _make_room() -> None:
-    """Drop the problems that were not used for longest. Waits for the device, so that preparing bears its own time."""
+    """Drop the problems that were not used for longest, and give the card what making the references took: libraries
+    allocate beside torch. Waits for the device, so that preparing bears its own time."""
     import torch
 
     torch.cuda.synchronize()
     limit = KEPT_SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     while len(_kept) > 1 and torch.cuda.memory_allocated() > limit:
         _kept.popitem(last=False)
+    torch.cuda.empty_cache()
