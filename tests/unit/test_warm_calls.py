@@ -14,6 +14,7 @@ from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.operations.torch_ops import METHODS
 from tileflow.frontend.source import may_multiply, serialise
+from tileflow.runtime.registry import generation
 
 
 @tileflow.kernel
@@ -28,6 +29,7 @@ def scaled(x: torch.Tensor, factor: float, mode: tfl.constexpr = 1) -> torch.Ten
 def served(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kernel, whose calls of three kinds run functions that say which they are; any other call is a cold one."""
     monkeypatch.setattr(scaled, "_bound", {})
+    monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     monkeypatch.setattr(scaled, "_first_call", lambda key, args, kwargs: ("cold", kwargs))
     for n in (4, 8):
         scaled.serve((torch.zeros(n), 2.0), lambda x, factor, n=n: (n, factor))
