@@ -70,6 +70,7 @@ def test_tables_that_are_loaded_or_forgotten_make_calls_cold(served: Any) -> Non
 
 def test_interpretation_goes_before_what_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaled, "_bound", {})
+    monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     x = torch.ones(4)
     scaled.serve((x, 2.0), lambda x, factor: "served")
     with tileflow.interpret():
