@@ -44,12 +44,11 @@ def search(wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Sta
 
     ``real``: the GPUs that this process sees, else pretended ones. Raises ClusterError where they are not there.
     """
-    import ray
     from tileflow_cluster.devices import visible_gpus
+    from tileflow_cluster.local import local_ray
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
     labels = labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
-    ray.init("local", num_cpus=cores, num_gpus=gpus, labels=labels, include_dashboard=False, log_to_driver=False)
 
     def evaluator(wanted: spec.SweepSpec) -> Evaluator:
         made = RayEvaluator(stages, wanted.device_classes, must_measure=True)
@@ -59,10 +58,8 @@ def search(wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Sta
     def unchecked(request: object) -> Outcome:
         return Outcome(Status.OK, measured=False)
 
-    try:
+    with local_ray(cores, gpus, labels):
         sweep.run(wanted, out, sweep.Tools(evaluator, check=unchecked))
-    finally:
-        ray.shutdown()
     events = journal.events(journal.read(out / "journal.jsonl"), "counters")
     return next(dict(event) for event in events if event["phase"] == "search")
 
