@@ -209,18 +209,18 @@ def lab_replay(
 
     _import_from_here()
     if transfer:
-        for path in transfers.write(
-            transfers.transfer(read_all(folder), range(seeds), seconds), out or folder / "replay"
-        ):
-            typer.echo(path)
-        return
-    who = list(contest.ABLATIONS) if ablate else contest.contestants(strategies.split(","))
-    bouts = contest.contest(read_all(folder), who, range(seeds), seconds)
-    for path in report.write(bouts, out or folder / "replay", "ablation" if ablate else "replay", seconds):
+        series = transfers.transfer(read_all(folder), range(seeds), seconds)
+        paths = transfers.write(series, out or folder / "replay")
+        stale = {title: why for found in series for title, why in found.stale.items()}
+    else:
+        who = list(contest.ABLATIONS) if ablate else contest.contestants(strategies.split(","))
+        bouts = contest.contest(read_all(folder), who, range(seeds), seconds)
+        paths = report.write(bouts, out or folder / "replay", "ablation" if ablate else "replay", seconds)
+        stale = {bout.recording.header.title: bout.stale for bout in bouts if bout.stale}
+    for path in paths:
         typer.echo(path)
-    for bout in bouts:
-        if bout.stale:
-            typer.echo(f"stale: {bout.recording.header.title}: {bout.stale}", err=True)
+    for title, why in stale.items():
+        typer.echo(f"stale: {title}: {why}", err=True)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from tileflow_experiments.lab import contest, report
 from tileflow_experiments.lab.recording import Recording, Row, read, write
 from tileflow_experiments.lab.simulate import Replayed, simulate, stay_s, warm_compile_s
 from tileflow_experiments.lab.space import NEIGHBOURS, RecordedSpace
+from tileflow_experiments.lab.staleness import stale
 from tileflow_search import STRATEGIES
 from tileflow_search.base import ExhaustiveStrategy, RandomStrategy
 
@@ -190,7 +191,7 @@ class TestReport:
         assert found and f"**{found} configs beat the bound" in report.markdown([wrong], 5.0)
 
     def test_says_what_is_stale(self, recording: Recording) -> None:
-        assert "cannot be lowered here" in contest.stale(recording.header, refuse)
+        assert "cannot be lowered here" in stale(recording.header, refuse)
 
     def test_an_unknown_strategy_gives_the_known_ones(self) -> None:
         with pytest.raises(SpecError, match="'annealing'"):

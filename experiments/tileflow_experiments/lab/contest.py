@@ -12,12 +12,12 @@ from functools import partial
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.registry import STRATEGIES
 
-from tileflow.errors import SpecError, TileflowError
+from tileflow.errors import SpecError
 
-from ..records import StudyKey
 from ..subject import Prepare, prepare
-from .recording import Header, Recording
+from .recording import Recording
 from .simulate import MakeStrategy, Replayed, simulate
+from .staleness import stale
 
 NEAR = 1.02  # of the best time in the recording: the benchmark's "within 2 %"
 
@@ -100,21 +100,6 @@ def contest(
         )
         for recording in recordings
     ]  # fmt: skip
-
-
-def stale(header: Header, prepare: Prepare) -> str:
-    """What of the kernel has changed since it was recorded; empty where nothing has."""
-    key = StudyKey(header.kernel, tuple(sorted(header.problem.items())), header.device_class)
-    try:
-        subject = prepare(key, "static")
-    except (TileflowError, ImportError) as error:
-        return f"its kernel cannot be lowered here: {error}".partition("\n")[0]
-    changed = []
-    if subject.kernel.semantic_hash != header.semantic_hash:
-        changed.append("the kernel")
-    if subject.space.fingerprint != header.space_fingerprint:
-        changed.append("its space")
-    return f"changed since it was recorded: {' and '.join(changed)}" if changed else ""
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

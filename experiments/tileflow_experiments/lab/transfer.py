@@ -21,9 +21,11 @@ from tileflow_search.transfer import Family, Task
 from tileflow.config import ConfigSpace
 from tileflow.errors import SpecError
 
+from ..subject import Prepare, prepare
 from .contest import NEAR, quartiles
 from .recording import Recording
 from .simulate import Replayed, simulate
+from .staleness import stale
 
 ALONE, SHARING = "alone", "sharing"
 
@@ -43,11 +45,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """All searches over one kernel's recordings of one device class."""
+    """All searches over one kernel's recordings of one device class. ``stale``: by title, what has changed since one
+    was made, where something has."""
 
     kernel: str
     device_class: str
     shapes: int
+    stale: dict[str, str]
     turns: tuple[Turn, ...]
 
     def of(self, way: str, number: int) -> list[Turn]:
@@ -59,6 +63,7 @@ def transfer(
     seeds: Iterable[int],
     seconds: float,
     *,
+    prepare: Prepare = prepare,
     clock: Callable[[], float] = time.thread_time,
 ) -> list[Series]:
     """The default strategy on every kernel that was recorded at two shapes or more. ``seconds``: of virtual time for
@@ -72,7 +77,12 @@ def transfer(
                         hint="tileflow lab record configs/lab_shapes.yaml makes some")  # fmt: skip
     seeds = tuple(seeds)
     return [
-        Series(*key, len(group), tuple(t for seed in seeds for t in _turns(group, seed, seconds, clock)))
+        Series(
+            *key,
+            len(group),
+            {r.header.title: why for r in group if (why := stale(r.header, prepare))},
+            tuple(turn for seed in seeds for turn in _turns(group, seed, seconds, clock)),
+        )
         for key, group in several.items()
     ]
 
@@ -129,6 +139,8 @@ def markdown(series: Series) -> str:
             cells.append(_spread([turn.run.seconds for turn in turns], 1))
             cells.append(_spread([float(turn.run.measured) for turn in turns], 0))
             lines.append(f"| {' | '.join([*cells, f'{max(turn.regret for turn in turns):.1%}'])} |")
+    for title, why in series.stale.items():
+        lines += ["", f"**Stale**: {title}: {why}; `tileflow lab record` makes it anew."]
     return "\n".join(lines)
 
 

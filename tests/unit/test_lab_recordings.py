@@ -1,0 +1,137 @@
+"""Recordings from a GPU guard the default strategy: replayed without its own computing they end the same everywhere.
+
+A recording that is stale still guards: its header holds the knobs that it was made with. That it is stale is a warning
+here, and said by ``tileflow lab replay``.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+from tileflow_experiments.lab import transfer
+from tileflow_experiments.lab.contest import NEAR
+from tileflow_experiments.lab.recording import Recording, read_all
+from tileflow_experiments.lab.simulate import MakeStrategy, Replayed, simulate
+from tileflow_experiments.lab.staleness import stale
+from tileflow_experiments.subject import prepare
+from tileflow_search.base import RandomStrategy
+from tileflow_search.default import DefaultStrategy
+
+DATA = Path(__file__).parents[1] / "data"
+SEEDS, ORDERS = range(3), range(1)
+MARGIN = 1.5
+
+# Medians of 12 seeds when the recordings were made: seconds and measurements to within 2 % of the recording's best, and
+# measurements until the search ended. Whoever records anew, or makes the strategy better, writes the new ones.
+FIGURES = {
+    "attention": (0.95, 2, 75),
+    "fp8_matmul": (4.2, 21, 121),
+    "layer_norm": (2.8, 42, 131),
+    "matmul": (3.9, 23, 112),
+    "softmax": (4.3, 23, 87),
+}
+
+
+def frozen() -> float:
+    return 0.0
+
+
+@cache
+def recordings(folder: str) -> dict[str, Recording]:
+    """By kernel and problem."""
+    return {recording.header.title: recording for recording in read_all(DATA / folder)}
+
+
+def kernel(recording: Recording) -> str:
+    return recording.header.kernel.rpartition(":")[2]
+
+
+def searches(recording: Recording, make: MakeStrategy) -> list[Replayed]:
+    return [simulate(recording, make, seed, seconds=60.0, clock=frozen) for seed in SEEDS]
+
+
+def near(recording: Recording, runs: Sequence[Replayed]) -> tuple[float, float]:
+    """Medians of the seconds and of the measurements to within 2 %."""
+    found = [run.first_below(NEAR * recording.best_us) or (math.inf, math.inf) for run in runs]
+    return statistics.median(s for s, _ in found), statistics.median(n for _, n in found)
+
+
+def worse(recording: Recording, runs: Sequence[Replayed]) -> list[str]:
+    """Which of the figures are clearly above what they were."""
+    names = ("seconds to 2 %", "measurements to 2 %", "measurements")
+    now = (*near(recording, runs), statistics.median(run.measured for run in runs))
+    return [
+        f"{name}: {found:.4g}, was {was}"
+        for name, found, was in zip(names, now, FIGURES[kernel(recording)], strict=True)
+        if found > MARGIN * was
+    ]
+
+
+class TestDefaultStrategy:
+    @pytest.mark.parametrize("recording", recordings("lab").values(), ids=kernel)
+    def test_is_as_good_as_it_was_and_far_better_than_chance(self, recording: Recording) -> None:
+        ours, chance = searches(recording, DefaultStrategy), searches(recording, RandomStrategy)
+        assert not worse(recording, ours)
+        assert all(run.finished for run in ours)
+        assert max(run.best_at(math.inf) for run in ours) <= 1.03 * recording.best_us
+        (seconds, trials), by_chance = near(recording, ours), near(recording, chance)
+        assert seconds <= by_chance[0] / 1.5 and trials <= by_chance[1] / 2
+
+    def test_would_be_noticed_to_have_lost_its_surrogate(self) -> None:
+        (recording,) = (r for r in recordings("lab").values() if kernel(r) == "layer_norm")
+        found = worse(recording, searches(recording, partial(DefaultStrategy, model=False)))
+        assert [line.partition(":")[0] for line in found] == ["seconds to 2 %", "measurements to 2 %", "measurements"]
+
+
+@pytest.fixture(scope="module")
+def series() -> transfer.Series:
+    (found,) = transfer.transfer(recordings("lab_shapes").values(), ORDERS, 60.0, clock=frozen)
+    return found
+
+
+def of_later(series: transfer.Series, way: str, what: Callable[[transfer.Turn], float]) -> float:
+    """The median over the third shape and those after it."""
+    return statistics.median(what(t) for number in range(3, series.shapes + 1) for t in series.of(way, number))
+
+
+class TestSharing:
+    """One order for the time it takes; ``tileflow lab replay tests/data/lab_shapes --transfer`` tells of more."""
+
+    def test_later_shapes_are_near_the_best_in_half_of_the_trials(self, series: transfer.Series) -> None:
+        alone, sharing = (of_later(series, way, lambda turn: turn.near[1]) for way in ("alone", "sharing"))
+        assert sharing < alone / 2
+
+    def test_later_shapes_end_no_later_and_not_far_behind(self, series: transfer.Series) -> None:
+        alone, sharing = (of_later(series, way, lambda turn: turn.run.seconds) for way in ("alone", "sharing"))
+        assert sharing < 0.9 * alone
+        assert max(turn.regret for turn in series.turns if turn.way == "sharing") < 0.03
+
+
+class TestStaleness:
+    @pytest.mark.parametrize("folder", ["lab", "lab_shapes"])
+    def test_is_a_warning(self, folder: str) -> None:
+        for title, recording in recordings(folder).items():
+            why = stale(recording.header, prepare)
+            if why:
+                warnings.warn(f"{title}: {why}; `tileflow lab record` makes it anew", stacklevel=1)
+            assert "cannot be lowered" not in why, why
+
+    def test_names_the_knobs(self) -> None:
+        header = next(iter(recordings("lab").values())).header
+        first, second, *others = header.knobs
+        older = replace(
+            header, space_fingerprint="0" * 16, knobs=(replace(first, choices=first.choices[::-1]), *others)
+        )
+        found = stale(older, prepare)
+        assert "its space (" in found and f"new: {second.name}" in found and f"other choices: {first.name}" in found
+
+    def test_names_the_kernel(self) -> None:
+        header = next(iter(recordings("lab").values())).header
+        assert "the kernel" in stale(replace(header, semantic_hash="0" * 16), prepare)
