@@ -22,7 +22,7 @@ from .progress import Progress
 from .promise import Promise
 from .protocol import Result
 from .screening import Screening
-from .surrogate import TimeModel
+from .surrogate import FEWEST, TimeModel
 from .transfer import Member, alone
 
 BATCH = 8  # proposals between two looks at what was learnt
@@ -85,9 +85,10 @@ class DefaultStrategy(RandomStrategy):
         return self._promise.in_turns([self._untried(place) for place in places], BATCH)
 
     def _polish(self, best: Config) -> list[Config]:
-        """Every untried neighbour, whatever the model says; where enough siblings were polished, the likely ones."""
+        """Every untried neighbour, whatever the model says; the likely ones where it knows enough of this problem, and
+        enough siblings were polished."""
         beside = self._untried(self._candidates.neighbours(best))
-        if self._peers.experience >= ENOUGH:
+        if self._peers.experience >= ENOUGH and len(self._progress.times) >= FEWEST:
             beside = self._promise.likely(beside)
         self._screening.trust(beside)
         return beside
