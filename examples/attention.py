@@ -143,7 +143,8 @@ def backward_inputs(
 ) -> tuple[Any, ...]:
     q, k, v, *_ = inputs(batch, heads, m, d, dtype, device=device)
     out, lse = reference(q.float(), k.float(), v.float(), causal, with_lse=True)
-    return q, k, v, out.to(dtype), lse, torch.randn_like(q), causal
+    # torch's own attention may return a transposed tensor, by device
+    return q, k, v, out.to(dtype).contiguous(), lse, torch.randn_like(q), causal
 
 
 def backward_reference(

@@ -65,13 +65,18 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     a, b = _operands(scores)
     wide = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent) >= WIDE_HEAD
     loops = [op for op in ir.walk() if op.kind == "for" and any(inner.kind == "dot" for inner in op.regions[0].ops)]
+    products = max(sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops)
+    columns = 64 if wide else 128
     # programs of a causal loop are of unequal length, and its second loop a short one: fewer and larger ones
     rows, warps, stages = (128, 8, 2) if len(loops) > 1 else (64, 4, 3 if wide else 2)
-    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): 64 if wide else 128}
-    wanted[suffixed(ir, "num_warps")] = warps
+    if wide and products > MOST_PIPELINED:  # gradients: two tiles of scores at a time
+        columns = 32
+        if products == MOST_PIPELINED + 1:  # with one sum, not two, in registers
+            rows, warps = 128, 8
     if target.vendor == "amd":  # where what is loaded ahead waits in registers
-        products = max(sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops)
         stages = 2 if products <= MOST_PIPELINED else 1
+    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
+    wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = stages
     wanted[suffixed(ir, "descending")] = True
     return wanted | _boxes(ir, target)
