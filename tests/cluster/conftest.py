@@ -55,13 +55,16 @@ def ray_cluster() -> Iterator[Any]:
 
 
 def marked_processes() -> list[str]:
-    """Commands of the live processes that carry this session's mark."""
+    """Commands of the live processes that carry this session's mark; not Python's own tracker of a spawning process,
+    which another test may have started and which ends with its parent."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             # A zombie has no environment left.
             if MARK.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_text().replace("\0", " ")[:120])
+                command = (process / "cmdline").read_text().replace("\0", " ")
+                if "multiprocessing.resource_tracker" not in command:
+                    found.append(command[:120])
         except OSError:
             continue
     return found

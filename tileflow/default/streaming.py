@@ -21,7 +21,8 @@ LIVE_ELEMENTS = 1 << 17  # that it keeps in all: what is not used at once shares
 LOOP_BLOCK = 1 << 12
 PROGRAM_BYTES = 1 << 13  # of the tensor with the shortest elements
 BYTES_PER_THREAD = 128  # eight loads of the widest kind in flight
-LIVE_REGISTERS = 256  # that a thread spends on tiles, as a rule
+LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
+ROW_REGISTERS = 256  # where rows are reduced: what the next sum needs is computed anew or read again
 CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
 
@@ -37,7 +38,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted[site] = 0 if one_piece else LOOP_BLOCK
         row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
     row = max(row, _whole(ir))
-    per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(LIVE_REGISTERS // live + 1) // 2 or 1)
+    registers = ROW_REGISTERS if row > 1 else LIVE_REGISTERS
+    per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
     used = row
     for symbol, length in _blocks(ir):

@@ -1,9 +1,9 @@
-# config: block:tile_m=1, block:tile_n=4096
+# config: block:tile_m=1, block:tile_n=2048
 # region 0, static
-# grid: 4000, 1, 1
+# grid: 8000, 1, 1
 # guards: ((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (4000 == end.1)) and (2992 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (4000 == out.shape.1)) and (4000 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (4000 == y.shape.0)) and (1008 == y.shape.1)) and (1008 == y.stride.0)) and (1 == y.stride.1))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_N=4096
+# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_N=2048
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
@@ -20,10 +20,10 @@ def concat_0(
     BLOCK_TILE_N: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_n_begin = (pid % 1) * BLOCK_TILE_N
+    tile_n_begin = (pid % 2) * BLOCK_TILE_N
     tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
     tile_n_mask = tile_n_idx < 4000
-    tile_m_begin = (pid // 1)
+    tile_m_begin = (pid // 2)
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     v0 = tile_n_idx < 2992
     v1 = v0[None, :]

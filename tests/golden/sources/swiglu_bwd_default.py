@@ -1,9 +1,9 @@
-# config: block:tile=1, block:tile#1=2048
+# config: block:tile=1, block:tile#1=1024
 # region 0, static
-# grid: 8000, 1, 1
+# grid: 12000, 1, 1
 # guards: (((((((((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == a.align)) and (4000 == a.shape.0)) and (2992 == a.shape.1)) and (2992 == a.stride.0)) and (1 == a.stride.1)) and (1 == b.align)) and (4000 == b.shape.0)) and (2992 == b.shape.1)) and (2992 == b.stride.0)) and (1 == b.stride.1)) and (1 == grad.align)) and (4000 == grad.shape.0)) and (2992 == grad.shape.1)) and (2992 == grad.stride.0)) and (1 == grad.stride.1)) and (1 == grad_a.align)) and (4000 == grad_a.shape.0)) and (2992 == grad_a.shape.1)) and (2992 == grad_a.stride.0)) and (1 == grad_a.stride.1)) and (1 == grad_b.align)) and (4000 == grad_b.shape.0)) and (2992 == grad_b.shape.1)) and (2992 == grad_b.stride.0)) and (1 == grad_b.stride.1))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=2048
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=1024
 # a_ptr: *bf16 % 16 = a
 # b_ptr: *bf16 % 16 = b
 # grad_ptr: *bf16 % 16 = grad
@@ -24,10 +24,10 @@ def swiglu_bwd_0(
     BLOCK_TILE_1: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 2) * BLOCK_TILE_1
+    tile_1_begin = (pid % 3) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 2)
+    tile_begin = (pid // 3)
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v1 = v0.to(tl.float32)

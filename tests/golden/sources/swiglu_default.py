@@ -1,9 +1,9 @@
-# config: block:tile=1, block:tile#1=4096
+# config: block:tile=1, block:tile#1=2048
 # region 0, static
-# grid: 4000, 1, 1
+# grid: 8000, 1, 1
 # guards: (((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (1 == a.align)) and (4000 == a.shape.0)) and (2992 == a.shape.1)) and (2992 == a.stride.0)) and (1 == a.stride.1)) and (1 == b.align)) and (4000 == b.shape.0)) and (2992 == b.shape.1)) and (2992 == b.stride.0)) and (1 == b.stride.1)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=4096
+# constexprs: BLOCK_TILE=1, BLOCK_TILE_1=2048
 # a_ptr: *bf16 % 16 = a
 # b_ptr: *bf16 % 16 = b
 # out_ptr: *bf16 % 16 = out
@@ -20,10 +20,10 @@ def swiglu_0(
     BLOCK_TILE_1: tl.constexpr,
 ):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 1) * BLOCK_TILE_1
+    tile_1_begin = (pid % 2) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 1)
+    tile_begin = (pid // 2)
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     v0 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v1 = v0.to(tl.float32)

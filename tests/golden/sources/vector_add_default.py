@@ -1,9 +1,9 @@
-# config: block:tile=4096
+# config: block:tile=2048
 # region 0, static
-# grid: 1, 1, 1
+# grid: 2, 1, 1
 # guards: (((((((((((0 == begin.0) and (4000 == end.0)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (1 == x.stride.0)) and (1 == y.align)) and (4000 == y.shape.0)) and (1 == y.stride.0))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=4096
+# constexprs: BLOCK_TILE=2048
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y

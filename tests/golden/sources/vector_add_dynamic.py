@@ -1,9 +1,9 @@
-# config: block:tile=4096
+# config: block:tile=2048
 # region 0, dynamic
-# grid: (-(-end.0 // 4096)), 1, 1
+# grid: (-(-end.0 // 2048)), 1, 1
 # guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647)) and (0 == (end.0 % 16)))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=4096
+# constexprs: BLOCK_TILE=2048
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
@@ -33,10 +33,10 @@ def vector_add_0(
     tl.store(out_ptr + tile_idx, v5, mask=tile_mask)
 
 # region 0, dynamic
-# grid: (-(-end.0 // 4096)), 1, 1
+# grid: (-(-end.0 // 2048)), 1, 1
 # guards: ((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647))
 # options: num_stages=2, num_warps=4
-# constexprs: BLOCK_TILE=4096
+# constexprs: BLOCK_TILE=2048
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 # y_ptr: *bf16 % 16 = y
