@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tileflow.errors import ClusterError
+from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
 from .ledger import Lease, Ledger
@@ -101,18 +101,27 @@ class InlineEvaluator:
 
     def _step(self) -> bool:
         """One stage of one trial, devices first; False where nothing waits."""
-        for name, device in self._devices.items():
-            lease = self._ledger.lease("device", name, name)
-            if lease is not None:
-                self._run(device, lease)
-                return True
-        lease = self._ledger.lease("compile", "inline")
-        if lease is not None:
-            compiled, binaries = self._compiler.compile(lease.request)
-            if compiled.rejected is None:
-                self._shelf.put(compiled.trial_id, binaries)
-            self._ledger.compiled(lease, compiled, binaries)
-        return lease is not None
+        on_devices = (self._ledger.lease("device", name, name) for name in self._devices)
+        lease = next((lease for lease in on_devices if lease is not None), None)
+        lease = lease or self._ledger.lease("compile", "inline")
+        if lease is None:
+            return False
+        try:
+            if lease.phase == "compile":
+                self._compile(lease)
+            else:
+                self._run(self._devices[lease.request.device_class], lease)
+        except TileflowError as error:
+            if error.retryable:
+                raise
+            self._ledger.fail_kernel(lease, error)
+        return True
+
+    def _compile(self, lease: Lease[Binaries]) -> None:
+        compiled, binaries = self._compiler.compile(lease.request)
+        if compiled.rejected is None:
+            self._shelf.put(compiled.trial_id, binaries)
+        self._ledger.compiled(lease, compiled, binaries)
 
     def _run(self, device: Device, lease: Lease[Binaries]) -> None:
         assert lease.compiled is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
 
 from tileflow import cost
-from tileflow.errors import InternalError
+from tileflow.errors import InternalError, TileflowError
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
@@ -203,6 +203,15 @@ class Ledger(Generic[Payload]):
             self._stop_leading(entry, None)
         self._lose(entry, lease, outcome, blame=blame)
 
+    def fail_kernel(self, lease: Lease[Payload], error: TileflowError) -> None:
+        """The stage raised ``error``, as it would for every request for this kernel and problem: all of them end."""
+        failed = self._release(lease)
+        if failed is None:
+            return
+        whose = _whose(failed.request)
+        for entry in [e for e in self._entries.values() if _whose(e.request) == whose]:
+            self._end(entry, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
+
     def returned(self, lease: Lease[Payload]) -> None:
         """The worker never began with it."""
         entry = self._release(lease)
@@ -321,9 +330,15 @@ class Ledger(Generic[Payload]):
         )
 
     def _end(
-        self, entry: _Entry[Payload], outcome: Outcome, on: DeviceIdentity | None = None, blocklisted: str = ""
+        self,
+        entry: _Entry[Payload],
+        outcome: Outcome,
+        on: DeviceIdentity | None = None,
+        *,
+        blocklisted: str = "",
+        kernel_error: TileflowError | None = None,
     ) -> None:
-        result = self._result(entry, outcome, on, blocklisted=blocklisted)
+        result = self._result(entry, outcome, on, blocklisted=blocklisted, kernel_error=kernel_error)
         request_id = entry.request.request_id
         del self._entries[request_id]
         for queue in self._waiting.values():
@@ -359,6 +374,7 @@ class Ledger(Generic[Payload]):
         *,
         retried: bool = False,
         blocklisted: str = "",
+        kernel_error: TileflowError | None = None,
     ) -> TrialResult:
         request = entry.request
         compiled = entry.compiled or CompiledTrial(trial_id=config_trial_id(request))
@@ -388,7 +404,13 @@ class Ledger(Generic[Payload]):
             binaries_kept=entry.payload is not None,
             retried=retried,
             blocklisted=blocklisted,
+            kernel_error=kernel_error,
         )
+
+
+def _whose(request: TrialRequest) -> tuple[object, ...]:
+    """What a fault of the kernel is a fault of: all of a request but its config."""
+    return request.kernel, request.problem, request.device_class, request.mode
 
 
 def _queue_name(phase: Phase, device_class: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
-from tileflow.errors import SpecError
+from tileflow.errors import SpecError, TileflowError
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary, Resources
 from tileflow.runtime.problem import Scalar
@@ -105,6 +105,9 @@ class TrialResult:
 
     ``retried``: infrastructure failed and the evaluator has queued the request again; another result follows.
     ``blocklisted``: why the config will not be run again (it killed workers); empty otherwise.
+    ``kernel_error``: what the kernel's author must mend, because the kernel fails whatever the config: it cannot be
+    imported or lowered, its inputs or its reference raise. Every request for the same kernel, problem, device class and
+    mode ends with it, as cancelled: nothing is known of their configs.
     ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
     ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
     ``resources``: of each launch of a call, in order.
@@ -141,6 +144,7 @@ class TrialResult:
     duplicate_of: str = ""
     retried: bool = False
     blocklisted: str = ""
+    kernel_error: TileflowError | None = None
 
     @property
     def final(self) -> bool:
@@ -225,11 +229,7 @@ class Evaluator(Protocol):
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending.
-
-        Raises the TileflowError of a kernel that fails whatever the config: one that cannot be imported or lowered, or
-        whose inputs or reference raise.
-        """
+        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending."""
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""

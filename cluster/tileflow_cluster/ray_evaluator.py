@@ -317,8 +317,8 @@ class RayEvaluator:
         self._ledger.lost(call.lease, outcome, blame=False, recompile=not call.lease.request.entrants)
 
     def _raised(self, call: _Call, error: exceptions.RayTaskError) -> None:
-        """A stage raised. What its caller must mend (an unknown kernel, say) is raised here; a mistake of the stage or
-        of its worker's environment is tried on another worker, once."""
+        """A stage raised. What the kernel's author must mend ends every request for that kernel and problem; a mistake
+        of the stage or of its worker's environment is tried on another worker, once."""
         if call.lease is None:
             self._fleet.false_start(call.worker, str(error))
             self._start_workers()
@@ -326,12 +326,12 @@ class RayEvaluator:
         self._fleet.give_back(call.worker, 0.0, 0.0)
         self._start_workers()
         cause = error.cause
-        to_mend = isinstance(cause, TileflowError) and not cause.retryable
+        if isinstance(cause, TileflowError) and not cause.retryable:
+            self._ledger.fail_kernel(call.lease, cause)
+            return
         status = Status.COMPILE_ERROR if call.lease.phase == "compile" else Status.WORKER_LOST
         digest = f"the {call.lease.phase} worker raised {type(cause).__name__}: {cause}"[:2000]
-        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=not to_mend)
-        if to_mend:
-            raise cause
+        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
 
     def _overdue(self, call: _Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""

@@ -60,7 +60,7 @@ class Compiler(Protocol):
     def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
         """Returns within the stages' ``compile_limit_s``; a config's failure is in ``CompiledTrial.rejected``.
 
-        Raises a TileflowError where the kernel fails whatever the config.
+        Raises a TileflowError that is not retryable where the kernel fails whatever the config.
         """
 
     def close(self) -> None: ...

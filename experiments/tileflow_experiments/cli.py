@@ -90,6 +90,8 @@ def sweep_status(out: Out) -> None:
         time_us = "no working config" if best is None else f"best {best.time_us:.2f} us"
         how = "" if best is None or best.measured else " (modelled)"
         typer.echo(f"  {key.title}: {sum(r.settled for r in records)} trials, {time_us}{how}")
+    for study, reason in journals.stopped(folded.events).items():
+        typer.echo(f"  {study}: stopped: {reason.splitlines()[0]}")
     endings = {line["epoch"]: line["reason"] for line in folded.events if line["event"] == "closed"}
     opened = max(line["epoch"] for line in folded.events if line["event"] == "opened")
     if opened not in endings:
@@ -296,7 +298,8 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
 def _finish(stopped: str, out: Path) -> None:
     if stopped:
-        typer.echo(f"stopped before its end ({stopped}); `tileflow sweep resume {out}` goes on", err=True)
+        report = out / "report.md"
+        typer.echo(f"stopped before its end ({stopped}): see {report}; `tileflow sweep resume {out}` goes on", err=True)
         raise typer.Exit(STOPPED)
     typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
 

@@ -19,7 +19,7 @@ from tileflow_search.registry import make
 from tileflow_search.transfer import Family
 
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError
+from tileflow.errors import ClusterError, SpecError, TileflowError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
@@ -195,7 +195,7 @@ class Driver:
 
     def complete(self) -> None:
         """Try what the choice of portfolios lacks: one problem's best config on the others."""
-        wanted = missing(self.studies)
+        wanted = missing([study for study in self.studies if not study.stopped])
         for study, config in wanted:
             study.want(config)
         self._run_once([_Task(study, config, study.subject.mode) for study, config in wanted], "trial")
@@ -252,6 +252,14 @@ class Driver:
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is under way ends soon."""
         self.stopping = self.stopping or reason
+
+    def give_up(self, study: Study, error: TileflowError) -> None:
+        """Stop a study whose kernel fails whatever the config. Raises ``error`` where there is no other study."""
+        if not study.stopped:
+            study.stop(f"{type(error).__name__}: {error}")
+            self._note_stopped(study)
+        if len(self.studies) == 1:
+            raise error
 
     # ---- phases ---------------------------------------------------------------------------------
 
@@ -365,6 +373,10 @@ class Driver:
         if result.final:
             del self._flights[result.request_id]
         study, config = flight.study, flight.request.config
+        if result.kernel_error is not None:
+            self._cancel(flight, final=True)
+            self.give_up(study, result.kernel_error)
+            return
         if result.outcome.status is Status.CANCELLED and not result.blocklisted:
             self._cancel(flight, final=result.final)
             return

@@ -191,6 +191,17 @@ def events(lines: Iterable[Line], name: str) -> Iterator[Line]:
     return (line for line in lines if line["kind"] == "event" and line["event"] == name)
 
 
+def stopped(lines: Iterable[Line]) -> dict[str, str]:
+    """Why studies were stopped, by their id; of the last opening alone, each of which tries all of them again."""
+    reasons: dict[str, str] = {}
+    for line in lines:
+        if line.get("event") == "opened":
+            reasons.clear()
+        elif line.get("event") == "study_stopped":
+            reasons[line["study"]] = line["reason"]
+    return reasons
+
+
 def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
     """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet."""
     state: dict[str, TrialRecord] = {}

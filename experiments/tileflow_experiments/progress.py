@@ -48,6 +48,8 @@ class Progress:
         ]
         if counters.retried:
             parts.append(f"{counters.retried} retried")
+        if stopped := sum(bool(study.stopped) for study in driver.studies):
+            parts.append(f"{stopped} stopped")
         if driver.stopping:
             parts.append(f"stopping: {driver.stopping}")
         latest = max(driver.studies, key=_last_heard, default=None)

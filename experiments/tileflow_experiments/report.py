@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from . import journal as journals
 from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
 from .subject import Subject
@@ -26,6 +27,7 @@ PHASES = {
 def render(folded: Folded, subjects: Sequence[Subject]) -> str:
     """The report as Markdown. Every figure is of this journal; modelled times are marked as such."""
     header = folded.header
+    stopped = journals.stopped(folded.events)
     lines = [
         f"# Sweep {header['spec']['name']}",
         "",
@@ -36,8 +38,9 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
         "",
         "| kernel | problem | device | trials | default | best | speedup | how |",
         "|---|---|---|---:|---:|---:|---:|---|",
-        *(_row(folded, subject) for subject in subjects),
+        *(_row(folded, subject, subject.key.id in stopped) for subject in subjects),
         "",
+        *_stopped(stopped, subjects),
         "## How trials ended",
         "",
         *_statuses(folded.trials, [s.key for s in subjects]),
@@ -59,12 +62,12 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(folded: Folded, subject: Subject) -> str:
+def _row(folded: Folded, subject: Subject, stopped: bool) -> str:
     key = subject.key
     trials = sum(r.settled for r in folded.trials.get(key, ()))
     won = winner(folded, subject)
     if won is None:
-        return f"| {_place(key)} | {trials} | | | | no config works |"
+        return f"| {_place(key)} | {trials} | | | | {'stopped, see below' if stopped else 'no config works'} |"
     default = "" if won.default_us is None else f"{won.default_us:.2f}"
     gain = "" if won.default_us is None else f"{won.default_us / won.time_us:.2f}x"
     return f"| {_place(key)} | {trials} | {default} | {won.time_us:.2f} | {gain} | {_how(won)} |"
@@ -80,6 +83,16 @@ def _how(won: Winner) -> str:
 def _place(key: StudyKey) -> str:
     problem = " ".join(f"{name}={value}" for name, value in key.problem)
     return f"{key.kernel} | {problem} | {key.device_class}"
+
+
+def _stopped(stopped: Mapping[str, str], subjects: Iterable[Subject]) -> list[str]:
+    if not stopped:
+        return []
+    lines = ["## Studies that were stopped", "", "`tileflow sweep resume` tries them again.", ""]
+    for subject in subjects:
+        if reason := stopped.get(subject.key.id):
+            lines += [f"{subject.key.title}:", "", *(f"    {line}" for line in reason.splitlines()), ""]
+    return lines
 
 
 def _statuses(trials: dict[StudyKey, list[TrialRecord]], keys: Iterable[StudyKey]) -> list[str]:
@@ -170,9 +183,7 @@ def _checks(events: Iterable[Line]) -> list[str]:
 def _events(events: Iterable[Line]) -> list[str]:
     lines = []
     for event in events:
-        if event["event"] == "study_stopped":
-            lines.append(f"- stopped: {event['study']}: {_first_line(event['reason'])}")
-        elif event["event"] == "closed" and event["reason"]:
+        if event["event"] == "closed" and event["reason"]:
             lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
     return ["## What went wrong", "", *lines] if lines else []
 

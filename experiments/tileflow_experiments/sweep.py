@@ -104,9 +104,11 @@ class Tools:
 
 
 def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
-    """Run a new sweep in the folder ``out``. Returns why it stopped before its end, empty where it did not.
+    """Run a new sweep in the folder ``out``. Returns why it, or which of its studies, stopped before the end; empty
+    where none did.
 
-    Raises SpecError, KernelError and ClusterError before anything is written.
+    Raises SpecError, KernelError and ClusterError before anything is written; of a sweep of one study also what is
+    wrong with its kernel whatever the config.
     """
     outputs = Outputs(out)
     if outputs.journal.exists() and journals.read(outputs.journal):
@@ -194,7 +196,10 @@ def _run(
             driver.contest()
             if not driver.stopping:
                 with _checker(tools) as check:
-                    verify(studies, journal, check, seed=seed, stopping=lambda: bool(driver.stopping))
+                    verify(
+                        studies, journal, check, seed=seed, give_up=driver.give_up,
+                        stopping=lambda: bool(driver.stopping),
+                    )  # fmt: skip
             if not driver.stopping:
                 built = driver.build(_winners(journal, studies), sweep.modes)
         _close(journal, driver)
@@ -206,7 +211,13 @@ def _run(
         journal.close()
     _export(outputs, subjects, built)
     logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
-    return driver.stopping
+    return "; ".join(filter(None, (driver.stopping, _stopped(studies))))
+
+
+def _stopped(studies: Sequence[Study]) -> str:
+    """``2 of 49 studies: ..., ...``"""
+    titles = [study.subject.key.title for study in studies if study.stopped]
+    return f"{len(titles)} of {len(studies)} studies: {', '.join(titles)}" if titles else ""
 
 
 def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Config]]:

@@ -122,10 +122,11 @@ def build_tables(
 
 def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey], Sequence[Binary]]) -> Table:
     entries, rows = [], []
+    stopped = journals.stopped(folded.events)
     for subject in subjects:
         won = winner(folded, subject)
         if won is None:
-            rows.append(_without_a_winner(folded.trials.get(subject.key, ()), subject))
+            rows.append(_without_a_winner(folded.trials.get(subject.key, ()), subject, stopped.get(subject.key.id, "")))
         else:
             entries.append(_entry(subject, won, binaries(subject.key)))
     portfolios = choose(subjects, right_trials(folded))
@@ -200,14 +201,16 @@ def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
     )
 
 
-def _without_a_winner(records: Sequence[TrialRecord], subject: Subject) -> Fallback:
-    """The default row of a problem for which no config works, with the reasons."""
+def _without_a_winner(records: Sequence[TrialRecord], subject: Subject, stopped: str) -> Fallback:
+    """The default row of a problem for which no config works, with the reasons. ``stopped``: why its study was."""
     device = target(subject.key.device_class)
     counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
     digests = Counter(r.error_digest.splitlines()[0] for r in records if r.error_digest)
     reason = f"no config worked for {subject.key.title}: {counts or 'none was tried'}"
     if digests:
         reason += f"; most often: {digests.most_common(1)[0][0]}"
+    if stopped:
+        reason += f"; its search was stopped: {stopped.splitlines()[0]}"
     return Fallback(
         subject.default, device.vendor, device.arch, subject.problem,
         requirements=requirements_of(subject.space, subject.default, subject.problem), reason=reason,

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 
 from tileflow.config import Config
+from tileflow.errors import TileflowError
 from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
@@ -24,17 +25,33 @@ RANDOM_CONFIGS = 5
 
 
 def verify(
-    studies: Sequence[Study], journal: Journal, check: Check, *, seed: int, stopping: Callable[[], bool] = lambda: False
+    studies: Sequence[Study],
+    journal: Journal,
+    check: Check,
+    *,
+    seed: int,
+    give_up: Callable[[Study, TileflowError], None],
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``."""
+    """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``.
+
+    ``give_up``: told of a study whose kernel fails whatever the config.
+    """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"]) for e in journals.events(journal.lines, "interpreted")
     }
 
-    def checked(study: Study, config: Config, role: str) -> Status:
+    def checked(study: Study, config: Config, role: str) -> Status | None:
+        """None where the check itself raised."""
         key = (study.subject.key.id, config)
         if key not in known:
-            outcome = check(_request(study, config, seed))
+            try:
+                outcome = check(_request(study, config, seed))
+            except TileflowError as error:
+                if error.retryable:
+                    raise
+                give_up(study, error)
+                return None
             journal.event(
                 "interpreted", study=study.subject.key.id, role=role, config=config.to_dict(),
                 status=outcome.status.value, max_err=outcome.max_err, error=outcome.error_digest,
@@ -46,12 +63,14 @@ def verify(
         for record in [r for r in leaders(study.settled.values()) if not r.measured][:WINNERS_TRIED]:
             if stopping() or (study.best is not None and study.best.measured):
                 break
-            if checked(study, record.config, "winner") is Status.OK:
+            if checked(study, record.config, "winner") in (Status.OK, None):
                 break
     for study in _one_a_problem(studies):
         for config in _random_configs(study, seed):
             if stopping():
                 return
+            if study.stopped:
+                break
             checked(study, config, "random")
 
 

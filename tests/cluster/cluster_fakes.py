@@ -17,6 +17,7 @@ from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
 
 from tileflow.config import Config
 from tileflow.cost import Launch
+from tileflow.errors import InternalError
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
 from tileflow.measure.contest import by_medians
@@ -77,6 +78,8 @@ class FakeStages:
             time.sleep(FOREVER_S)
         if "raise" in fault:
             raise ValueError("a stage with a mistake")
+        if "mend" in fault:
+            raise InternalError("the reference must not raise RuntimeError", got="cuDNN error", hint="mend it")
         return fault
 
     def first_time(self, request: TrialRequest) -> bool:

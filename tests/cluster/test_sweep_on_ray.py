@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tileflow_experiments.sweep import Tools
 from tileflow.config import ConfigSpace, Knob
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.problem import Problem, TensorSpec
+from tileflow.runtime.table import load_table
 
 pytestmark = pytest.mark.cluster
 
@@ -39,7 +40,8 @@ class Prepare:
             Knob("inert", "load:a", (0, 1), "access", 0),
             Knob("fault", "tunable:fault", self.faults, "tunable", ""),
         ))  # fmt: skip
-        problem = Problem(KERNEL.name, (("a", TensorSpec("float32", (64,), (1,))),))
+        sizes = (int(dict(key.problem)["m"]),)
+        problem = Problem(KERNEL.name, (("a", TensorSpec("float32", sizes, (1,))),))
         return Subject(key, KERNEL, problem, space, space.default, mode)
 
 
@@ -49,10 +51,10 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
 
 
-def spec(budget: int) -> Any:
+def spec(budget: int, *sizes: int) -> Any:
     return parse({
         "name": "ray",
-        "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}],
+        "kernels": [{"kernel": KERNEL.name, "problems": [{"m": m} for m in sizes or (64,)]}],
         "device_classes": [GPU, MODELLED],
         "strategy": {"name": "exhaustive"},
         "budget": {"trials": budget},
@@ -113,3 +115,34 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
     assert sweep.resume(tmp_path / "out", quiet) == ""
     assert verdicts(tmp_path / "out") == verdicts(tmp_path / "whole")
     assert before <= verdicts(tmp_path / "out")
+
+
+@pytest.mark.parametrize("fault", ["compile_mend", "device_mend"])
+def test_a_kernel_to_mend_ends_its_own_study_alone(
+    start: Callable[..., RayEvaluator], tmp_path: Path, fault: str
+) -> None:
+    def prepare(key: StudyKey, mode: Any) -> Subject:
+        subject = Prepare(("",))(key, mode)
+        if (key.device_class, dict(key.problem)) != (GPU, {"m": 32}):
+            return subject
+        space = ConfigSpace((*subject.space.knobs[:2], Knob("fault", "tunable:fault", (fault,), "tunable", fault)))
+        return replace(subject, space=space, default=space.default)
+
+    out = tmp_path / "out"
+    said = sweep.run(spec(1000, 32, 64), out, replace(tools(start, ("",)), prepare=prepare))
+    broken = f"{KERNEL.name} m=32 on {GPU}"
+    assert said == f"1 of 4 studies: {broken}"
+    lines = journals.read(out / "journal.jsonl")
+    (event,) = journals.events(lines, "study_stopped")
+    assert event["study"] == f'{KERNEL.name} {{"m":32}} {GPU}' and "cuDNN error" in event["reason"]
+    found = Counter((r.device_class, dict(r.problem)["m"], r.status.value) for r in journals.attempts(lines))
+    assert found == {(GPU, 64, "ok"): 4, (MODELLED, 32, "ok"): 4, (MODELLED, 64, "ok"): 4}
+    (path,) = (out / "tables").glob("*.json")
+    table = load_table(path)
+    assert len(table.entries) == 3
+    (row,) = (row for row in table.portfolio if "no config worked" in row.reason)
+    assert row.reason.startswith(
+        f"no config worked for {broken}: none was tried; its search was stopped: InternalError"
+    )
+    heading = (out / "report.md").read_text().partition("## Studies that were stopped\n")[2]
+    assert f"{broken}:\n\n    InternalError: the reference must not raise RuntimeError, but got cuDNN error" in heading

@@ -14,7 +14,7 @@ from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
 
 from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts
-from tileflow.errors import InternalError
+from tileflow.errors import InternalError, SpecError
 from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Resources
@@ -290,3 +290,26 @@ def test_a_lost_measurement_is_repeated_before_anything_is_chosen() -> None:
     lease = device_next(ledger)
     ledger.lost(lease, LOST, blame=False)
     assert device_next(ledger).request.request_id == "b3"
+
+
+def test_a_kernel_that_fails_ends_its_own_requests_alone() -> None:
+    ledger: Ledger[str] = Ledger()
+    names = ("measured", "raises", "built", "follows", "waits")
+    for x, name in enumerate(names):
+        ledger.submit(request(name, x))
+    ledger.submit(replace(request("other"), problem=(("n", 2),)))
+    for source in ("t0", "t1", "t2", "t2"):
+        compile_next(ledger, source)
+    measured, raises = device_next(ledger, "d1"), device_next(ledger, "d2")
+    error = SpecError("a reference must not raise")
+    ledger.fail_kernel(raises, error)
+    ended = finals(ledger)
+    assert {result.request_id: result.kernel_error for result in ended} == dict.fromkeys(names, error)
+    assert not any(result.blames_config for result in ended)
+    ledger.finish(measured, OK, ON)
+    ledger.fail_kernel(raises, error)
+    assert not ledger.take_results() and ledger.counters().dropped == 1
+    assert (ledger.pending, ledger.waiting("device", GPU)) == (1, 0)
+    compile_next(ledger)
+    ledger.finish(device_next(ledger), OK, ON)
+    assert [(result.request_id, result.kernel_error) for result in finals(ledger)] == [("other", None)]

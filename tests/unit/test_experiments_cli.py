@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -15,7 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import experiments_fakes as fakes
 from experiments_fakes import spec_data, sweep_spec, tools
+from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import cli, mlflow_log, sweep
+
+from tileflow.errors import InternalError
+from tileflow.measure.types import Outcome
+
+if TYPE_CHECKING:
+    from tileflow.api import Kernel
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +129,54 @@ def test_a_binary_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch:
     shutil.copytree(out / "bundle", tmp_path / "bundle")
     next((tmp_path / "bundle/binaries").iterdir()).write_bytes(b"other code")
     assert call("table", "validate", tmp_path / "bundle", monkeypatch=monkeypatch) == 2
+
+
+def raise_for_64(request: TrialRequest, outcome: Outcome) -> Outcome:
+    if request.problem == (("n", 64),):
+        raise InternalError("the reference must not raise RuntimeError", got="cuDNN error")
+    return outcome
+
+
+@pytest.fixture
+def broken_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line's sweeps meet a kernel whose reference raises for n=64."""
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+    monkeypatch.setattr(cli, "tools", lambda: tools(raise_for_64))
+    monkeypatch.setattr(sweep, "check_spec", lambda wanted: None)
+
+
+@pytest.mark.usefixtures("broken_tools")
+def test_a_study_that_was_stopped_is_named_and_ends_the_command_with_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write(tmp_path / "s.yaml", spec_data(device_classes=[fakes.GPU]))
+    assert call("sweep", "run", spec, "--out", tmp_path / "out", monkeypatch=monkeypatch) == cli.STOPPED
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"stopped before its end (1 of 2 studies: fakes:kernel n=64 on {fakes.GPU}): see ")
+    assert call("sweep", "status", tmp_path / "out", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert f'{{"n":64}} {fakes.GPU}: stopped: InternalError: the reference must not' in said
+
+
+@pytest.mark.usefixtures("broken_tools")
+def test_tuning_one_call_raises_what_its_author_must_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+    from tileflow_experiments import tune
+
+    class OnGpu(torch.Tensor):
+        device = torch.device("cuda", 0)
+
+    monkeypatch.setattr(tune, "check_problem", lambda *arguments: None)
+    monkeypatch.setattr(tune, "device_class", lambda device: fakes.GPU)
+    kernel = cast("Kernel", SimpleNamespace(name=fakes.KERNEL))
+    with pytest.raises(InternalError, match="cuDNN error"):
+        tune.tune_call(kernel, [torch.zeros(64).as_subclass(OnGpu)], problem={"n": 64}, out=tmp_path / "call")
+    options = ["--problem", "n=64", "--device-class", fakes.GPU, "--out", tmp_path / "command"]
+    assert call("tune", fakes.KERNEL, *options, monkeypatch=monkeypatch) == cli.BAD_INPUT
+    assert "InternalError: the reference must not raise" in capsys.readouterr().err
 
 
 def test_help_imports_nothing_heavy() -> None:

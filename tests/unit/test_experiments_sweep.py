@@ -26,7 +26,7 @@ from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal
 from tileflow_experiments.records import TrialRecord
 
-from tileflow.errors import SpecError
+from tileflow.errors import InternalError, SpecError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_bundle
 from tileflow.runtime.table import load_table
@@ -268,3 +268,61 @@ def test_parquet_holds_every_attempt(tmp_path: Path) -> None:
     assert {r["trial_id"] for r in rows} == {x["trial_id"] for x in lines}
     good = next(r for r in rows if r["status"] == "ok")
     assert json.loads(good["config"]).keys() == {"x", "y", "inert"} and good["samples_us"] == [good["median_us"]] * 2
+
+
+def broken_reference(request: TrialRequest, outcome: Outcome) -> Outcome:
+    if request.problem == (("n", 64),) and request.device_class == GPU:
+        raise InternalError("the reference must not raise RuntimeError", got="cuDNN error")
+    return outcome
+
+
+def test_a_kernel_to_mend_ends_its_own_study_alone(tmp_path: Path) -> None:
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    broken = f"{KERNEL} n=64 on {GPU}"
+    assert sweep.run(spec, tmp_path, tools(broken_reference)) == f"1 of 4 studies: {broken}"
+    assert Counter(study for study, _ in settled(tmp_path)) == {
+        key.id: fakes.DISTINCT for key in study_keys(spec) if key.title != broken
+    }
+    assert sum(1 for _ in journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped")) == 1
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert len(table.entries) == 3
+    (row,) = table.portfolio
+    assert row.config == fakes.SPACE.default and "stopped: InternalError: the reference must not raise" in row.reason
+    report = (tmp_path / "report.md").read_text()
+    assert f"{broken}:\n\n    InternalError: the reference must not raise RuntimeError, but got cuDNN error" in report
+    # Mended, and resumed.
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert set(Counter(study for study, _ in settled(tmp_path)).values()) == {fakes.DISTINCT}
+    assert "were stopped" not in (tmp_path / "report.md").read_text()
+
+
+def test_what_was_found_before_the_kernel_failed_is_kept(tmp_path: Path) -> None:
+    def later(request: TrialRequest, outcome: Outcome) -> Outcome:
+        return broken_reference(request, outcome) if request.remeasure else outcome
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    assert sweep.run(spec, tmp_path, tools(later)) == f"1 of 4 studies: {KERNEL} n=64 on {GPU}"
+    table = load_table(tmp_path / "tables/fakes-kernel.json")
+    assert [entry.best_us for entry in table.entries] == [10.0] * 4
+    assert sorted(bool(entry.launches) for entry in table.entries) == [False, True, True, True]
+
+
+def test_a_reference_that_raises_in_the_interpreter_ends_its_own_study_alone(tmp_path: Path) -> None:
+    def check(request: Any) -> Outcome:
+        if request.problem == (("n", 64),):
+            raise SpecError("the reference must not raise")
+        return fakes.checked_ok(request)
+
+    spec = sweep_spec(device_classes=[MODELLED])
+    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == f"1 of 2 studies: {KERNEL} n=64 on {MODELLED}"
+    assert "SpecError: the reference must not raise" in (tmp_path / "report.md").read_text()
+
+
+def test_the_only_study_raises_what_its_author_must_mend(tmp_path: Path) -> None:
+    spec = sweep_spec(kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}], device_classes=[GPU])
+    with pytest.raises(InternalError, match="cuDNN error"):
+        sweep.run(spec, tmp_path, tools(broken_reference))
+    (event,) = journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped")
+    assert "cuDNN error" in event["reason"]
+    sweep.export(tmp_path, fakes.prepare)
+    assert "cuDNN error" in (tmp_path / "report.md").read_text()
