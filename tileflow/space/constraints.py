@@ -6,18 +6,21 @@ from collections.abc import Iterator
 
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
-from ..ir.graph import Block, KernelIR, Op
+from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
 from .loops import stages_of
-from .names import loop_site, rolled_site, suffixed, transposed_knob
+from .names import loop_site, rolled_site, suffixed
+from .staging import PRODUCTS, stagings
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
 # multiply-adds of a product that no matrix unit does: Triton writes out all of a thread's, which are slow to assemble
 UNROLLED_FMAS = 1 << 13
+_MOST_REGISTERS = 255  # that an NVIDIA thread may have
+_REGISTER = 4  # bytes
 
 
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
@@ -25,6 +28,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     warps = suffixed(ir, "num_warps")
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target)
+    found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
     found += _unrolled_fits(ir, extents, knobs, target, warps)
     found += unsupported(ir, target)
@@ -53,54 +57,49 @@ def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> C
 
 
 def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
-    """The operands of a pipelined product wait in shared memory, once a stage."""
+    """The operands of products wait in shared memory."""
     found = []
-    for op, site in _products(ir, ir.body, ""):
-        size = Expr.of(0)
-        for operand in op.values[:2]:
-            size = size + extents.elements(operand.dims) * itemsize(operand.type.dtype)
-        turned = transposed_knob(op.attrs["site"])
-        if turned in knobs:  # the right operand stays in registers
-            left = op.values[0]
-            size = (extents.elements(left.dims) * itemsize(left.type.dtype)).max(size * Expr.sym(turned).eq(0))
-        # AMD's pipeline keeps one stage in registers
-        count = stages_of(ir, site, knobs) - (1 if target.vendor == "amd" else 0)
-        stored, halved = _stored(ir, extents, knobs)
-        needed = size * count.max(1) + stored
-        steps = [*halved, *_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
-        found.append(Constraint(
-            f"{op.attrs['site']} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
-            f"the staged operands of a product fit the {target.smem_per_block} bytes that a block of {target.name} has",
-        ))  # fmt: skip
+    reason = f"the staged operands of products fit the {target.smem_per_block} bytes that a block of {target.name} has"
+    for staging in stagings(ir, extents, knobs, target):
+        needed = staging.size + staging.stored
+        unroll: list[tuple[str, Direction]] = [(f"{staging.site}.unroll", "down")]
+        steps = [
+            *staging.steps,
+            *(step for step in unroll if step[0] in knobs),
+            *(_fewer_stages(ir, staging.site, knobs) if staging.site else ()),
+            *_shrink(staging.size, {n: k for n, k in knobs.items() if k.role in ("block", "reduction")}),
+        ]
+        name = f"products of {staging.site or 'no loop'} fit shared memory"
+        found.append(Constraint(name, needed.le(target.smem_per_block), tuple(steps), reason))
     return found
 
 
-def _stored(ir: KernelIR, extents: Extents, knobs: dict[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
-    """The bytes by which a persistent program's largest store by descriptor waits beside the next tile's operands, and
-    the steps by which it becomes smaller."""
-    most, steps = Expr.of(0), list[tuple[str, Direction]]()
-    for op in ir.body.ops:
-        access = f"{op.attrs.get('site')}.access"
-        if op.kind != "store" or access not in knobs:
+def _sums_fit(
+    ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str
+) -> Iterator[Constraint]:
+    """What a loop carries and the largest product that adds to none of it are in registers at once. The matrix units
+    hold an instruction's whole result in registers, which cannot be spilled meanwhile: the assembler fails."""
+    if target.vendor != "nvidia":
+        return
+    threads, bound = Expr.sym(warps) * target.warp_size, suffixed(ir, "maxnreg")
+    for op in ir.walk():
+        dots = [inner for region in op.regions for inner in region.ops if inner.kind in PRODUCTS]
+        if op.kind != "for" or not dots:
             continue
-        value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
-        assert isinstance(value, Value)
-        size = extents.elements(value.dims) * itemsize(ir.tensor(op.attrs["tensor"]).dtype) * Expr.sym(access).ne(0)
-        if half in knobs:
-            size = size // Expr.sym(half)
-            steps.append((half, "up"))
-        most = most.max(size)
-    return most * Expr.sym(suffixed(ir, "persistent")).ne(0), steps
-
-
-def _products(ir: KernelIR, block: Block, loop: str) -> Iterator[tuple[Op, str]]:
-    """Each product with the site of the loop right around it."""
-    for op in block.ops:
-        if op.kind in ("dot", "dot_scaled"):
-            yield op, loop
-        inner = loop_site(ir, op.attrs["tile"]) if op.kind == "for" else loop
-        for region in op.regions:
-            yield from _products(ir, region, inner)
+        tile = Expr.of(0)
+        for dot in dots:
+            tile = tile.max(_bytes([dot.output], extents) if len(dot.values) == 2 else Expr.of(0))
+        needed = (_bytes([v for v in op.regions[0].params if v.dims], extents) + tile).cdiv(_REGISTER)
+        fits = needed.lt(target.regs_per_sm).and_(needed.lt(threads * _MOST_REGISTERS))
+        steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(needed, knobs)]
+        if bound in knobs:
+            fits = fits.and_(Expr.sym(bound).eq(0).or_(needed.lt(threads * Expr.sym(bound))))
+            steps.insert(0, (bound, "down"))
+        yield Constraint(
+            f"sums of {loop_site(ir, op.attrs['tile'])} fit registers", fits, tuple(steps),
+            f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
+            f"and than {_MOST_REGISTERS} or maxnreg a thread",
+        )  # fmt: skip
 
 
 def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
@@ -127,7 +126,7 @@ def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
     """Bytes that an iteration loads: of each loop without products, and of each reduction that may be looped."""
     found = []
     for op in ir.walk():
-        if op.kind == "for" and not any(inner.kind in ("dot", "dot_scaled", "for") for inner in op.regions[0].ops):
+        if op.kind == "for" and not any(inner.kind in (*PRODUCTS, "for") for inner in op.regions[0].ops):
             loads = [inner.output for inner in op.regions[0].ops if inner.kind == "load"]
             found.append((loop_site(ir, op.attrs["tile"]), _bytes(loads, extents)))
     for extent, site in extents.sites.items():

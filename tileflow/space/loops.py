@@ -154,6 +154,13 @@ def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
     return _enough(ir, extents.of(a.dims[-2]))
 
 
+def turned_round(ir: KernelIR, op: Op, extents: Extents) -> Expr:
+    """The same of the transposed product, whose rows are the columns."""
+    b = op.inputs[1]
+    assert isinstance(b, Value)
+    return _enough(ir, extents.of(b.dims[-1]))
+
+
 def _enough(ir: KernelIR, rows: Expr) -> Expr:
     return Expr.of(GROUP_ROWS).le(rows).and_(Expr.of(WARP_GROUP).le(Expr.sym(suffixed(ir, "num_warps"))))
 
@@ -164,8 +171,7 @@ def transposed_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator
     if target.vendor != "nvidia" or target.capability // 10 != HOPPER:
         return
     for site, op in transposable(ir).items():
-        columns = op.values[1].dims[-1]
-        yield Knob(transposed_knob(site), site, (False, True), "loop", False, _enough(ir, extents.of(columns)))
+        yield Knob(transposed_knob(site), site, (False, True), "loop", False, turned_round(ir, op, extents))
 
 
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:

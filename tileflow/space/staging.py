@@ -1,0 +1,161 @@
+"""Shared memory of loops with products: what waits there while the matrix units work.
+
+After Triton's software pipeline. A load that flows into a product has a buffer for each turn that it runs ahead, and
+one more where warp groups multiply, which read it while the next one arrives; a turn that is written out several times
+loads as often. What warp groups read and no turn loads is there once: operands from before the loop, right operands
+that are computed. Single warps have all operands in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..config import Direction, Knob
+from ..expr import FALSE, Expr, any_of
+from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.types import Value, itemsize
+from ..target import Target
+from .extents import Extents
+from .loops import grouped, stages_of, turned_round
+from .names import loop_site, suffixed, transposed_knob
+
+PRODUCTS = ("dot", "dot_scaled")
+# what passes on a loaded tile without a copy in registers
+_VIEWS = ("permute", "where_mask", "squeeze", "unsqueeze", "reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """One block of ops with products. ``site``: of its loop; empty outside of loops. ``size``: bytes of its operands
+    in shared memory, ``stored``: of a store beside them. ``steps``: towards smaller ones."""
+
+    site: str
+    size: Expr
+    stored: Expr
+    steps: tuple[tuple[str, Direction], ...]
+
+
+def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
+    """Of every block of ops that has products of its own."""
+    makers = {v: op for op in ir.walk() for v in op.outputs}
+    stored, halved = _stored(ir, extents, knobs)
+    for block, site in _blocks(ir, ir.body, ""):
+        dots = [op for op in block.ops if op.kind in PRODUCTS]
+        if dots:
+            size = _Sizes(ir, extents, knobs, target, makers, block, site).of(dots)
+            overlaps = stages_of(ir, site, knobs).ne(1) if site else FALSE
+            yield Staging(site, size, stored * overlaps, tuple(halved))
+
+
+def _blocks(ir: KernelIR, block: Block, site: str) -> Iterator[tuple[Block, str]]:
+    """Each block of ops with the site of its loop, where that is an innermost one: others are not pipelined."""
+    yield block, site
+    for op in block.ops:
+        for region in op.regions:
+            inner = site
+            if op.kind == "for":
+                inner = "" if any(o.kind == "for" for o in walk(region)) else loop_site(ir, op.attrs["tile"])
+            yield from _blocks(ir, region, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    ir: KernelIR
+    extents: Extents
+    knobs: Mapping[str, Knob]
+    target: Target
+    makers: Mapping[Value, Op]
+    block: Block
+    site: str
+
+    def of(self, dots: list[Op]) -> Expr:
+        inside = {v for op in self.block.ops for v in op.outputs}
+        groups: dict[Value, Expr] = {}  # the tiles that products take as they were loaded, and when warp groups do
+        kept, computed = dict[Value, None](), Expr.of(0)
+        for op in dots:
+            when = self._in_groups(op)
+            for value in map(self._source, op.values[:2]):
+                if value not in inside:
+                    kept[value] = None
+                elif self._is_load(value):
+                    groups[value] = any_of((groups.get(value, FALSE), when))
+            computed = computed.max(self._computed(op, inside, when))
+        total = computed
+        for load in self._staged(dots):
+            total = total + self._bytes(load) * self._buffers(groups.get(load, FALSE))
+        for value in kept:
+            total = total + self._bytes(value)
+        return total
+
+    def _turned(self, op: Op) -> Expr:
+        knob = transposed_knob(op.attrs["site"])
+        return Expr.sym(knob) if knob in self.knobs else FALSE
+
+    def _in_groups(self, op: Op) -> Expr:
+        """Whether warp groups do a product, the way round that it is."""
+        turned, (straight, round_) = self._turned(op), (f(self.ir, op, self.extents) for f in (grouped, turned_round))
+        return turned.eq(0).and_(straight).or_(turned.ne(0).and_(round_))
+
+    def _computed(self, op: Op, inside: set[Value], groups: Expr) -> Expr:
+        """Bytes of the operand that a turn computes and passes by way of shared memory: any of single warps, which
+        share it; the right one of warp groups."""
+        left, right = (Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
+                       for v in map(self._source, op.values[:2]))  # fmt: skip
+        return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0)
+
+    def _source(self, value: Value) -> Value:
+        while value in self.makers and self.makers[value].kind in _VIEWS:
+            value = self.makers[value].values[0]
+        return value
+
+    def _is_load(self, value: Value) -> bool:
+        return value in self.makers and self.makers[value].kind == "load"
+
+    def _staged(self, dots: list[Op]) -> list[Value]:
+        """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
+        for them, which is an upper bound here."""
+        own = f"{self.site}.stages" in self.knobs
+        waiting, reached = [v for op in dots for v in op.values], set[Value]()
+        makers = {v: op for op in self.block.ops for v in op.outputs}
+        while waiting:
+            value = waiting.pop()
+            if value not in reached and value in makers:
+                reached.add(value)
+                waiting += makers[value].values
+        loads = [op.output for op in self.block.ops if op.kind == "load" and op.output.dims]
+        return [v for v in loads if own or v in reached]
+
+    def _bytes(self, value: Value) -> Expr:
+        return self.extents.elements(value.dims) * itemsize(value.type.dtype)
+
+    def _turns(self) -> Expr:
+        unroll = f"{self.site}.unroll"
+        return Expr.sym(unroll) if unroll in self.knobs else Expr.of(1)
+
+    def _buffers(self, groups: Expr) -> Expr:
+        if not self.site:
+            return Expr.of(1)
+        ahead = stages_of(self.ir, self.site, self.knobs) - 1
+        if self.target.vendor == "amd":
+            return ahead.max(1)
+        # in one stage nothing waits, and a turn's buffers follow one another
+        return (ahead + groups).max(1) * (self._turns() * ahead.ne(0) + ahead.eq(0))
+
+
+def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
+    """The bytes by which a persistent program's largest store by descriptor waits beside the next tile's operands, and
+    the steps by which it becomes smaller."""
+    most, steps = Expr.of(0), list[tuple[str, Direction]]()
+    for op in ir.body.ops:
+        access = f"{op.attrs.get('site')}.access"
+        if op.kind != "store" or access not in knobs:
+            continue
+        value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
+        assert isinstance(value, Value)
+        size = extents.elements(value.dims) * itemsize(ir.tensor(op.attrs["tensor"]).dtype) * Expr.sym(access).ne(0)
+        if half in knobs:
+            size = size // Expr.sym(half)
+            steps.append((half, "up"))
+        most = most.max(size)
+    return most * Expr.sym(suffixed(ir, "persistent")).ne(0), steps
