@@ -63,13 +63,12 @@ def test_an_illegal_config_is_an_outcome(evaluator: InlineEvaluator) -> None:
     assert result.outcome.error_class and result.outcome.error_digest
 
 
-def test_another_version_of_the_kernel_stops_the_sweep(evaluator: InlineEvaluator) -> None:
-    request = ask("old")
-    evaluator.submit(replace(request, kernel=replace(request.kernel, semantic_hash="0" * 64)))
-    with pytest.raises(SpecError, match="same version"):
-        evaluator.poll(1.0)
-    evaluator.drain()
-    evaluator.poll(0.0)
+def test_another_version_of_the_kernel_is_the_kernels_error(evaluator: InlineEvaluator) -> None:
+    old = replace(ask("old"), kernel=replace(ask("old").kernel, semantic_hash="0" * 64))
+    results = run(evaluator, [old, ask("new")])
+    (refused,), (taken,) = results["old"], results["new"]
+    assert isinstance(refused.kernel_error, SpecError) and "same version" in str(refused.kernel_error)
+    assert taken.kernel_error is None and taken.outcome.status is Status.OK
 
 
 def test_a_killed_workers_cache_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
