@@ -28,6 +28,7 @@ BARRIERS = 256  # bytes, of the copy engine's, beside the tiles
 BACKWARD = "examples.attention:attention_backward", {"batch": 4, "heads": 32, "m": 4096, "d": 128, "causal": True}
 FORWARD = "examples.attention:attention", {"batch": 4, "heads": 32, "m": 4096, "d": 128}
 MATMUL = "examples.matmul:matmul", {"m": 8192, "n": 4096, "k": 4096}
+SHORT = "examples.matmul:matmul", {"m": 8192, "n": 4096, "k": 1024}
 BOXES = {"load:x#0.access": "descriptor", "load:y#0.access": "descriptor", "store:out#0.access": "descriptor"}
 PERSISTENT = {"persistent": 1, "flatten": True, "store:out#0.subtile": 2}
 Problem = tuple[str, dict[str, Any]]
@@ -49,9 +50,10 @@ _lowered: dict[str, Lowered] = {}
 def lowered(problem: Problem) -> Lowered:
     name, sizes = problem
     kernel = load_kernel(name)
-    if name not in _lowered:
-        _lowered[name] = kernel.lower(kernel.inputs(device="meta", **sizes), H200)
-    return _lowered[name]
+    key = f"{name} {sizes}"
+    if key not in _lowered:
+        _lowered[key] = kernel.lower(kernel.inputs(device="meta", **sizes), H200)
+    return _lowered[key]
 
 
 def chosen(it: Lowered, choices: Choices) -> Config:
@@ -114,6 +116,12 @@ def test_configs_that_were_fast_are_valid(problem: Problem, choices: Choices) ->
         # keys and values of every stage at once, neither too large alone
         (FORWARD, 0, {"block:tile_m": 64, "block:block_n": 128, "num_warps": 4, "num_stages": 4}, "staged operands"),
         (MATMUL, 0, tiles(128, 128, 32, 8, 4, unroll=4) | BOXES, "staged operands"),
+        (
+            SHORT,
+            0,
+            tiles(64, 32, 256, 4, 3, static=True) | BOXES | {"persistent": 8, "flatten": True},
+            "staged operands",
+        ),
         (MATMUL, 0, tiles(128, 128, 32, 8, 2) | {"maxnreg": 64}, "registers"),
         (BACKWARD, 2, {"block:tile_m@2": 64, "num_warps@2": 4, "maxnreg@2": 64}, "registers"),
     ],

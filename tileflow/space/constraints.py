@@ -62,10 +62,10 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
     reason = f"the staged operands of products fit the {target.smem_per_block} bytes that a block of {target.name} has"
     for staging in stagings(ir, extents, knobs, target):
         needed = staging.size + staging.stored
-        unroll: list[tuple[str, Direction]] = [(f"{staging.site}.unroll", "down")]
+        written_out: list[tuple[str, Direction]] = [(f"{staging.site}.{k}", "down") for k in ("unroll", "static")]
         steps = [
             *staging.steps,
-            *(step for step in unroll if step[0] in knobs),
+            *(step for step in written_out if step[0] in knobs),
             *(_fewer_stages(ir, staging.site, knobs) if staging.site else ()),
             *_shrink(staging.size, {n: k for n, k in knobs.items() if k.role in ("block", "reduction")}),
         ]

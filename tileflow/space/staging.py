@@ -17,7 +17,7 @@ from ..ir.graph import Block, KernelIR, Op, walk
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .loops import grouped, stages_of, turned_round
+from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
 PRODUCTS = ("dot", "dot_scaled")
@@ -129,18 +129,22 @@ class _Sizes:
     def _bytes(self, value: Value) -> Expr:
         return self.extents.elements(value.dims) * itemsize(value.type.dtype)
 
-    def _turns(self) -> Expr:
-        unroll = f"{self.site}.unroll"
-        return Expr.sym(unroll) if unroll in self.knobs else Expr.of(1)
-
     def _buffers(self, groups: Expr) -> Expr:
         if not self.site:
             return Expr.of(1)
         ahead = stages_of(self.ir, self.site, self.knobs) - 1
         if self.target.vendor == "amd":
             return ahead.max(1)
-        # in one stage nothing waits, and a turn's buffers follow one another
-        return (ahead + groups).max(1) * (self._turns() * ahead.ne(0) + ahead.eq(0))
+        repeats, unroll, static = Expr.of(1), f"{self.site}.unroll", f"{self.site}.static"
+        if unroll in self.knobs:
+            repeats = Expr.sym(unroll)
+        if static in self.knobs:  # the loop that is pipelined is the one around, over a persistent program's tiles
+            (turns,) = (loop.turns for loop in loops_of(self.ir, {}) if loop.site == self.site)
+            assert turns is not None
+            repeats = repeats * (turns * Expr.sym(static).ne(0) + Expr.sym(static).eq(0))
+            ahead = ahead * Expr.sym(static).eq(0).or_(Expr.sym(suffixed(self.ir, "persistent")).ne(0))
+        # in one stage nothing waits, and the buffers of turns follow one another
+        return (ahead + groups).max(1) * (repeats * ahead.ne(0) + ahead.eq(0))
 
 
 def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[Expr, list[tuple[str, Direction]]]:
