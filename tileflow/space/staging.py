@@ -3,7 +3,9 @@
 After Triton's software pipeline. A load that flows into a product has a buffer for each turn that it runs ahead, and
 one more where warp groups multiply, which read it while the next one arrives; a turn that is written out several times
 loads as often. What warp groups read and no turn loads is there once: operands from before the loop, right operands
-that are computed. Single warps have all operands in registers.
+that are computed. Single warps have all operands in registers, and pass what they computed by way of shared memory.
+
+AMD's warps do so too with what is not loaded ahead, one tile after another.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ..ir.graph import Block, KernelIR, Op, walk
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .loops import grouped, loops_of, stages_of, turned_round
+from .loops import HOPPER, grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
 PRODUCTS = ("dot", "dot_scaled")
@@ -81,11 +83,11 @@ class _Sizes:
                 elif self._is_load(value):
                     groups[value] = any_of((groups.get(value, FALSE), when))
             computed = computed.max(self._computed(op, inside, when))
-        total = computed
-        for load in self._staged(dots):
+        total, staged = computed, self._staged(dots)
+        for load in staged:
             total = total + self._bytes(load) * self._buffers(groups.get(load, FALSE))
-        for value in kept:
-            total = total + self._bytes(value)
+        for size in map(self._bytes, kept if self.target.vendor == "nvidia" else (*kept, *staged)):
+            total = total + size if self.target.vendor == "nvidia" else total.max(size)
         return total
 
     def _turned(self, op: Op) -> Expr:
@@ -94,6 +96,8 @@ class _Sizes:
 
     def _in_groups(self, op: Op) -> Expr:
         """Whether warp groups do a product, the way round that it is."""
+        if not HOPPER <= self.target.capability // 10 <= HOPPER + 1:  # and Blackwell of the data centre
+            return FALSE
         turned, (straight, round_) = self._turned(op), (f(self.ir, op, self.extents) for f in (grouped, turned_round))
         return turned.eq(0).and_(straight).or_(turned.ne(0).and_(round_))
 
@@ -134,7 +138,7 @@ class _Sizes:
             return Expr.of(1)
         ahead = stages_of(self.ir, self.site, self.knobs) - 1
         if self.target.vendor == "amd":
-            return ahead.max(1)
+            return ahead
         repeats, unroll, static = Expr.of(1), f"{self.site}.unroll", f"{self.site}.static"
         if unroll in self.knobs:
             repeats = Expr.sym(unroll)
