@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cells import live_target
@@ -36,14 +36,17 @@ LARGE_OF: Mapping[str, tuple[int, ...]] = {
 }
 # Random configs of each of the two kinds of sizes, half of them in each mode.
 ODD_SEEDS, LARGE_SEEDS = 4, 8
+# A config of these compiles for long: each is a job of its own, so that none waits for the others of its call.
+COMPILES_LONG = ("examples.attention:attention_backward",)
 EAGER_BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GalleryJob:
-    """A call under the default config and a random one for each of ``case.seeds``."""
+    """A call under the default config, if it ``has_default``, and a random one for each of ``case.seeds``."""
 
     case: Case
+    has_default: bool = True
 
     @property
     def mode(self) -> str:
@@ -58,7 +61,7 @@ class GalleryJob:
 
     def configs(self, lowered: Lowered) -> Sequence[Config]:
         drawn = (lowered.space.normalise(lowered.space.sample(random.Random(seed))) for seed in self.case.seeds)
-        return tuple(dict.fromkeys((lowered.default, *drawn)))
+        return tuple(dict.fromkeys((lowered.default, *drawn) if self.has_default else drawn))
 
     def judge(self, args: tuple[Any, ...], device: str) -> Callable[[Callable[..., Any]], str]:
         reference = make_reference(self.subject.reference, args)
@@ -85,12 +88,21 @@ def jobs(name: str) -> Iterator[GalleryJob]:
         counts = [*((sizes, ODD_SEEDS // 2) for sizes in it.rows("odd")), (large(name, it), LARGE_SEEDS // 2)]
         for n, (sizes, count) in enumerate(counts):
             drawn = tuple(next(seeds) for _ in range(count))
-            yield GalleryJob(Case(name, sizes, dtype, mode, seeds=drawn, option=n + way))
+            yield from parts(Case(name, sizes, dtype, mode, seeds=drawn, option=n + way))
         for sizes in it.rows("empty"):
             yield GalleryJob(Case(name, sizes, dtype, mode, option=way))
         for n, layout in enumerate(it.layouts):
             for sizes in it.rows("layout"):
                 yield GalleryJob(Case(name, sizes, dtype, mode, layout, option=n + way))
+
+
+def parts(case: Case) -> Iterator[GalleryJob]:
+    """The jobs that a call under all its configs is cut into."""
+    if case.kernel not in COMPILES_LONG:
+        yield GalleryJob(case)
+        return
+    yield GalleryJob(replace(case, seeds=()))
+    yield from (GalleryJob(replace(case, seeds=(seed,)), has_default=False) for seed in case.seeds)
 
 
 def eager_case(name: str) -> Case:

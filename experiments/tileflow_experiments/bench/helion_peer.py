@@ -16,6 +16,9 @@ from .opponent import Opponent, Peer
 from .results import Tuned
 from .suite import Cell
 
+# By its default of 60 s a generation waits that long for one config of very large blocks, which is most of a budget.
+COMPILE_LIMIT_S = 20
+
 
 def available() -> bool:
     return importlib.util.find_spec("helion") is not None
@@ -53,7 +56,8 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
 def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned | None:
     """Helion's own search for one cell within a budget, from a cold cache; None where it has no kernel for it.
 
-    Its full effort with its own defaults, but for the budget and as many compile jobs as there are cores.
+    Its full effort with its own defaults, but for the budget, as many compile jobs as there are cores, and a config's
+    limit of compiling (:data:`COMPILE_LIMIT_S`).
     """
     prepare()
     os.environ["HELION_SKIP_CACHE"] = "1"
@@ -62,7 +66,7 @@ def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned 
     from . import helion_kernels
 
     settings = {"autotune_budget_seconds": int(seconds), "autotune_precompile_jobs": cores,
-                "autotune_progress_bar": False}  # fmt: skip
+                "autotune_compile_timeout": COMPILE_LIMIT_S, "autotune_progress_bar": False}  # fmt: skip
     kernel = helion_kernels.kernels(**settings).get(cell.kernel)
     if kernel is None:
         return None
