@@ -101,7 +101,7 @@ def test_the_page_tells_times_ratios_and_what_failed() -> None:
         f"- torch.compile: the loss alone ({cell('softmax').title})",
         "- torch.compile took 12 s to compile 1 cells, not counted above",
         "| 1 | 9.0 | 5.0 | ImportError: x |",
-        "| softmax | 60 | 31 | yes |",
+        "| softmax | full | 60 | 31 | yes |",
         "Not importable there, so not timed: liger.",
         "![plot.png](plot.png)",
     ):

@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     searching.add_argument("--peers", default="helion", choices=["helion"], help="peers that search")
     searching.add_argument("--kernels", default="", help="kernels by name, by commas; default: all that it has")
     searching.add_argument("--seconds", type=float, default=60.0, help="Helion's budget a cell")
+    searching.add_argument("--effort", choices=["quick", "full"], default="quick", help="how thorough Helion calls it")
     searching.add_argument("--total-seconds", type=float, default=float("inf"), help="end by then with what there is")
     searching.set_defaults(call=tune_peers)
 

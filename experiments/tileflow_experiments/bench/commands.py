@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def tune_peers(options: argparse.Namespace) -> int:
         return _no_gpu()
     wanted = [name for name in options.kernels.split(",") if name]
     cells = [c for c in _chosen(options) if not wanted or c.name in wanted]
-    settings = Settings(tune_s=options.seconds, is_dry=options.dry_run)
+    settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
     # a search ends the generation that is under way when its budget is over
     fleet: Fleet[Cell, tuple[Cell, Tuned | None]] = Fleet(
         seats, lane_work.tuning, settings, lane_work.search_lost, 3 * options.seconds + 120,
@@ -79,8 +80,7 @@ def tune_peers(options: argparse.Namespace) -> int:
     for cell, tuned in fleet.run(cells):
         if tuned is not None:
             print(cell.title, f"{tuned.seconds:.0f} s, {tuned.tried} configs", tuned.error, flush=True)
-            found[cell.title] = {"config": tuned.config, "seconds": tuned.seconds, "tried": tuned.tried,
-                                 "error": tuned.error}  # fmt: skip
+            found[cell.title] = asdict(tuned)
             options.out.write_text(json.dumps({"header": facts, "helion": found}, indent=1, sort_keys=True) + "\n")
     for cell in fleet.left:
         print(f"not searched, the time was over: {cell.title}")

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, Literal
 
 from tileflow.api import load_kernel
 
@@ -16,6 +16,7 @@ from .opponent import Opponent, Peer
 from .results import Tuned
 from .suite import Cell
 
+Effort = Literal["quick", "full"]
 # By its default of 60 s a generation waits that long for one config of very large blocks, which is most of a budget.
 COMPILE_LIMIT_S = 20
 
@@ -53,11 +54,12 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
     return Peer("helion", make, metadata.version("helion"))
 
 
-def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned | None:
+def tune(cell: Cell, seconds: float, effort: Effort, cores: int, device: str = "cuda") -> Tuned | None:
     """Helion's own search for one cell within a budget, from a cold cache; None where it has no kernel for it.
 
-    Its full effort with its own defaults, but for the budget, as many compile jobs as there are cores, and a config's
-    limit of compiling (:data:`COMPILE_LIMIT_S`).
+    With its own defaults, but for the budget, as many compile jobs as there are cores, and a limit of compiling one
+    config (:data:`COMPILE_LIMIT_S`). Its full effort begins with 100 random configs, its quick one with its own
+    default and 30 at most.
     """
     prepare()
     os.environ["HELION_SKIP_CACHE"] = "1"
@@ -65,7 +67,7 @@ def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned 
 
     from . import helion_kernels
 
-    settings = {"autotune_budget_seconds": int(seconds), "autotune_precompile_jobs": cores,
+    settings = {"autotune_budget_seconds": int(seconds), "autotune_effort": effort, "autotune_precompile_jobs": cores,
                 "autotune_compile_timeout": COMPILE_LIMIT_S, "autotune_progress_bar": False}  # fmt: skip
     kernel = helion_kernels.kernels(**settings).get(cell.kernel)
     if kernel is None:
@@ -83,4 +85,4 @@ def tune(cell: Cell, seconds: float, cores: int, device: str = "cuda") -> Tuned 
     finally:
         remove_post_autotune_hook(found.append)
     tried = sum(metrics.num_configs_tested for metrics in found)
-    return Tuned(config, time.perf_counter() - began, tried, error)
+    return Tuned(config, time.perf_counter() - began, tried, error, effort)

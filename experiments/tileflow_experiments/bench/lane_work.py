@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import helion_peer
 from .fleet import Again, Lane, Work
+from .helion_peer import Effort
 from .opponent import Peer
 from .results import DEFAULT, EAGER, OURS, Result, Timing, Tuned
 from .suite import Cell
@@ -18,13 +19,14 @@ PEERS = ("triton", "liger", "helion")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of a run. ``peers``: names in PEERS; ``compile_s``: see :class:`.measure.Bench`."""
+    """Of a run. ``peers``: names in PEERS; ``compile_s``: see :class:`.measure.Bench`; ``effort``: Helion's."""
 
     tables: Path | None = None
     peers: Sequence[str] = ()
     peer_configs: Path | None = None
     compile_s: float = 120.0
     tune_s: float = 0.0
+    effort: Effort = "quick"
     is_dry: bool = False
 
 
@@ -116,7 +118,7 @@ def tuning(settings: Settings, lane: Lane) -> Work:
 
     def work(cell: Cell, tell: Callable[[str], None]) -> tuple[Cell, Tuned | None]:
         tell("helion")
-        return cell, helion_peer.tune(cell, settings.tune_s, len(lane.cores))
+        return cell, helion_peer.tune(cell, settings.tune_s, settings.effort, len(lane.cores))
 
     return work
 

@@ -162,9 +162,11 @@ def _dispatch(run: Run) -> list[str]:
 def _searches(searches: Mapping[str, Mapping[str, Tuned]]) -> list[str]:
     lines: list[str] = []
     for peer, cells in searches.items():
-        lines += [f"{peer}'s own search, before this run:", "", "| cell | seconds | configs tried | found |",
-                  "|---|---:|---:|---|"]  # fmt: skip
-        lines += [f"| {title} | {t.seconds:.0f} | {t.tried} | {t.error or 'yes'} |" for title, t in cells.items()]
+        lines += [f"{peer}'s own search, before this run:", "", "| cell | effort | seconds | configs tried | found |",
+                  "|---|---|---:|---:|---|"]  # fmt: skip
+        lines += [
+            f"| {title} | {t.effort} | {t.seconds:.0f} | {t.tried} | {t.error or 'yes'} |" for title, t in cells.items()
+        ]
     return lines
 
 

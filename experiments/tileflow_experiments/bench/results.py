@@ -57,12 +57,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A peer's own search for one cell. ``tried``: configs that it tested; ``error``: why it found none."""
+    """A peer's own search for one cell. ``tried``: configs that it tested; ``error``: why it found none; ``effort``: as
+    the peer calls how thorough it was."""
 
     config: Mapping[str, Any] | None
     seconds: float
     tried: int
     error: str = ""
+    effort: str = "full"
 
 
 @dataclass(frozen=True, slots=True)
