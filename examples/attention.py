@@ -6,7 +6,7 @@ the same paper, makes the weights again from the logarithms of the sums: a softm
 ``weights * (grad_weights - delta)``, where ``delta`` is a query's ``sum(out * grad_out)``. Exponentials have the base
 2, which is what the hardware computes, so that ``log2(e)`` is part of the scale of the scores.
 
-Causal loops end at a tile's own diagonal: blocks above it are not visited, and only those on it need the mask.
+Causal loops end at a tile's own diagonal: blocks above it are not visited, and only those on it are masked.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def attention_backward(
             query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
             scores = tfl.dot(key, query.T) * (scale * LOG2_E)
             weights = weights_of(scores, lse[head.begin, tile_m][None, :])
-            if causal:
+            if causal and tile_m.begin < tile_n.end:
                 weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
             sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
             inner = weights * (tfl.dot(value, grad.T) - delta[head.begin, tile_m][None, :])
@@ -213,7 +213,7 @@ def attention_backward(
         for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
             key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
             weights = weights_of(tfl.dot(query, key.T) * (scale * LOG2_E), row_lse)
-            if causal:
+            if causal and tile_n.end > tile_m.begin:
                 weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
             inner = weights * (tfl.dot(grad, value.T) - row_delta)
             sum_q = tfl.dot(inner.to(key.dtype), key, acc=sum_q)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..config import Direction, Knob
 from ..expr import FALSE, Expr, any_of
-from ..ir.graph import Block, KernelIR, Op, walk
+from ..ir.graph import Block, KernelIR, Op, uses, walk
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
@@ -127,6 +127,7 @@ class _Sizes:
             if value not in reached and value in makers:
                 reached.add(value)
                 waiting += makers[value].values
+                waiting += [v for branch in makers[value].regions for v in uses(branch)]
         loads = [op.output for op in self.block.ops if op.kind == "load" and op.output.dims]
         return [v for v in loads if own or v in reached]
 

@@ -102,31 +102,40 @@ def attention_backward_1(
         v12 = v11 * 1.4426950408889634
         v13 = v9 - v12
         v14 = tl.exp2(v13)
-        v15 = tile_m_1_idx[None, :]
-        v16 = tile_n_1_idx[:, None]
-        v17 = v15 >= v16
-        v18 = tl.where(v17, v14, 0.0)
-        v19 = v18.to(tl.bfloat16)
-        v20 = tl.where(tile_m_1_mask[None, :], v19, 0.0)
-        v21 = tl.dot(v20, v5, acc=c1)
-        v22 = tl.permute(v5, (1, 0))
-        v23 = tl.dot(v1, v22)
-        v24 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
-        v25 = v24[None, :]
-        v26 = v23 - v25
-        v27 = v18 * v26
-        v28 = v27.to(tl.bfloat16)
-        v29 = tl.where(tile_m_1_mask[None, :], v28, 0.0)
-        v30 = tl.dot(v29, v4, acc=c0)
-        v31 = settled(v30)
-        v32 = settled(v21)
-        c0 = v31
-        c1 = v32
-    v33 = c0 * scale
-    v34 = v33.to(tl.bfloat16)
-    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v34, [1, 64, 32]))
-    v35 = c1.to(tl.bfloat16)
-    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v35, [1, 64, 32]))
+        v15 = tl.cast(tile_m_1_begin, tl.int32)
+        v16 = tl.minimum(tile_n_1_begin + BLOCK_TILE_N_1, 4000)
+        v17 = v15.to(tl.int64)
+        v18 = v16.to(tl.int64)
+        v19 = v17 < v18
+        if v19:
+            v20 = tile_m_1_idx[None, :]
+            v21 = tile_n_1_idx[:, None]
+            v22 = v20 >= v21
+            v23 = tl.where(v22, v14, 0.0)
+            b0 = v23
+        else:
+            b0 = v14
+        v24 = b0.to(tl.bfloat16)
+        v25 = tl.where(tile_m_1_mask[None, :], v24, 0.0)
+        v26 = tl.dot(v25, v5, acc=c1)
+        v27 = tl.permute(v5, (1, 0))
+        v28 = tl.dot(v1, v27)
+        v29 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v30 = v29[None, :]
+        v31 = v28 - v30
+        v32 = b0 * v31
+        v33 = v32.to(tl.bfloat16)
+        v34 = tl.where(tile_m_1_mask[None, :], v33, 0.0)
+        v35 = tl.dot(v34, v4, acc=c0)
+        v36 = settled(v35)
+        v37 = settled(v26)
+        c0 = v36
+        c1 = v37
+    v38 = c0 * scale
+    v39 = v38.to(tl.bfloat16)
+    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v39, [1, 64, 32]))
+    v40 = c1.to(tl.bfloat16)
+    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v40, [1, 64, 32]))
 
 # region 2, static
 # grid: 252, 1, 1
@@ -197,19 +206,27 @@ def attention_backward_2(
         v14 = v3 * 1.4426950408889634
         v15 = v13 - v14
         v16 = tl.exp2(v15)
-        v17 = tile_m_2_idx[:, None]
-        v18 = tile_n_2_idx[None, :]
-        v19 = v17 >= v18
-        v20 = tl.where(v19, v16, 0.0)
-        v21 = tl.permute(v9, (1, 0))
-        v22 = tl.dot(v1, v21)
-        v23 = v22 - v5
-        v24 = v20 * v23
-        v25 = v24.to(tl.bfloat16)
-        v26 = tl.where(tile_n_2_mask[None, :], v25, 0.0)
-        v27 = tl.dot(v26, v8, acc=c0)
-        v28 = settled(v27)
-        c0 = v28
-    v29 = c0 * scale
-    v30 = v29.to(tl.bfloat16)
-    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v30, [1, 64, 32]))
+        v17 = tl.minimum(tl.cast(tile_n_2_begin, tl.int32) + BLOCK_BLOCK_N, v7)
+        v18 = v17.to(tl.int64)
+        v19 = tile_m_2_begin.to(tl.int64)
+        v20 = v18 > v19
+        if v20:
+            v21 = tile_m_2_idx[:, None]
+            v22 = tile_n_2_idx[None, :]
+            v23 = v21 >= v22
+            v24 = tl.where(v23, v16, 0.0)
+            b0 = v24
+        else:
+            b0 = v16
+        v25 = tl.permute(v9, (1, 0))
+        v26 = tl.dot(v1, v25)
+        v27 = v26 - v5
+        v28 = b0 * v27
+        v29 = v28.to(tl.bfloat16)
+        v30 = tl.where(tile_n_2_mask[None, :], v29, 0.0)
+        v31 = tl.dot(v30, v8, acc=c0)
+        v32 = settled(v31)
+        c0 = v32
+    v33 = c0 * scale
+    v34 = v33.to(tl.bfloat16)
+    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v34, [1, 64, 32]))
