@@ -22,6 +22,7 @@ from .passes import prepare, specialise
 from .passes.roll import rollable
 from .passes.subtile import subtilable
 from .passes.transpose import transposable
+from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
 from .space.build import build_space
 from .space.names import transposed_knob
@@ -29,7 +30,8 @@ from .target import Target
 
 Sites = tuple[str, ...]
 Hints = tuple[tuple[str, int], ...]
-Variant = tuple[str, Hints, Sites, Sites, Sites]  # of a region: its hash, what is looped, halved and transposed in it
+# of a region: its hash, what is looped, halved, transposed and of size 1 in it
+Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
 
 
 @dataclass(eq=False)
@@ -141,9 +143,10 @@ class Lowered:
         looped = tuple(site for site in rollable(ir) if config[site] != 0)
         halved = tuple(site for site in subtilable(ir) if config.get(f"{site}.subtile", 1) == 2)
         transposed = tuple(site for site in transposable(ir) if config.get(transposed_knob(site), False))
-        key = ir.hash, tuple(sorted(ir.hints.items())), looped, halved, transposed
+        ones = tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1)
+        key = ir.hash, tuple(sorted(ir.hints.items())), looped, halved, transposed, ones
         if key not in self._variants:
-            self._variants[key] = specialise(ir, looped, halved, transposed)
+            self._variants[key] = specialise(ir, looped, halved, transposed, ones)
         return self._variants[key]
 
 

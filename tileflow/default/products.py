@@ -9,6 +9,7 @@ from ..ir.graph import KernelIR, Op
 from ..ir.types import Dim, Value, itemsize
 from ..passes.subtile import epilogue, subtilable
 from ..passes.transpose import is_loaded, transposable
+from ..passes.unit_batches import batch_blocks
 from ..space.access import access_knobs
 from ..space.loops import HOPPER
 from ..space.names import suffixed, transposed_knob
@@ -65,7 +66,7 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     a, b = _operands(scores)
     wide = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent) >= WIDE_HEAD
     loops = [op for op in ir.walk() if op.kind == "for" and any(inner.kind == "dot" for inner in op.regions[0].ops)]
-    products = max(sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops)
+    products = max((sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops), default=0)
     columns = 64 if wide else 128
     # programs of a causal loop are of unequal length, and its second loop a short one: fewer and larger ones
     rows, warps, stages = (128, 8, 2) if len(loops) > 1 else (64, 4, 3 if wide else 2)
@@ -75,7 +76,8 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
             rows, warps = 128, 8
     if target.vendor == "amd":  # where what is loaded ahead waits in registers
         stages = 2 if products <= MOST_PIPELINED else 1
-    wanted: dict[str, Choice] = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
+    wanted: dict[str, Choice] = dict.fromkeys(batch_blocks(ir), 1)
+    wanted |= {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = stages
     wanted[suffixed(ir, "descending")] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ..ir.graph import KernelIR
 from .dead_code import remove_dead_code
@@ -35,14 +35,21 @@ def prepare(ir: KernelIR) -> KernelIR:
 
 
 def specialise(
-    ir: KernelIR, looped: Iterable[str], halved: Iterable[str] = (), transposed: Iterable[str] = ()
+    ir: KernelIR,
+    looped: Iterable[str],
+    halved: Iterable[str] = (),
+    transposed: Iterable[str] = (),
+    ones: Collection[str] = (),
 ) -> KernelIR:
     """One structural variant: the reductions ``looped`` (sites) in loops, the stores ``halved`` in two parts, the
-    products ``transposed``, then the masks that this needs."""
+    products ``transposed``, those over blocks ``ones`` of batches a matrix at a time, then the masks that this needs.
+    """
     for site in looped:
         ir = roll(ir, site)
     for site in halved:
         ir = subtile(ir, site)
     for site in transposed:
         ir = transpose(ir, site)
+    if ones:
+        ir = drop_unit_batches(ir, ones)
     return settle_products(remove_dead_code(place_masks(ir)))

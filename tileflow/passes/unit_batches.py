@@ -1,108 +1,229 @@
-"""Products of one matrix at a time, although the program's tiles have batches in front: of the constant size 1.
+"""Products of one matrix at a time, although the program's tiles have batches in front: of the size 1, constant or
+chosen.
 
-The matrix units read an operand from shared memory, where a load put it, only if nothing stands between the load and
-the product. So the load is one of two dimensions, and what else reads it sees it with its batches again.
+Such a batch is a tile of one lane. Everything that has its dimension is computed without it, from the load to the
+store: the matrix units read an operand from shared memory, where a load put it, only if nothing but a transposition
+stands between the load and the product, and Triton keeps a loop's sums in the layout of its products only if nothing
+reshapes them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..ir.graph import IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.types import Dim, TileType, Value
-from .rewrite import Fresh, map_ops, with_body
+from .rewrite import Fresh, with_body
+
+Axes = frozenset[int]
+_NONE: Axes = frozenset()
+_BROADCAST = ("pointwise", "cast", "bitcast", "full", "expand")
 
 
-def drop_unit_batches(ir: KernelIR) -> KernelIR:
-    """Products whose batches are all of the constant size 1 as products of matrices."""
-    products = [op for op in ir.walk() if op.kind == "dot" and _is_single(op)]
-    return _Dropper(ir, {v for op in products for v in op.values}).run() if products else ir
+def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
+    """Products whose batches are all of the size 1 as products of matrices. ``ones``: the block symbols that are 1."""
+    dropper = _Dropper(ir, frozenset(ones))
+    if not any(map(dropper.is_single, ir.walk())):
+        return ir
+    scope = _Scope(dropper, {})
+    for op in ir.body.ops:
+        scope.add(op)
+    return with_body(ir, Block(ir.body.params, tuple(scope.ops), ir.body.results))
 
 
-def _is_single(op: Op) -> bool:
-    return len(op.output.dims) > 2 and all(_is_one(d) for v in op.values for d in v.dims[:-2])
-
-
-def _is_one(dim: Dim) -> bool:
-    return dim.extent.constant == 1
+def batch_blocks(ir: KernelIR) -> tuple[str, ...]:
+    """The block symbols that a product has as batches: where all are 1, it is one of matrices."""
+    blocks = {tile.block for tile in ir.tiles.values()}
+    dims = [d for op in ir.walk() if op.kind == "dot" for v in op.values for d in v.dims[:-2]]
+    return tuple(sorted({d.extent.args[0] for d in dims if d.extent.op == "sym" and d.extent in blocks}))
 
 
 class _Dropper:
-    """``operands``: of the products to change."""
+    """``dropped``: the tiles that are the batches. A value that has them is defined without them, its ``flat``."""
 
-    def __init__(self, ir: KernelIR, operands: set[Value]) -> None:
-        self.ir, self.operands = ir, operands
+    def __init__(self, ir: KernelIR, ones: frozenset[str]) -> None:
+        self.ir, self.ones = ir, ones
         self.fresh = Fresh(ir)
-        self.flat: dict[Value, Value] = {}
+        products = [op for op in ir.walk() if self.is_single(op)]
+        self.dropped = {d.tile for op in products for v in (*op.values, op.output) for d in v.dims[:-2] if d.tile}
 
-    def run(self) -> KernelIR:
-        return with_body(self.ir, map_ops(self.ir.body, self._rewrite))
+    def is_single(self, op: Op) -> bool:
+        """Whether ``op`` is a product of batches of one matrix."""
+        return op.kind == "dot" and len(op.output.dims) > 2 and all(self._is_one(d) for d in _batches(op))
 
-    def _rewrite(self, op: Op) -> list[Op]:
-        if op.kind == "load" and op.output in self.operands and not op.attrs["has_mask"] and self._by_tiles(op):
-            return self._load(op)
-        if op.kind == "dot" and _is_single(op):
-            return self._dot(op)
-        return [op]
+    def _is_one(self, dim: Dim) -> bool:
+        extent = dim.extent
+        return extent.constant == 1 or (extent.op == "sym" and extent.args[0] in self.ones)
 
-    def _by_tiles(self, op: Op) -> bool:
-        """Whether each batch dimension is that of a tile: one lane, which is its begin."""
-        batches = range(len(op.output.dims) - 2)
-        named = {i.axis for i in op.attrs["index"] if isinstance(i, TileIndex)}
-        return all(n in named and _is_one(op.output.dims[n]) for n in batches)
+    def axes(self, value: Value) -> Axes:
+        """The dimensions of ``value`` that are dropped."""
+        return frozenset(n for n, d in enumerate(value.dims) if d.tile in self.dropped and self._is_one(d))
 
-    def _load(self, op: Op) -> list[Op]:
-        batches = len(op.output.dims) - 2
-        ops: list[Op] = []
-        inputs = list(op.inputs)
-        items: list[IndexItem] = []
-        for item in op.attrs["index"]:
-            if isinstance(item, TileIndex) and item.axis < batches:
-                tile = self.ir.tiles[item.tile]
-                begin = self.fresh.value(TileType(tile.index_dtype, weak=True), op.output)
-                ops.append(Op("tile_begin", (), (begin,), {"tile": tile.name}, (), op.loc))
-                inputs.append(begin)
-                items.append(ValueIndex(len(inputs) - 1, ()))
-            else:
-                items.append(_shifted(item, batches))
-        flat = self.fresh.value(replace(op.output.type, dims=op.output.dims[-2:]), op.output)
-        ops.append(op.with_(inputs=tuple(inputs), outputs=(flat,), attrs=op.attrs | {"index": tuple(items)}))
-        self.flat[op.output] = flat
-        return [*ops, *self._restored(flat, op.output)]
 
-    def _dot(self, op: Op) -> list[Op]:
-        ops: list[Op] = []
-        inputs = tuple(self._matrix(v, ops) for v in op.inputs)
-        flat = self.fresh.value(replace(op.output.type, dims=op.output.dims[-2:]), op.output)
-        product = op.with_(inputs=inputs, outputs=(flat,))
-        # not by inserting dimensions, for which Triton would move a loop's accumulator to another layout and back
-        return [*ops, product, Op("reshape", (flat,), op.outputs, {}, (), op.loc)]
+def _batches(op: Op) -> list[Dim]:
+    return [d for v in op.values for d in v.dims[:-2]]
 
-    def _matrix(self, operand: Operand, ops: list[Op]) -> Operand:
-        """An operand without its batches."""
+
+class _Scope:
+    """The ops of one block so far, and the flat values that they can read."""
+
+    def __init__(self, dropper: _Dropper, known: dict[Value, Value]) -> None:
+        self.dropper, self.known = dropper, known
+        self.ops: list[Op] = []
+
+    def defined(self, value: Value) -> Value:
+        """The value to define in place of ``value``."""
+        axes = self.dropper.axes(value)
+        if not axes:
+            return value
+        self.known[value] = flat = self.dropper.fresh.value(_without(value.type, axes), value)
+        return flat
+
+    def get(self, operand: Operand, axes: Axes) -> Operand:
+        """``operand`` without ``axes``, which are of the size 1."""
         if not isinstance(operand, Value):
             return operand
-        if operand in self.flat:
-            return self.flat[operand]
-        while len(operand.dims) > 2:
-            out = self.fresh.value(replace(operand.type, dims=operand.dims[1:]), operand)
-            ops.append(Op("squeeze", (operand,), (out,), {"axis": 0}, (), operand.loc))
-            operand = out
-        return operand
+        source = self.known.get(operand, operand)
+        wanted = _without(operand.type, axes)
+        if source.dims == wanted.dims:
+            return source
+        out = self.dropper.fresh.value(wanted, operand)
+        # not by inserting dimensions, for which Triton would move a sum to another layout and back
+        self.ops.append(Op("reshape", (source,), (out,), {}, (), operand.loc))
+        return out
 
-    def _restored(self, flat: Value, wanted: Value) -> list[Op]:
-        """``wanted`` as ``flat`` with its batches in front."""
-        ops: list[Op] = []
-        for n in reversed(range(len(wanted.dims) - 2)):
-            out = self.fresh.value(replace(wanted.type, dims=wanted.dims[n:]), wanted) if n else wanted
-            ops.append(Op("unsqueeze", (flat,), (out,), {"axis": 0}, (), wanted.loc))
-            flat = out
-        return ops
+    def add(self, op: Op) -> None:
+        """``op`` without batches where it can be computed so, else with all of them."""
+        converted = self._converted(op)
+        if converted is None:
+            regions = tuple(self._region(r, [_NONE] * len(r.results)) for r in op.regions)
+            converted = op.with_(inputs=tuple(self.get(v, _NONE) for v in op.inputs), regions=regions)
+        self.ops.append(converted)
+
+    def _converted(self, op: Op) -> Op | None:
+        if op.kind in ("for", "if"):
+            return self._nested(op)
+        if op.kind == "dot" and self.dropper.is_single(op):
+            return self._product(op)
+        values = (*op.values, *op.outputs)
+        if not any(map(self.dropper.axes, values)):
+            return None
+        if op.kind in _BROADCAST:
+            return self._broadcast(op)
+        if op.kind in ("load", "store"):
+            return self._access(op)
+        if op.kind in ("reduce", "scan", "where_mask", "unsqueeze", "squeeze", "permute"):
+            return self._along(op)
+        return None
+
+    def _nested(self, op: Op) -> Op:
+        """A loop or a branch, and what it carries or gives, without batches."""
+        outputs = tuple(self.dropper.axes(v) for v in op.outputs)
+        carried = len(op.inputs) - len(op.outputs) if op.kind == "for" else len(op.inputs)
+        entry = tuple(self.get(v, a) for v, a in zip(op.inputs[carried:], outputs, strict=False))
+        before = tuple(self.get(v, _NONE) for v in op.inputs[:carried])
+        regions = tuple(self._region(r, outputs) for r in op.regions)
+        return op.with_(inputs=(*before, *entry), regions=regions, outputs=tuple(map(self.defined, op.outputs)))
+
+    def _region(self, block: Block, results: Sequence[Axes]) -> Block:
+        inner = _Scope(self.dropper, dict(self.known))
+        params = tuple(map(inner.defined, block.params))
+        for op in block.ops:
+            inner.add(op)
+        found = tuple(inner.get(v, a) for v, a in zip(block.results, results, strict=True))
+        return Block(params, tuple(inner.ops), found)
+
+    def _product(self, op: Op) -> Op:
+        """Of matrices: batches that are no tile's, of the size 1 too, go as well."""
+        inputs = tuple(self.get(v, _leading(v)) for v in op.inputs)
+        out = self.dropper.fresh.value(_without(op.output.type, _leading(op.output)), op.output)
+        product = op.with_(inputs=inputs, outputs=(out,))
+        axes = self.dropper.axes(op.output)
+        if axes == _leading(op.output):
+            self.known[op.output] = out
+            return product
+        self.ops.append(product)
+        return Op("reshape", (out,), (self.defined(op.output),), {}, (), op.loc)
+
+    def _broadcast(self, op: Op) -> Op:
+        """Operands are aligned at their last dimensions."""
+        axes, rank = self.dropper.axes(op.output), len(op.output.dims)
+        inputs = []
+        for v in op.inputs:
+            shift = rank - len(v.dims) if isinstance(v, Value) else rank
+            inputs.append(self.get(v, frozenset(a - shift for a in axes if a >= shift)))
+        return op.with_(inputs=tuple(inputs), outputs=(self.defined(op.output),))
+
+    def _along(self, op: Op) -> Op | None:
+        """An op along a dimension, or one that inserts, drops or reorders dimensions."""
+        value = op.values[0]
+        axes, gone = self.dropper.axes(value), self.dropper.axes(op.output)
+        attrs = dict(op.attrs)
+        if op.kind == "permute":
+            order = op.attrs["order"]
+            attrs["order"] = tuple(_place(a, axes) for a in order if a not in axes)
+        elif op.kind == "where_mask":
+            if set(op.attrs["axes"]) & axes or any(isinstance(v, Value) and v.dims for v in op.inputs[1:]):
+                return None
+            attrs["axes"] = tuple(_place(a, axes) for a in op.attrs["axes"])
+        else:
+            axis = op.attrs["axis"]
+            if axis in (gone if op.kind == "unsqueeze" else axes):
+                return None
+            attrs["axis"] = _place(axis, gone if op.kind == "unsqueeze" else axes)
+        inputs = (self.get(value, axes), *op.inputs[1:])
+        return op.with_(inputs=inputs, attrs=attrs, outputs=(self.defined(op.output),))
+
+    def _access(self, op: Op) -> Op | None:
+        """A load or a store: the one lane of a batch is the begin of its tile."""
+        tile = op.output if op.kind == "load" else op.inputs[0]
+        if op.attrs["has_mask"] or not isinstance(tile, Value):
+            return None
+        axes, items = self.dropper.axes(tile), op.attrs["index"]
+        named = {i.axis for i in items if isinstance(i, TileIndex)} if len(tile.dims) == _rank(items) else set()
+        if not axes <= named or any(axes & set(i.axes) for i in items if isinstance(i, ValueIndex)):
+            return None
+        inputs = [self.get(v, axes) if v is tile else v for v in op.inputs]
+        index: list[IndexItem] = []
+        for item in items:
+            if isinstance(item, TileIndex) and item.axis in axes:
+                index.append(ValueIndex(len(inputs), ()))
+                inputs.append(self._begin(item.tile, tile))
+            else:
+                index.append(_moved(item, axes))
+        outputs = tuple(map(self.defined, op.outputs))
+        return op.with_(inputs=tuple(inputs), outputs=outputs, attrs=op.attrs | {"index": tuple(index)})
+
+    def _begin(self, name: str, like: Value) -> Value:
+        tile = self.dropper.ir.tiles[name]
+        begin = self.dropper.fresh.value(TileType(tile.index_dtype, weak=True), like)
+        self.ops.append(Op("tile_begin", (), (begin,), {"tile": name}, (), like.loc))
+        return begin
 
 
-def _shifted(item: IndexItem, batches: int) -> IndexItem:
+def _without(type_: TileType, axes: Axes) -> TileType:
+    return replace(type_, dims=tuple(d for n, d in enumerate(type_.dims) if n not in axes))
+
+
+def _leading(operand: Operand) -> Axes:
+    return frozenset(range(len(operand.dims) - 2)) if isinstance(operand, Value) else _NONE
+
+
+def _place(axis: int, axes: Axes) -> int:
+    """Where ``axis`` is once ``axes`` are gone."""
+    return axis - sum(a < axis for a in axes)
+
+
+def _rank(items: Sequence[IndexItem]) -> int:
+    """The dimensions that an index gives."""
+    found = {i.axis for i in items if isinstance(i, (TileIndex, SliceIndex))}
+    return len(found | {a for i in items if isinstance(i, ValueIndex) for a in i.axes})
+
+
+def _moved(item: IndexItem, axes: Axes) -> IndexItem:
     if isinstance(item, (TileIndex, SliceIndex)):
-        return replace(item, axis=item.axis - batches)
+        return replace(item, axis=_place(item.axis, axes))
     if isinstance(item, ValueIndex):
-        return replace(item, axes=tuple(a - batches for a in item.axes))
+        return replace(item, axes=tuple(_place(a, axes) for a in item.axes))
     return item

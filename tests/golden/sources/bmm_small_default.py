@@ -33,16 +33,14 @@ def bmm_small_0(
         tile_n_begin = (plane % (16 * 12) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        v0 = tl.full([BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
         c0 = v0
         for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < 1008
-            v1 = x_desc_1x128x64.load([tile_b_begin, tile_m_begin, tile_k_begin])
-            v2 = y_desc_1x64x256.load([tile_b_begin, tile_k_begin, tile_n_begin])
-            v3 = tl.reshape(v1, [BLOCK_TILE_M, BLOCK_TILE_K])
-            v4 = tl.reshape(v2, [BLOCK_TILE_K, BLOCK_TILE_N])
-            v5 = tl.reshape(tl.dot(v3, v4, acc=tl.reshape(c0, [BLOCK_TILE_M, BLOCK_TILE_N])), [BLOCK_TILE_B, BLOCK_TILE_M, BLOCK_TILE_N])
-            c0 = v5
-        v6 = c0.to(tl.bfloat16)
-        out_desc_1x128x256.store([tile_b_begin, tile_m_begin, tile_n_begin], v6)
+            v1 = tl.reshape(x_desc_1x128x64.load([tile_b_begin, tile_m_begin, tile_k_begin]), [BLOCK_TILE_M, BLOCK_TILE_K])
+            v2 = tl.reshape(y_desc_1x64x256.load([tile_b_begin, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
+            v3 = tl.dot(v1, v2, acc=c0)
+            c0 = v3
+        v4 = c0.to(tl.bfloat16)
+        out_desc_1x128x256.store([tile_b_begin, tile_m_begin, tile_n_begin], tl.reshape(v4, [1, 128, 256]))
