@@ -10,7 +10,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
 from .runtime.describe import describe, device_class, is_traced, tensors
-from .runtime.dispatch import bind
+from .runtime.dispatch import bind, keyed
 from .runtime.handles import enroll
 from .runtime.keys import KeyReader, call_key, key_reader
 from .runtime.launch import Launcher, launcher_for
@@ -199,16 +199,19 @@ class Kernel:
                 _log.warning("%s: no binary of the bundle serves %s; compiling", self.name, problem.key)
                 bound = self._compiled(hit, args, kwargs, device, live)
                 result = bound(*args, **kwargs)
-            self._bound[key] = bound
+            self._bound[key] = bound = self._keyed(bound)
             if not kwargs:
                 self._quicken(args, bound)
             return result
 
-    def serve(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
+    def serve(self, args: Sequence[Any], bound: partial[Any]) -> None:
         """Calls with positional arguments like these run ``bound`` (see :meth:`bind`) until tables are loaded or
         forgotten."""
-        self._bound[self._full_key(args, {})] = bound
-        self._quicken(args, bound)
+        self._bound[self._full_key(args, {})] = again = self._keyed(bound)
+        self._quicken(args, again)
+
+    def _keyed(self, bound: partial[Any]) -> partial[Any]:
+        return keyed(bound, [region.settled for region in self.host.regions])
 
     def _quicken(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
         """Give a call its fast key. There is one reader of them, for the kinds of arguments that came first."""
@@ -237,7 +240,7 @@ class Kernel:
 
     def _resolve(
         self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
-    ) -> Callable[..., Any]:
+    ) -> partial[Any]:
         """The host function with launchers: from the row's binaries, or compiled now."""
         binaries = hit.binaries() if hit is not None and live is not None else None
         if hit is not None and binaries is not None:
@@ -247,7 +250,7 @@ class Kernel:
 
     def _compiled(
         self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
-    ) -> Callable[..., Any]:
+    ) -> partial[Any]:
         """The call compiled now: by the row's config, fitted to this call's own space, or by the default."""
         lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
         if hit is None:
@@ -259,7 +262,7 @@ class Kernel:
         config = lowered.default if hit is None else lowered.space.adapt(hit.config.to_dict())
         return self.compile(lowered, config, device)
 
-    def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> Callable[..., Any]:
+    def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> partial[Any]:
         """Emit, build and bind one config now: for the GPU ``device``, or for the CPU under ``TRITON_INTERPRET=1``."""
         device = torch.device(device)
         launchers: dict[int, list[Launcher]] = {}
@@ -277,7 +280,7 @@ class Kernel:
                 launchers.setdefault(source.region, []).append(launcher)
         return self.bind(config, launchers)
 
-    def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
+    def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> partial[Any]:
         """The host function over launchers of its regions, as a plain callable."""
         return bind(self.host.run, config, launchers)
 

@@ -11,9 +11,11 @@ import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
 from tileflow.api import load_kernel
+from tileflow.config import Config
 from tileflow.errors import CallError
 from tileflow.frontend.operations.torch_ops import METHODS
 from tileflow.frontend.source import may_multiply, serialise
+from tileflow.runtime.dispatch import bind
 from tileflow.runtime.registry import generation
 
 
@@ -32,8 +34,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     monkeypatch.setattr(scaled, "_first_call", lambda key, args, kwargs: ("cold", kwargs))
     for n in (4, 8):
-        scaled.serve((torch.zeros(n), 2.0), lambda x, factor, n=n: (n, factor))
-    scaled.serve((torch.zeros(4), 2), lambda x, factor: ("int", factor))
+        scaled.serve((torch.zeros(n), 2.0), bind(lambda context, x, factor, n=n: (n, factor), Config.of({}), {}))
+    scaled.serve((torch.zeros(4), 2), bind(lambda context, x, factor: ("int", factor), Config.of({}), {}))
     return scaled
 
 
@@ -72,7 +74,7 @@ def test_interpretation_goes_before_what_serves(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(scaled, "_bound", {})
     monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     x = torch.ones(4)
-    scaled.serve((x, 2.0), lambda x, factor: "served")
+    scaled.serve((x, 2.0), bind(lambda context, x, factor: "served", Config.of({}), {}))
     with tileflow.interpret():
         torch.testing.assert_close(scaled(x, 2.0), 2 * x)
     assert scaled(x, 2.0) == "served"

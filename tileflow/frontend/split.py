@@ -27,7 +27,9 @@ from tileflow.frontend.liveness import (
     parameters,
     target_names,
 )
+from tileflow.frontend.settled import settled
 from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
+from tileflow.runtime.settled import Settled
 
 CONTEXT = "__tileflow__"
 LOOP_MARK = "__tileflow_loop__"
@@ -49,7 +51,7 @@ class RegionSource:
     """One outermost tile loop. ``function`` is the marked function that it iterates over (``tile``, ``grid`` ...).
 
     ``targets`` are the loop variables, a tuple target flattened. ``captures`` are ordered by name; each may be missing
-    from a launch's frame where the host code binds it on some paths only.
+    from a launch's frame where the host code binds it on some paths only. ``settled``: which are functions of the key.
     """
 
     index: int
@@ -57,6 +59,7 @@ class RegionSource:
     targets: tuple[str, ...]
     loop: ast.For
     captures: tuple[Capture, ...]
+    settled: Settled
     file: str
     lines: Sequence[str]
 
@@ -88,13 +91,14 @@ def split(fn: Callable[..., Any]) -> HostFunction:
         _name_by_position(source.tree.args)
     cutter = _Cutter(source)
     loops = cutter.find_launches()
-    regions = cutter.regions(loops)
+    signature = inspect.signature(fn)
+    constants = _constants(source.fn, signature)
+    regions = cutter.regions(loops, constants)
     calls = _LaunchCalls(cutter, loops)
     body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
     run = compile_function(source.fn, source.tree, CONTEXT)
-    signature = inspect.signature(fn)
-    return HostFunction(source.fn, run, regions, signature, calls.names, _constants(source.fn, signature))
+    return HostFunction(source.fn, run, regions, signature, calls.names, constants)
 
 
 def _name_by_position(arguments: ast.arguments) -> None:
@@ -134,6 +138,10 @@ class _Cutter:
     def tile_loop(self, node: ast.AST) -> Any:
         return marked_call(node, LOOP_MARK, self.source.fn, self.local)
 
+    def asks(self, node: ast.Call) -> Any:
+        """The function by which ``node`` asks the config, or None."""
+        return marked_call(node, HOST_MARK, self.source.fn, self.local)
+
     def find_launches(self) -> dict[ast.For, Callable[..., Any]]:
         """The outermost tile loops in the order of the text, with the function that each iterates over."""
         loops: dict[ast.For, Callable[..., Any]] = {}
@@ -164,7 +172,7 @@ class _Cutter:
             hint="write `for tile in ...:` at the level of the kernel's body, or inside its if, for, while or with",
         )
 
-    def regions(self, loops: dict[ast.For, Callable[..., Any]]) -> tuple[RegionSource, ...]:
+    def regions(self, loops: dict[ast.For, Callable[..., Any]], constants: Names) -> tuple[RegionSource, ...]:
         for loop in loops:
             check_device_code([loop], self.source, self.local, launch=loop)
         assigned = {loop: bound_names([loop.target, *loop.body]) for loop in loops}
@@ -177,10 +185,11 @@ class _Cutter:
         for loop in loops:
             self._no_result(loop, live.after[loop] & assigned[loop])
         kept = {loop: self._captures(needed[loop] - (assigned[loop] - host), host) for loop in loops}
+        asked = frozenset(n for n in ast.walk(self.source.tree) if isinstance(n, ast.Call) and self.asks(n))
+        known = settled(self.source, loops, asked, self.local, constants)
+        file, lines = self.source.file, self.source.lines
         return tuple(
-            RegionSource(
-                i, loops[loop], target_names(loop.target), loop, kept[loop], self.source.file, self.source.lines
-            )
+            RegionSource(i, loops[loop], target_names(loop.target), loop, kept[loop], known[loop], file, lines)
             for i, loop in enumerate(loops)
         )
 
@@ -289,7 +298,7 @@ class _LaunchCalls(ast.NodeTransformer):
             self.site_of[value] = target.id
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        function = marked_call(node, HOST_MARK, self.cutter.source.fn, self.cutter.local)
+        function = self.cutter.asks(node)
         if function is None:
             return self.generic_visit(node)
         name = self.site_of.get(node, getattr(function, "__name__", "host"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from operator import index
 from typing import Any, Protocol
 
 from ..config import Choice, Config
 from ..errors import CallError, ConfigError, VariantError
 from .launch import Launcher
+from .settled import Settled
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -70,9 +72,15 @@ class RuntimeContext:
         # the commonest form is spelled out: the rest costs a microsecond
         plain = type(begin_or_end) is int and end is None
         begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
+        self._accepting(region, frame, begins, ends)
+
+    def _accepting(
+        self, region: int, frame: dict[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
+    ) -> Launcher:
+        """The launcher that has launched."""
         for launcher in self._launchers.get(region, ()):
             if launcher(frame, begins, ends):
-                return
+                return launcher
         raise self._unmatched(region, begins, ends)
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
@@ -97,11 +105,50 @@ class RuntimeContext:
         return error
 
 
+class KeyedContext(RuntimeContext):
+    """The same for calls with one key: the first of them to launch a region settles its launcher."""
+
+    __slots__ = ("_settled", "_warm")
+
+    def __init__(self, context: RuntimeContext, settled: Sequence[Settled]) -> None:
+        self._config, self._launchers = context._config, context._launchers
+        self._settled = settled
+        self._warm: dict[int, Launcher] = {}
+
+    def launch(
+        self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
+        step: Any = None,
+    ) -> None:  # fmt: skip
+        """Launch without a look at what is settled."""
+        plain = type(begin_or_end) is int and end is None
+        begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
+        warm = self._warm.get(region)
+        if warm is None:
+            self._settle(region, self._accepting(region, frame, begins, ends))
+        elif not warm(frame, begins, ends):
+            self._accepting(region, frame, begins, ends)
+
+    def _settle(self, region: int, accepting: Launcher) -> None:
+        """Remember the launcher, unless one that goes before it may accept a later call."""
+        settle = getattr(accepting, "settle", None)
+        if settle is None:  # an interpreter's
+            return
+        settled = self._settled[region]
+        before = takewhile(lambda launcher: launcher is not accepting, self._launchers[region])
+        if all(settled.chooses(launcher.guards) for launcher in before):
+            self._warm[region] = settle(settled)
+
+
 def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
     """The knob that a host call asks for: ``block:<variable>``, or ``tunable:<the name it gives>``."""
     return f"tunable:{args[0]}" if function.__name__ == "register_tunable" else f"block:{site}"
 
 
-def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
+def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> partial[Any]:
     """``host`` (a callable that takes its context first) as a plain callable of the user's arguments."""
     return partial(host, RuntimeContext(config, launchers))
+
+
+def keyed(bound: partial[Any], settled: Sequence[Settled]) -> partial[Any]:
+    """What :func:`bind` made, for calls with one key only; ``settled``: what that settles of each region."""
+    return partial(bound.func, KeyedContext(bound.args[0], settled))

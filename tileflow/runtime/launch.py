@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -19,6 +20,7 @@ from ..target import CATALOGUE
 from .abi import Binary, LaunchAbi, LaunchArg
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .paths import Path, Symbol, cell_of, default_of, read_step, root_reader
+from .settled import Settled
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +42,11 @@ _UNPACKABLE = (struct.error, OverflowError, TypeError)
 
 
 class Launcher(Protocol):
-    """Launches one variant of one region."""
+    """Launches one variant of one region.
+
+    One of a binary has ``settle`` too, which takes a Settled and makes the launcher of calls with the key of one that
+    it has launched for: that does not look at what the key settles.
+    """
 
     guards: Expr
 
@@ -113,11 +119,15 @@ def _index(device: torch.device | str | int) -> int:
 # ---- generating ---------------------------------------------------------------------------------------------------
 
 
+_CHECKED = Settled()
+
+
 def _generate(
-    binary: Binary, loaded: Loaded, index: int, stream: Callable[[], Any], scope: FunctionType | None
-) -> Launcher:
-    """One function for one binary. It carries ``guards``, which makes it a Launcher."""
-    writer = _Writer(binary, scope)
+    binary: Binary, loaded: Loaded, index: int, stream: Callable[[], Any], scope: FunctionType | None,
+    settled: Settled = _CHECKED,
+) -> Launcher:  # fmt: skip
+    """One function for one binary. It carries ``guards`` and ``settle``, which make it a Launcher."""
+    writer = _Writer(binary, scope, settled)
     text = writer.source()
     pool: list[Any] = []
     namespace: dict[str, Any] = writer.namespace | {
@@ -148,15 +158,17 @@ def _generate(
     exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
+    launch.settle = partial(_generate, binary, loaded, index, stream, scope)
     return cast(Launcher, launch)
 
 
 class _Writer:
     """Writes the source of one launcher: each captured value, shape and pointer is read once, into a local."""
 
-    def __init__(self, binary: Binary, scope: FunctionType | None) -> None:
+    def __init__(self, binary: Binary, scope: FunctionType | None, settled: Settled) -> None:
         self.binary = binary
         self.scope = scope
+        self.settled = settled
         self.namespace: dict[str, Any] = {}
         scratch = tuple("Q" if size else _NULL for _, size, _ in binary.abi.scratch)
         self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + scratch
@@ -169,13 +181,16 @@ class _Writer:
 
     def source(self) -> str:
         abi = self.binary.abi
-        guard = self._guard(self.binary.guards)
+        guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
         grid = [self._expr(g) for g in abi.grid]
-        tensors = {self._value(Path.parse(a.path)): a for a in abi.args if a.kind in ("tensor", "descriptor")}
+        captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
+        tensors = {self._value(path): a for path, a in captured}
+        movable = dict.fromkeys(self._value(path) for path, _ in captured if not self.settled.holds(path))
         dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and _element(a) in _DTYPES]
-        accepts = " and ".join([guard, *dtypes])
-        elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in tensors) or "False"
+        accepts = " and ".join([*guards, *dtypes])
+        elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in movable)
+        devices = ", ".join(f"{v}.device" for v in tensors)
         sizes = [n if (g.constant or 0) < 1 else str(g.constant) for n, g in zip(_GRID, abi.grid, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {c}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
@@ -189,12 +204,10 @@ class _Writer:
             *(f"        {line}" for line in self._reads or ["pass"]),
             "    except MISSING as error:",
             "        raise missing(error) from error",
-            f"    if not ({accepts}):",
-            "        return False",
+            *([f"    if not ({accepts}):", "        return False"] if accepts else []),
             *(f"    {n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended),
             *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
-            f"    if {elsewhere}:",
-            f"        raise wrong_device([{', '.join(f'{v}.device' for v in tensors)}])",
+            *([f"    if {elsewhere}:", f"        raise wrong_device([{devices}])"] if movable else []),
             "    stream = current_stream()",
             "    if stream is None:",
             "        return on_device(device_index, launch, frame, begins, ends)",
@@ -270,12 +283,14 @@ class _Writer:
         self.namespace[name] = getattr(torch, _DTYPES[_element(arg)])
         return f"{value}.dtype is {name}"
 
-    def _guard(self, guards: Expr) -> str:
-        """The guards as one condition; a tensor's known sizes as one comparison, and all alignments."""
+    def _guards(self, guards: Expr) -> list[str]:
+        """The conditions that are not settled; a tensor's known sizes as one comparison, and all alignments."""
         rest: list[str] = []
         aligned: list[str] = []
         known: dict[tuple[str, Path], dict[int, int]] = {}
-        for condition in _conjuncts(guards):
+        for condition in _conjuncts(guards.substitute(self._target)):
+            if condition.symbols() and self.settled.decides(condition):
+                continue
             fixed, path = _fixed_axis(condition), _aligned(condition)
             if path is not None:
                 aligned.append(self._pointer(path))
@@ -295,7 +310,7 @@ class _Writer:
                 rest += [f"{whole}[{axis}] == {number}" for axis, number in numbers.items()]
         if aligned:
             rest.append(f"not ({' | '.join(aligned)}) & 15")
-        return " and ".join(rest) or "True"
+        return rest
 
     def _expr(self, expr: Expr) -> str:
         return expr.substitute(self._target).python(self._symbol)

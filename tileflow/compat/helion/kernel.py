@@ -44,7 +44,7 @@ class Traced(api.Kernel):
         flag_differences(lowered)
         return lowered
 
-    def compile(self, lowered: Lowered, config: native.Config, device: torch.device | str) -> Callable[..., Any]:
+    def compile(self, lowered: Lowered, config: native.Config, device: torch.device | str) -> functools.partial[Any]:
         with self.settings.tracing():
             return super().compile(lowered, config, device)
 

@@ -1,0 +1,204 @@
+"""Which variables of host code are functions of a call's key, so that a warm launch need not look at them again.
+
+Asked of the text: host code is followed from the top as long as it calls nothing but what is known to leave every
+tensor's shape, strides and device as they are. One call of anything else, and nothing is settled: it may reach any
+tensor by another name. Standard library only: production splits kernels too.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from ..runtime.settled import Settled
+from .liveness import COMPREHENSIONS, FUNCTIONS, Names, bound_names, parameters, target_names
+from .source import FunctionSource, resolve
+
+Kind = Literal["number", "tensor", "unknown"]  # a number may be a shape, a dtype or a device
+
+_LIKE = {"empty_like", "full_like", "ones_like", "zeros_like"}
+_NEW = {"empty", "empty_strided", "full", "ones", "zeros"}  # on the default device unless one is named
+_NUMBERS = {"promote_types"}
+_TENSOR_METHODS = {
+    "contiguous", "expand", "flatten", "movedim", "new_empty", "new_full", "new_ones", "new_zeros", "permute",
+    "reshape", "squeeze", "swapaxes", "t", "transpose", "unflatten", "unsqueeze", "view",
+}  # fmt: skip
+_NUMBER_METHODS = {
+    "dim", "element_size", "get_device", "is_contiguous", "is_floating_point", "nelement", "numel", "size", "stride",
+}  # fmt: skip
+_READING_METHODS = {  # what they give depends on what tensors hold
+    "all", "amax", "amin", "any", "clone", "cumsum", "data_ptr", "fill_", "float", "item", "max", "mean", "min", "sum",
+    "to", "zero_",
+}  # fmt: skip
+_ATTRIBUTES: dict[str, Kind] = {
+    "T": "tensor", "mT": "tensor", "device": "number", "dtype": "number", "itemsize": "number", "ndim": "number",
+    "shape": "number",
+}  # fmt: skip
+_BUILTINS = (abs, bool, divmod, float, int, len, max, min, range, round, sum, tuple)
+_PLAIN = (types.NoneType, bool, int, float, str)
+_COMPOSED = (
+    ast.BinOp, ast.BoolOp, ast.Compare, ast.Constant, ast.IfExp, ast.List, ast.Slice, ast.Starred, ast.Subscript,
+    ast.Tuple, ast.UnaryOp,
+)  # fmt: skip
+_RESTLESS = (
+    *FUNCTIONS, *COMPREHENSIONS, ast.AsyncFor, ast.AsyncWith, ast.AugAssign, ast.Await, ast.ClassDef, ast.Delete,
+    ast.Global, ast.Import, ast.ImportFrom, ast.Lambda, ast.Match, ast.NamedExpr, ast.Nonlocal, ast.Try, ast.TryStar,
+    ast.With, ast.Yield, ast.YieldFrom,
+)  # fmt: skip
+
+
+def settled(
+    source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names, constants: Names
+) -> dict[ast.For, Settled]:
+    """What is settled at each tile loop. ``asked``: host code's questions to the config; ``constants``: the parameters
+    whose numbers are in the key."""
+    return _Follower(source, loops, asked, local, constants).follow()
+
+
+class _Follower:
+    """Follows the statements of host code: what its names are so far."""
+
+    def __init__(
+        self, source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names,
+        constants: Names,
+    ) -> None:  # fmt: skip
+        self.source, self.loops, self.asked, self.local = source, loops, asked, local
+        self.arguments = _arguments(source) - constants
+        self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
+        self.found: dict[ast.For, Settled] = {}
+
+    def follow(self) -> dict[ast.For, Settled]:
+        body = self.source.tree.body
+        if all(map(self._is_quiet, self._host_nodes(body))):
+            for statement in body:
+                self._statement(statement)
+        return dict.fromkeys(self.loops, Settled()) | self.found
+
+    def _host_nodes(self, nodes: list[ast.stmt]) -> Iterator[ast.AST]:
+        """What host code runs: of a tile loop, what its bounds are made of."""
+        todo: list[ast.AST] = [*nodes]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ast.For) and node in self.loops:
+                todo += ast.iter_child_nodes(node.iter)
+            else:
+                yield node
+                todo += ast.iter_child_nodes(node)
+
+    # ---- what changes nothing --------------------------------------------------------------------
+
+    def _is_quiet(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.Call):
+            return self._result(node) is not None
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            return isinstance(node.ctx, ast.Load)
+        return not isinstance(node, _RESTLESS)
+
+    def _result(self, node: ast.Call) -> Kind | None:
+        """The kind of a call's result where its arguments are settled; None where the call may change something."""
+        if node in self.asked:
+            return "number"
+        if isinstance(node.func, ast.Attribute):
+            owner, name = self._resolved(node.func.value), node.func.attr
+            if owner is None:
+                return _result_of_method(name)
+            return _result_of_function(owner.__name__, name, node) if isinstance(owner, types.ModuleType) else None
+        function = self._resolved(node.func)
+        if isinstance(function, type) and issubclass(function, BaseException):
+            return "unknown"
+        return "number" if any(function is known for known in _BUILTINS) else None
+
+    def _resolved(self, expression: ast.expr) -> object:
+        return resolve(expression, self.source.fn, self.local)
+
+    # ---- what is settled --------------------------------------------------------------------------
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            self._assign(node.targets[0], node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._assign(node.target, node.value)
+        else:
+            self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
+            for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
+                self.found[loop] = Settled(self.arguments, frozenset(self.kinds), self._has_settled_bounds(loop))
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = [*zip(target.elts, value.elts, strict=True)]
+        self._bind({name: self._kind(of) for to, of in pairs for name in target_names(to)})
+
+    def _bind(self, kinds: Mapping[str, Kind]) -> None:
+        self.arguments -= kinds.keys()
+        self.kinds = {name: kind for name, kind in {**self.kinds, **kinds}.items() if kind != "unknown"}
+
+    def _has_settled_bounds(self, loop: ast.For) -> bool:
+        assert isinstance(loop.iter, ast.Call)
+        ends = [k.value for k in loop.iter.keywords if k.arg not in ("block_size", "step")]
+        return all(self._kind(bound) == "number" for bound in [*loop.iter.args[:2], *ends])
+
+    def _kind(self, value: ast.AST) -> Kind:
+        """What a value is if it is a function of the key. A parameter alone is not: it may be an int."""
+        match value:
+            case ast.Name(name):
+                return self.kinds.get(name, "unknown")
+            case ast.Attribute(owner, name):
+                if isinstance(module := self._resolved(owner), types.ModuleType):
+                    return "number" if module.__name__ in ("math", "torch") else "unknown"
+                return _ATTRIBUTES.get(name, "unknown") if self._is_tensor(owner) else "unknown"
+            case ast.Call():
+                result = self._result(value)
+                return result if result is not None and self._takes_settled(value) else "unknown"
+        parts = (n for n in ast.iter_child_nodes(value) if isinstance(n, ast.expr))
+        return "number" if isinstance(value, _COMPOSED) and all(self._kind(n) == "number" for n in parts) else "unknown"
+
+    def _takes_settled(self, node: ast.Call) -> bool:
+        if node in self.asked:
+            return True
+        numbers: list[ast.expr] = [*node.args]
+        tensors: list[ast.expr] = []
+        if isinstance(node.func, ast.Attribute):
+            if self._resolved(node.func.value) is None:
+                tensors = [node.func.value]
+            elif node.func.attr in _LIKE:
+                tensors, numbers = numbers[:1], numbers[1:]
+        # what is passed as a dtype is one, and a key holds it
+        numbers += [k.value for k in node.keywords if not (k.arg == "dtype" and self._is_argument(k.value))]
+        return all(map(self._is_tensor, tensors)) and all(self._kind(n) == "number" for n in numbers)
+
+    def _is_tensor(self, value: ast.expr) -> bool:
+        return self._is_argument(value) or self._kind(value) == "tensor"
+
+    def _is_argument(self, value: ast.expr) -> bool:
+        return isinstance(value, ast.Name) and value.id in self.arguments
+
+
+def _arguments(source: FunctionSource) -> Names:
+    """The parameters that a key tells all metadata of. A default is in no key, so it must be a plain value."""
+    arguments, defaults = source.tree.args, source.fn.__defaults__ or ()
+    rest = {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+    named = [name for name in parameters(arguments) if name not in rest]
+    late = dict(zip(named[len(named) - len(defaults) :], defaults, strict=True))
+    return frozenset(name for name in named if isinstance(late.get(name), _PLAIN))
+
+
+def _result_of_method(name: str) -> Kind | None:
+    if name in _TENSOR_METHODS:
+        return "tensor"
+    if name in _NUMBER_METHODS:
+        return "number"
+    return "unknown" if name in _READING_METHODS else None
+
+
+def _result_of_function(module: str, name: str, node: ast.Call) -> Kind | None:
+    keywords = {k.arg for k in node.keywords}
+    if keywords & {"out", None}:  # out is resized
+        return None
+    if module == "math" or (module == "torch" and name in _NUMBERS):
+        return "number"
+    if module == "torch" and name in _NEW:
+        return "tensor" if "device" in keywords else "unknown"
+    return "tensor" if module == "torch" and name in _LIKE else None
