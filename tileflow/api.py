@@ -24,7 +24,7 @@ from .frontend.split import HostFunction, split
 from .runtime.describe import describe, device_class, is_traced, tensors
 from .runtime.dispatch import bind, keyed
 from .runtime.handles import enroll
-from .runtime.keys import KeyReader, call_key, key_reader
+from .runtime.keys import FastKeys, call_key, fast_keys
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
 from .runtime.registry import Hit, generation, lookup, reject
@@ -76,7 +76,8 @@ class Kernel:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small = inputs, reference, small
         self._bound: dict[Any, Callable[..., Any]] = {}
-        self._read_key: KeyReader = _no_key
+        self._fast: FastKeys | None = None
+        self._find: Callable[[tuple[Any, ...]], Any] = _nothing
         self._generation = generation[0]
         names = enumerate(self.host.signature.parameters)
         # the arguments whose values tell calls apart, by their positions
@@ -118,10 +119,7 @@ class Kernel:
 
             return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
         if not kwargs and self._generation == generation[0] and not _interpreting:
-            try:
-                bound = self._bound.get(self._read_key(*args))
-            except TypeError:  # another number of arguments: the long way knows whether that is a call
-                bound = None
+            bound = self._find(args)
             if bound is not None:
                 try:
                     return bound(*args)
@@ -134,7 +132,7 @@ class Kernel:
         if _interpreting:
             return self._first_call(None, args, kwargs)
         if self._generation != generation[0]:
-            self._bound.clear()
+            self._forget()
             self._generation = generation[0]
         key = self._full_key(args, kwargs)
         try:
@@ -162,8 +160,12 @@ class Kernel:
         if any(a._version for a in tensors(example)):  # host code writes into its arguments
             raise error
         self.by_value |= ints
-        self._read_key = _no_key
+        self._forget()
+
+    def _forget(self) -> None:
+        """No call is warm any more."""
         self._bound.clear()
+        self._fast, self._find = None, _nothing
 
     def _full_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         constants = [args[i] if i < len(args) else kwargs.get(name) for i, name in self.by_value.items()]
@@ -204,7 +206,7 @@ class Kernel:
                 self._quicken(args, bound)
             return result
 
-    def serve(self, args: Sequence[Any], bound: partial[Any]) -> None:
+    def serve(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
         """Calls with positional arguments like these run ``bound`` (see :meth:`bind`) until tables are loaded or
         forgotten."""
         self._bound[self._full_key(args, {})] = again = self._keyed(bound)
@@ -213,14 +215,13 @@ class Kernel:
     def _keyed(self, bound: partial[Any]) -> partial[Any]:
         return keyed(bound, [region.settled for region in self.host.regions])
 
-    def _quicken(self, args: Sequence[Any], bound: Callable[..., Any]) -> None:
-        """Give a call its fast key. There is one reader of them, for the kinds of arguments that came first."""
-        if self._read_key is _no_key:
-            self._read_key = key_reader(args, self.by_value, self._multiplies) or _never_key
-        with contextlib.suppress(TypeError):  # another number of arguments
-            key = self._read_key(*args)
-            if key is not None:
-                self._bound[key] = bound
+    def _quicken(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
+        """Give a call its fast key, which those have that are of the kinds that came first."""
+        if self._fast is None:
+            self._fast = fast_keys(args, self.by_value, self._multiplies)
+        if self._fast is not None:
+            self._fast.remember(args, bound)
+            self._find = self._fast.find
 
     @cached_property
     def _operators(self) -> Operators:
@@ -390,12 +391,8 @@ class Kernel:
 _ANY_TARGET = "nvidia-h200"
 
 
-def _no_key(*args: Any) -> None:
-    """Reads the keys of a kernel's calls until one was seen."""
-
-
-def _never_key(*args: Any) -> None:
-    """Reads the keys of a kernel whose first call was of a kind that has no fast key."""
+def _nothing(args: tuple[Any, ...]) -> Any:
+    """Finds what serves a call as long as no call has a fast key."""
 
 
 def load_kernel(ref: str) -> Kernel:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tileflow.errors import CallError
 from tileflow.runtime.describe import describe, device_class
-from tileflow.runtime.keys import call_key, key_reader
+from tileflow.runtime.keys import call_key, fast_keys
 from tileflow.runtime.problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 
 
@@ -169,44 +169,53 @@ flat_values = st.one_of(tensors, st.sampled_from([None, True, False, 0, 1, 1.0, 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(flat_values, min_size=1, max_size=2), st.lists(flat_values, min_size=1, max_size=2), st.booleans())
-def test_a_readers_keys_are_as_telling_as_those_of_any_call(one: list[Any], other: list[Any], kinds: bool) -> None:
+def test_fast_keys_are_as_telling_as_those_of_any_call(one: list[Any], other: list[Any], kinds: bool) -> None:
     other = [n if type(o) is type(n) else o for o, n in zip(one, other, strict=False)] if kinds else other
-    read = key_reader(one)
-    assert read is not None
-    key = read(*one)
-    assert key is not None and hash(key) == hash(read(*one)) and key != call_key(one)
+    fast = fast_keys(one)
+    assert fast is not None
+    key = fast.key(tuple(one))
+    assert key is not None and hash(key) == hash(fast.key(tuple(one)))
+    fast.remember(tuple(one), "one")
+    fast.remember(tuple(other), "other")
     if [type(v) for v in one] == [type(v) for v in other]:
-        assert (key == read(*other)) == (call_key(one) == call_key(other))
-    elif len(one) == len(other):
-        assert read(*other) is None
+        same = call_key(one) == call_key(other)
+        assert (key == fast.key(tuple(other))) == same
+        assert [fast.find(tuple(v)) for v in (one, other)] == ["other" if same else "one", "other"]
     else:
-        with pytest.raises(TypeError):
-            read(*other)
+        assert fast.key(tuple(other)) is fast.find(tuple(other)) is None
+        assert fast.find(tuple(one)) == "one"
 
 
-def test_numbers_that_select_code_enter_a_readers_key() -> None:
-    read = key_reader((3, 4), constants={1})
-    assert read is not None
-    assert read(3, 4) == read(5, 4) != read(3, 5)
+def test_numbers_that_select_code_enter_a_fast_key() -> None:
+    fast = fast_keys((3, 4), constants={1})
+    assert fast is not None
+    assert fast.key((3, 4)) == fast.key((5, 4)) != fast.key((3, 5))
 
 
-def test_a_reader_sees_gradients_and_the_precision_of_products() -> None:
+def test_a_fast_key_sees_gradients_and_the_precision_of_products() -> None:
     x = torch.zeros(4)
-    both = [key_reader((x,), multiplies=multiplies) for multiplies in (True, False)]
-    before = [read and read(x) for read in both]
+    both = [fast_keys((x,), multiplies=multiplies) for multiplies in (True, False)]
+    before = [fast and fast.key((x,)) for fast in both]
     learned = x.detach().requires_grad_()
-    assert [read and read(learned) for read in both] != before
+    assert [fast and fast.key((learned,)) for fast in both] != before
     with torch.no_grad():
-        assert [read and read(learned) for read in both] == before
+        assert [fast and fast.key((learned,)) for fast in both] == before
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium" if precision != "medium" else "high")
     try:
-        after = [read and read(x) for read in both]
+        after = [fast and fast.key((x,)) for fast in both]
         assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]
     finally:
         torch.set_float32_matmul_precision(precision)
 
 
 @pytest.mark.parametrize("value", [(1, 2), lambda v: v, Mode.FAST, object(), {"a": 1}])
-def test_other_kinds_have_no_reader(value: Any) -> None:
-    assert key_reader((torch.zeros(1), value)) is None
+def test_other_kinds_have_no_fast_key(value: Any) -> None:
+    assert fast_keys((torch.zeros(1), value)) is None
+
+
+def test_a_call_without_arguments_has_a_fast_key() -> None:
+    fast = fast_keys(())
+    assert fast is not None
+    fast.remember((), "none")
+    assert (fast.find(()), fast.find((1,))) == ("none", None)

@@ -1,9 +1,9 @@
 """Keys of calls, for the cache in front of describing and looking up: the first half of a warm call.
 
 Two calls with equal keys have equal Problems, but for the values of ints and floats, which are examples.
-:func:`call_key` reads the key of any call. :func:`key_reader` makes a function that reads the keys of calls whose
-arguments are of the same kinds as one that was seen: an attribute of a tensor costs 40 ns of Python, and what is spent
-beside those (a loop, a call for each argument, tuples in tuples to be hashed) would cost as much again.
+:func:`call_key` reads the key of any call. A :class:`FastKeys` is written for calls whose arguments are of the same
+kinds as one that was seen: an attribute of a tensor costs 40 ns of Python, and what is spent beside those (a loop, a
+call for each argument, tuples in tuples to be hashed) would cost as much again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from .leaves import is_record
 _Tensor = torch.Tensor
 _grad_enabled = torch.is_grad_enabled
 _BY_VALUE = (bool, str, torch.dtype, type(None))
-
-KeyReader = Callable[..., Hashable]
 
 
 def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Hashable:
@@ -69,17 +67,42 @@ def _key(value: Any) -> Hashable:
 # ---- generated readers --------------------------------------------------------------------------------------------
 
 
-def key_reader(args: Sequence[Any], constants: Collection[int] = (), multiplies: bool = True) -> KeyReader | None:
-    """A function of positional arguments: their key where they are as many and of the same kinds as ``args``, else
-    None. None in its place where an argument is of a kind that takes more than one look (a function, a tuple).
+class FastKeys:
+    """What serves calls whose positional arguments are of the kinds of one that was seen, by a key that is read fast.
+
+    ``find(args)`` gives what was remembered for a call with the key of ``args``, a tuple; None where there is nothing,
+    or the arguments are of other kinds or another number. ``key(args)``: the key, or None likewise. Its keys tell apart
+    what those of :func:`call_key` do.
+    """
+
+    __slots__ = ("_held", "find", "key")
+
+    def __init__(self, reads: str, namespace: dict[str, Any]) -> None:
+        self._held: dict[Hashable, Any] = {}
+        namespace |= {"get": self._held.get}
+        text = reads.format(name="key", result="") + reads.format(name="find", result="get")
+        exec(compile(text, "<key of a call>", "exec"), namespace)
+        self.key: Callable[[tuple[Any, ...]], Hashable] = namespace["key"]
+        self.find: Callable[[tuple[Any, ...]], Any] = namespace["find"]
+
+    def remember(self, args: tuple[Any, ...], value: Any) -> None:
+        """From now on ``value`` serves calls like this one, if it is of the kinds."""
+        key = self.key(args)
+        if key is not None:
+            self._held[key] = value
+
+
+def fast_keys(args: Sequence[Any], constants: Collection[int] = (), multiplies: bool = True) -> FastKeys | None:
+    """The FastKeys of calls like ``args``. None where an argument takes more than one look (a function, a tuple).
 
     ``constants``: the positions of numbers that select code. ``multiplies``: whether torch's setting for products of
-    float32 matters. Its keys differ from those of :func:`call_key` and of every other reader.
+    float32 matters.
     """
     names = [f"a{i}" for i in range(len(args))]
-    namespace: dict[str, Any] = {"of_these_kinds": object(), "grad_enabled": _grad_enabled,
-                                 "precision": torch.get_float32_matmul_precision}  # fmt: skip
-    parts = ["of_these_kinds"]
+    namespace: dict[str, Any] = {
+        "grad_enabled": _grad_enabled, "precision": torch.get_float32_matmul_precision,
+    }  # fmt: skip
+    parts: list[str] = []
     for i, (name, value) in enumerate(zip(names, args, strict=True)):
         own = _parts(name, value, i in constants)
         if own is None:
@@ -91,11 +114,12 @@ def key_reader(args: Sequence[Any], constants: Collection[int] = (), multiplies:
         parts.append(f"({' or '.join(learned)}) and grad_enabled()")  # a call that autograd records is refused whole
     if multiplies:
         parts.append("precision()")
-    kinds = " and ".join(f"type({name}) is kind{i}" for i, name in enumerate(names)) or "True"
-    text = f"def read({', '.join(names)}):\n    if {kinds}:\n        return ({', '.join(parts)},)\n"
-    exec(compile(text, "<key of a call>", "exec"), namespace)
-    reader: KeyReader = namespace["read"]
-    return reader
+    lines = [f"def {{name}}(args):\n    if len(args) == {len(args)}:\n"]
+    if names:
+        kinds = " and ".join(f"type({name}) is kind{i}" for i, name in enumerate(names))
+        lines += [f"        {', '.join(names)}, = args\n        if {kinds}:\n    "]
+    lines += [f"        return {{result}}(({' '.join(f'{part},' for part in parts)}))\n"]
+    return FastKeys("".join(lines), namespace)
 
 
 def _parts(name: str, value: Any, constant: bool) -> list[str] | None:
