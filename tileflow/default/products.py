@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from math import prod
 
 from ..config import Choice
+from ..ir.analysis import tile_length
 from ..ir.graph import KernelIR, Op
+from ..ir.pressure import beside_products
 from ..ir.types import Dim, Value, itemsize
 from ..passes.subtile import epilogue, subtilable
 from ..passes.transpose import is_loaded, transposable
@@ -18,6 +22,7 @@ from .streaming import chunk_sizes, extent_length, pow2
 
 FEW_ROWS = 64
 HALF_OF_REGISTERS = 128
+MOST_SUMS = 192  # registers of a thread for products and what is alive beside them
 MOST_PIPELINED = 2  # products in a turn of a loop whose operands AMD's registers hold a turn ahead
 Shapes = tuple[tuple[int, int, int], ...]  # rows, columns and warps of output blocks, the best first
 DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64, 64, 4))
@@ -25,6 +30,11 @@ DIRECT: Shapes = ((128, 256, 8), (128, 128, 8), (64, 256, 4), (64, 128, 4), (64,
 COMPUTED: Shapes = ((256, 64, 4), (128, 64, 4))
 # small enough for two blocks a multiprocessor: one unpacks while the other multiplies
 TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
+# in full precision: where the inner dimension is cut into blocks, and where it is whole
+PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
+PRECISE_WHOLE: Shapes = ((64, 64, 8),)
+PRECISE_INNER = 16
+FULL_BYTES = 4  # of an element that is not rounded
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -102,9 +112,12 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
             batch *= extent_length(ir, name, ir.tiles[name].block)
     direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
     turned = op.attrs["site"] in transposable(ir) and target.capability // 10 == HOPPER
+    if op.attrs["precision"] == "ieee" and target.vendor == "nvidia" and itemsize(a.type.dtype) >= FULL_BYTES:
+        return _precise(ir, op, lengths, batch, target)
     if pow2(lengths[0]) <= FEW_ROWS:
         return _skinny(ir, op, lengths, direct, turned, target)
-    shapes = DIRECT if direct else TURNED if turned else COMPUTED
+    together = beside_products(ir)
+    shapes = _in_registers(ir, op, DIRECT if direct else TURNED if turned else COMPUTED, target)
     m, n, warps = _output_block(lengths[0], lengths[1], batch, shapes, target)
     k = 128 // itemsize(a.type.dtype) if target.vendor == "nvidia" else 64
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
@@ -116,10 +129,53 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     wanted[suffixed(ir, "group")] = 8
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
-    tiles = batch * -(-lengths[0] // m) * -(-lengths[1] // n)
-    if tiles > target.sm_count and _boxes(ir, target) and not turned:  # which are slower so
+    if _programs(ir, wanted) > target.sm_count and _boxes(ir, target) and not turned:  # which are slower so
         wanted |= _persistent(ir)
+        # one loop has the sums of a tile and of the next, which leaves no registers for other products
+        wanted[suffixed(ir, "flatten")] = max(map(len, together)) == 1
     return wanted | _boxes(ir, target)
+
+
+def _precise(ir: KernelIR, op: Op, lengths: list[int], batch: int, target: Target) -> dict[str, Choice]:
+    """A product in full precision, which no matrix unit does: multiply-adds of each thread, written out for the whole
+    inner block, so that this one is short, or the others are."""
+    a, b = _operands(op)
+    is_whole = not _symbol(a.dims[-1])
+    shapes = PRECISE_WHOLE if is_whole else PRECISE
+    m, n, warps = _output_block(lengths[0], lengths[1], batch, _in_registers(ir, op, shapes, target), target)
+    wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
+    dims = a.dims[-2], b.dims[-1], a.dims[-1]
+    wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, (m, n, PRECISE_INNER), strict=True)}
+    wanted[suffixed(ir, "num_warps")] = warps
+    wanted[suffixed(ir, "num_stages")] = 3
+    wanted[suffixed(ir, "group")] = 8
+    if is_whole:  # else the assembler may load all operands at once, and then gives up
+        wanted[suffixed(ir, "maxnreg")] = HALF_OF_REGISTERS
+    return wanted
+
+
+def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shapes:
+    """Those of ``shapes`` whose programs have the registers for every product with what is alive beside it: the sums of
+    other products, a product that is scaled before it is added."""
+    a, b = _operands(op)
+    together = beside_products(ir)
+
+    def fits(shape: tuple[int, int, int]) -> bool:
+        sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
+        sizes |= {_symbol(d): max(n // _times(d), 1) for d, n in zip((a.dims[-2], b.dims[-1]), shape, strict=False)}
+        largest = max(sum(prod(d.extent.evaluate(sizes) for d in v.dims) for v in tiles) for tiles in together)
+        return largest <= MOST_SUMS * shape[2] * target.warp_size
+
+    return tuple(filter(fits, shapes))
+
+
+def _programs(ir: KernelIR, wanted: Mapping[str, Choice]) -> int:
+    """How many tiles the grid has under the chosen blocks."""
+    sizes = {name: size for name, size in wanted.items() if isinstance(size, int)}
+    blocks = ((tile_length(ir, name), ir.tiles[name].block) for name in ir.grid)
+    return prod(
+        -(-length // (block.evaluate(sizes) if block.symbols() <= sizes.keys() else 1)) for length, block in blocks
+    )
 
 
 def _persistent(ir: KernelIR) -> dict[str, Choice]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
-from ..ir.graph import KernelIR, TileIndex
+from ..ir.graph import KernelIR, SliceIndex, TileIndex
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
@@ -25,6 +26,9 @@ LIVE_REGISTERS = 128  # that a thread spends on tiles, as a rule
 ROW_REGISTERS = 256  # where rows are reduced: what the next sum needs is computed anew or read again
 CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fewer and registers suffice
 MIN_WARPS = 4
+RUN = 32  # neighbours that a block takes although another one was first
+SECTOR = 32  # bytes that memory moves at least
+AS_LONG = 4  # runs count as equal up to this ratio
 
 
 def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
@@ -41,13 +45,9 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     registers = ROW_REGISTERS if row > 1 else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
-    used = row
-    for symbol, length in _blocks(ir):
-        if symbol in chunked:
-            continue
-        wanted[symbol] = size = min(budget, pow2(length))
-        budget = max(budget // size, 1)
-        used *= size
+    sizes = block_sizes(ir, chunked, budget, LIVE_ELEMENTS // (row * live))
+    wanted |= sizes
+    used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
     warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
     wanted[suffixed(ir, "num_warps")] = warps
@@ -97,23 +97,79 @@ def _whole(ir: KernelIR) -> int:
     return max(sizes)
 
 
-def _blocks(ir: KernelIR) -> list[tuple[str, int]]:
-    """The block symbols and how far their loops run: first those along which most bytes lie next to each other."""
-    runs: Counter[str] = Counter()
+def block_sizes(ir: KernelIR, chunked: Collection[str], budget: int, most: int) -> dict[str, int]:
+    """Blocks such that no register tile has more than ``budget`` elements, those first along which most bytes lie next
+    to each other. Where some tensors run along one block and others, of the same size, along another, as when a matrix
+    is turned, each keeps a run. ``most``: the elements up to which a block is a sector long whatever the budget."""
+    tiles, blocks, longest = _meetings(ir), [b for b in _blocks(ir) if b.symbol not in chunked], _runs(ir).total()
+    sizes: dict[str, int] = {}
+    for block in blocks:
+        beside = [tile - {block.symbol} for tile in tiles if block.symbol in tile]
+        taken = max((prod(sizes.get(s, 1) for s in others) for others in beside), default=1)
+        met = frozenset().union(*beside)
+        kept = [min(RUN, pow2(b.length)) for b in blocks
+                if b.symbol in met - sizes.keys() and 0 < block.run <= AS_LONG * b.run]  # fmt: skip
+        size = min(max(budget // (taken * prod(kept)), 1), pow2(block.length))
+        if longest <= AS_LONG * block.run and block.run:
+            sector = min(max(SECTOR // _element(ir), 1), pow2(block.length))
+            size = max(size, sector) if taken * sector <= most else size
+        sizes[block.symbol] = size
+    return sizes
+
+
+def _meetings(ir: KernelIR) -> list[frozenset[str]]:
+    """The block symbols of each register tile: what two loops, one after the other, hold is never there together."""
+    found = {frozenset(s for d in v.dims for s in d.extent.symbols() if s not in ir.hints)
+             for op in ir.walk() for v in op.outputs}  # fmt: skip
+    return sorted(found - {frozenset()}, key=sorted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block symbol. ``length``: how far its loops run. ``run``: bytes of the tensors whose neighbours it takes.
+    ``stride``: in the largest tensor that it indexes, between its lanes."""
+
+    symbol: str
+    length: int
+    run: int
+    stride: int
+
+
+def _blocks(ir: KernelIR) -> list[_Block]:
+    """Those along which most bytes lie next to each other first, then those of short strides."""
     lengths: dict[str, int] = {}
     for name, tile in ir.tiles.items():
         if tile.block.op == "sym":
             symbol = tile.block.args[0]
             lengths[symbol] = max(lengths.get(symbol, 1), tile_length(ir, name))
+    runs, strides = _runs(ir), dict[str, tuple[int, int]]()
+    for symbol, size, stride in _accesses(ir):
+        strides[symbol] = min(strides.get(symbol, (0, 0)), (-size, ir.hint(stride)))
+    found = [_Block(s, n, runs[s], strides.get(s, (0, 0))[1]) for s, n in lengths.items()]
+    return sorted(found, key=lambda b: (-b.run, b.stride))
+
+
+def _runs(ir: KernelIR) -> Counter[str]:
+    """Bytes of the tensors whose neighbours each block takes; under no name, slices."""
+    runs: Counter[str] = Counter()
+    for symbol, size, stride in _accesses(ir):
+        runs[symbol] += size * (stride.constant == 1)
+    return runs
+
+
+def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
+    """The block symbol of each dimension that a tile or a slice indexes, the tensor's bytes, the stride."""
     for op in ir.walk():
         if op.kind not in ("load", "store", "atomic"):
             continue
         tensor = ir.tensor(op.attrs["tensor"])
         size = prod(ir.hint(n) for n in tensor.shape) * itemsize(tensor.dtype)
         for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
-            if isinstance(item, TileIndex) and stride.constant == 1 and ir.tiles[item.tile].block.op == "sym":
-                runs[ir.tiles[item.tile].block.args[0]] += size
-    return sorted(lengths.items(), key=lambda found: -runs[found[0]])
+            block = ir.tiles[item.tile].block if isinstance(item, TileIndex) else None
+            if block is not None and block.op == "sym":
+                yield block.args[0], size, stride
+            elif isinstance(item, SliceIndex):
+                yield "", size, stride
 
 
 def pow2(n: int) -> int:

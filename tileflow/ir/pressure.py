@@ -1,6 +1,8 @@
-"""Register pressure: how many tiles of the largest rank are alive at once."""
+"""Register pressure: how many tiles of the largest rank are alive at once, and which are while a product is made."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from .graph import Block, KernelIR, Op, walk
 from .types import Value
@@ -14,6 +16,29 @@ def live_tiles(ir: KernelIR) -> int:
     values = [v for op in walk(ir.body) for v in op.outputs]
     rank = max((len(v.dims) for v in values), default=0)
     return _most(ir.body, rank, set()) if rank else 0
+
+
+def beside_products(ir: KernelIR) -> list[tuple[Value, ...]]:
+    """For each product, itself and the other tiles of two dimensions or more that are alive once it is made, without
+    those that a load brought: operands wait in shared memory."""
+    loaded = {op.output for op in walk(ir.body) if op.kind == "load"}
+    for op in walk(ir.body):
+        if op.kind == "permute" and op.inputs[0] in loaded:
+            loaded.add(op.output)
+    return [tuple(v for v in alive if len(v.dims) > 1 and v not in loaded) for alive in _alive(ir.body, set())]
+
+
+def _alive(block: Block, outer: set[Value]) -> Iterator[set[Value]]:
+    last = {v: n for n, op in enumerate(block.ops) for v in _reads(op)}
+    last |= {v: len(block.ops) for v in block.results if isinstance(v, Value)}
+    alive = set(block.params)
+    for n, op in enumerate(block.ops):
+        alive = {v for v in alive if last.get(v, -1) > n}
+        for region in op.regions:
+            yield from _alive(region, outer | alive)
+        alive |= set(op.outputs)
+        if op.kind == "dot":
+            yield outer | alive
 
 
 def _most(block: Block, rank: int, outer: set[Value]) -> int:

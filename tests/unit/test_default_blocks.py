@@ -1,0 +1,138 @@
+"""The first config of kernels that nobody tuned: what their blocks must be like, whatever the exact numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def default(function: Any, *args: Any) -> Any:
+    return tileflow.kernel(function).lower(args, H200).default
+
+
+def test_loops_one_after_the_other_do_not_share_a_budget() -> None:
+    def two_passes(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tm in tfl.tile(x.size(0)):
+            most = tfl.zeros([tm])
+            for tn in tfl.tile(x.size(1)):
+                most = torch.maximum(most, x[tm, tn].abs().amax(1))
+            for tn in tfl.tile(x.size(1)):
+                out[tm, tn] = x[tm, tn] / most[:, None]
+        return out
+
+    config = default(two_passes, meta(8192, 4096))
+    assert config["block:tn"] == config["block:tn#1"] >= 512
+
+
+def test_both_sides_of_a_turned_matrix_have_runs() -> None:
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(1), x.size(0))
+        for tm, tn in tfl.tile(x.shape):
+            out[tn, tm] = x[tm, tn].T
+        return out
+
+    config = default(turned, meta(8192, 8192))
+    assert min(config["block:tm"], config["block:tn"]) >= 32
+
+
+def test_a_block_along_which_elements_lie_is_a_sector_long() -> None:
+    def down_columns(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tn in tfl.tile(x.size(1)):
+            out[:, tn] = x[:, tn].cumsum(0)
+        return out
+
+    assert default(down_columns, meta(2048, 4096))["block:tn"] >= 8
+
+
+def test_what_is_left_of_a_program_goes_to_the_nearest_dimension() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for ta, tb, tc in tfl.tile(x.shape):
+            out[ta, tb, tc] = x[ta, tb, tc] * 2
+        return out
+
+    config = default(doubled, meta(512, 512, 64))
+    assert (config["block:ta"], config["block:tc"]) == (1, 64) and config["block:tb"] > 1
+
+
+def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), gate.size(1), dtype=x.dtype)
+    for tm, tn in tfl.tile(out.shape):
+        a, b = tfl.zeros([tm, tn]), tfl.zeros([tm, tn])
+        for tk in tfl.tile(x.size(1)):
+            a = torch.addmm(a, x[tm, tk], gate[tk, tn])
+            b = torch.addmm(b, x[tm, tk], up[tk, tn])
+        out[tm, tn] = a.sigmoid() * a * b
+    return out
+
+
+def scaled_blocks(x: torch.Tensor, y: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), y.size(1))
+    for tm, tn in tfl.tile(out.shape):
+        acc = tfl.zeros([tm, tn])
+        for tk in tfl.tile(x.size(1), block_size=128):
+            acc += tfl.dot(x[tm, tk], y[tk, tn]) * scale[tm, tk.id][:, None]
+        out[tm, tn] = acc
+    return out
+
+
+def low_rank_beside(x: torch.Tensor, w: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), w.size(1), dtype=x.dtype)
+    for tm, tn in tfl.tile(out.shape):
+        acc, low = tfl.zeros([tm, tn]), tfl.zeros([tm, a.size(1)])
+        for tk in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tm, tk], w[tk, tn])
+            low = torch.addmm(low, x[tm, tk], a[tk, :])
+        out[tm, tn] = acc + 0.5 * tfl.dot(low.to(x.dtype), b[:, tn])
+    return out
+
+
+def test_two_sums_a_program_have_registers() -> None:
+    """Two sums of 128 by 256 elements are all the registers that eight warps may have."""
+    half = meta(4096, 4096, dtype=torch.float16)
+    calls: list[tuple[Any, ...]] = [
+        (gated, half, half, half),
+        (scaled_blocks, half, half, meta(4096, 32)),
+        (low_rank_beside, half, half, half[:, :16], half[:16]),
+    ]
+    for function, *args in calls:
+        config = default(function, *args)
+        threads = config["num_warps"] * 32
+        assert config["num_warps"] == 8, function
+        assert 64 <= 2 * config["block:tm"] * config["block:tn"] / threads <= 192, function
+        assert not config.get("flatten", False), function
+
+
+def test_products_in_full_precision_are_short() -> None:
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0), y.size(1))
+        for tm, tn in tfl.tile(out.shape):
+            acc = tfl.zeros([tm, tn])
+            for tk in tfl.tile(x.size(1)):
+                acc = torch.addmm(acc, x[tm, tk], y[tk, tn])
+            out[tm, tn] = acc
+        return out
+
+    def whole(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0), y.size(0))
+        for tm, tn in tfl.tile(out.shape):
+            out[tm, tn] = x[tm, :] @ y[tn, :].T
+        return out
+
+    for function, args in ((product, (meta(4096, 4096),) * 2), (whole, (meta(8192, 128),) * 2)):
+        config = default(function, *args)
+        inner = config.get("block:tk", 128)
+        assert config["block:tm"] * config["block:tn"] * inner <= 1 << 19, function
