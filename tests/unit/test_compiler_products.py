@@ -348,3 +348,52 @@ def test_operands_in_registers_outlast_their_product(function: Callable[..., Any
         return
     waits = re.findall(r"wgmma\.wait_group\.sync\.aligned (\d+)", _compile(source, it.target).assembly)
     assert waits and set(waits) == {"0"}
+
+
+# ---- branches between products ------------------------------------------------------------------
+
+
+def masked_chain(x, y):
+    out = torch.empty(x.size(0), y.size(1))
+    for tile_m in tfl.tile(x.size(0)):
+        acc = tfl.zeros([tile_m, y.size(1)])
+        for tile_n in tfl.tile(tile_m.end):
+            scores = tfl.dot(x[tile_m, :], x[tile_n, :].T)
+            if tile_n.end > tile_m.begin:
+                scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, 0.0)
+            acc = tfl.dot(scores.to(y.dtype), y[tile_n, :], acc=acc)
+        out[tile_m, :] = acc
+    return out
+
+
+def scaled_chain(x, y):
+    out = torch.empty(x.size(0), y.size(1))
+    for tile_m in tfl.tile(x.size(0)):
+        acc = tfl.zeros([tile_m, y.size(1)])
+        for tile_n in tfl.tile(tile_m.end):
+            scores = tfl.dot(x[tile_m, :], x[tile_n, :].T)
+            if tile_n.end > tile_m.begin:
+                scores = torch.exp(scores) / (1.0 + torch.tanh(scores))
+            acc = tfl.dot(scores.to(y.dtype), y[tile_n, :], acc=acc)
+        out[tile_m, :] = acc
+    return out
+
+
+@pytest.mark.parametrize(
+    ("function", "device", "is_jump"),
+    [
+        pytest.param(masked_chain, "nvidia-h200", True, id="warp groups"),
+        pytest.param(masked_chain, "nvidia-b200", True, id="tensor memory"),
+        pytest.param(masked_chain, "nvidia-a100", False, id="single warps"),
+        pytest.param(masked_chain, "amd-mi300x", False, id="amd"),
+        pytest.param(scaled_chain, "nvidia-a100", True, id="too long to do in vain"),
+    ],
+)
+def test_a_short_branch_between_products_of_single_warps_is_a_choice(
+    function: Callable[..., Any], device: str, is_jump: bool
+) -> None:
+    x = torch.empty(128, 64, device="meta", dtype=torch.bfloat16)
+    y = torch.empty(128, 64, device="meta", dtype=torch.bfloat16)
+    it = lower(function, x, y, device=device)
+    (source,) = it.emit(it.default)
+    assert bool(re.search(r"^ +if ", source.text, re.MULTILINE)) == is_jump

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.graph import Block, Op, Operand, Tile, walk
+from ..ir.ops import POINTWISE
 from ..ir.types import Value
+from ..space.loops import HOPPER
 from ..space.names import loop_site
+from ..space.staging import PRODUCTS
 from .dtypes import compute_dtype
 
 if TYPE_CHECKING:
     from .kernel import Emitter
+
+_FEW = 4  # operations an element, of a branch that is not worth a jump
+_WITHOUT_EFFECT = frozenset({"pointwise", "cast", "full", "size", "tile_index", "tile_begin", "tile_end", "unsqueeze",
+                             "squeeze", "expand"})  # fmt: skip
 
 
 def emit_for(e: Emitter, op: Op) -> None:
@@ -73,8 +80,11 @@ def emit_if(e: Emitter, op: Op) -> None:
     if answer is not None:
         _emit_side(e, op, op.regions[0 if answer else 1])
         return
-    names = [(e.fresh("b"), compute_dtype(out.type.dtype)) for out in op.outputs]
     condition = e.name(op.inputs[0]) if test is None else e.plan.text(test)
+    if _is_choice(e, op):
+        _emit_choice(e, op, condition)
+        return
+    names = [(e.fresh("b"), compute_dtype(out.type.dtype)) for out in op.outputs]
     for keyword, side in zip((f"if {condition}:", "else:"), op.regions, strict=True):
         if keyword == "else:" and not side.ops and not side.results:
             continue
@@ -87,6 +97,27 @@ def emit_if(e: Emitter, op: Op) -> None:
                 e.writer.line("pass")
     for out, (name, held) in zip(op.outputs, names, strict=True):
         e.bind(out, name, held)
+
+
+def _is_choice(e: Emitter, op: Op) -> bool:
+    """Whether both sides are computed and chosen from by element. Single warps' products of one another's results have
+    one layout only if Triton can follow the values between them, which it does within a block; else what passes through
+    a branch goes by way of shared memory."""
+    if HOPPER <= e.target.capability // 10 <= HOPPER + 1 or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
+        return False
+    ops = [inner for side in op.regions for inner in side.ops]
+    work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind == "pointwise")
+    return work <= _FEW and all(o.kind in _WITHOUT_EFFECT for o in ops) and all(out.dims for out in op.outputs)
+
+
+def _emit_choice(e: Emitter, op: Op, condition: str) -> None:
+    held = [compute_dtype(out.type.dtype) for out in op.outputs]
+    sides = []
+    for side in op.regions:
+        e.block(side)
+        sides.append([e.as_dtype(r, h) for r, h in zip(side.results, held, strict=True)])
+    for out, first, second, h in zip(op.outputs, *sides, held, strict=True):
+        e.define(out, f"tl.where({condition}, {first}, {second})", h)
 
 
 def _emit_side(e: Emitter, op: Op, side: Block) -> None:
