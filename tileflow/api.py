@@ -22,7 +22,7 @@ from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
 from .runtime.describe import describe, device_class, is_traced, tensors
-from .runtime.dispatch import bind, keyed
+from .runtime.dispatch import KeyedRegion, bind, keyed
 from .runtime.handles import enroll
 from .runtime.keys import FastKeys, call_key, fast_keys
 from .runtime.launch import Launcher, launcher_for
@@ -213,7 +213,10 @@ class Kernel:
         self._quicken(args, again)
 
     def _keyed(self, bound: partial[Any]) -> partial[Any]:
-        return keyed(bound, [region.settled for region in self.host.regions])
+        """What calls with the key of one run after it."""
+        if self.host.flat is None:
+            return bound
+        return keyed(self.host.flat, bound, [KeyedRegion(r.locals, r.settled) for r in self.host.regions])
 
     def _quicken(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
         """Give a call its fast key, which those have that are of the kinds that came first."""

@@ -13,10 +13,10 @@ import torch
 import tileflow.language as tfl
 from tests.unit.test_runtime_launch import ONE, TENSOR, FakeCuda, make_binary
 from tileflow.config import Config
-from tileflow.errors import VariantError
+from tileflow.errors import CallError, VariantError
 from tileflow.expr import Expr, all_of
 from tileflow.frontend.split import split
-from tileflow.runtime.dispatch import bind, keyed
+from tileflow.runtime.dispatch import KeyedRegion, bind, keyed
 from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.settled import Settled
 
@@ -84,7 +84,9 @@ def by_branch(x: Any, y: Any) -> Any:
     ],
 )
 def test_what_is_a_function_of_the_key(fn: Any, expected: list[tuple[set[str], set[str], bool]]) -> None:
-    found = [region.settled for region in split(fn).regions]
+    host = split(fn)
+    found = [region.settled for region in host.regions]
+    assert host.flat is not None
     assert [(set(s.arguments), set(s.made), s.bounds) for s in found] == expected
 
 
@@ -133,7 +135,20 @@ def calls_the_unknown_later(x: Any, y: Any) -> None:
      calls_the_unknown_later],
 )  # fmt: skip
 def test_host_code_that_may_reach_any_tensor_settles_nothing(fn: Any) -> None:
-    assert {region.settled for region in split(fn).regions} == {Settled()}
+    host = split(fn)
+    assert {region.settled for region in host.regions} == {Settled()}
+    assert host.flat is None
+
+
+def may_lack_a_value(x: Any, y: Any, many: bool) -> None:
+    if many:
+        extra = x.numel()
+    for tile in tfl.tile(x.numel()):
+        y[tile] = x[tile] + (extra if many else 0)
+
+
+def test_host_code_that_may_lack_a_value_runs_as_it_is() -> None:
+    assert split(may_lack_a_value).flat is None
 
 
 # ---- launches that rely on it -------------------------------------------------------------------------------------
@@ -147,31 +162,59 @@ def sized(n: int, *names: str) -> Expr:
     return all_of([*known, *(Expr.sym(f"{name}.align").eq(1) for name in names), Expr.sym("end.0").eq(n)])
 
 
-def launcher(guards: Expr) -> tuple[Any, FakeCuda]:
+NAMES = ("out", "x")
+
+
+def launcher(guards: Expr, grid: tuple[Expr, ...] = ONE) -> tuple[Any, FakeCuda]:
     driver = FakeCuda([ctypes.c_uint64] * 2)
-    binary = make_binary(TENSOR, OUT, guards=guards, grid=ONE)
+    binary = make_binary(TENSOR, OUT, guards=guards, grid=grid)
     return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: "the stream"), driver
 
 
-def host(context: Any, x: torch.Tensor, out: torch.Tensor) -> None:
-    context.launch(0, {"x": x, "out": out}, x.shape[0])
+def served(launchers: list[Any], settled: Settled = SETTLED, run: Any = None, names: tuple[str, ...] = NAMES) -> Any:
+    """Host code that takes ``x`` and ``out`` and launches at once, for calls with one key."""
+
+    def host(context: Any, x: torch.Tensor, out: torch.Tensor) -> None:
+        context.regions[0](out, x, x.shape[0])
+
+    return keyed(run or host, bind(host, Config.of({}), {0: launchers}), [KeyedRegion(names, settled)])
 
 
 def test_a_settled_launcher_still_looks_at_what_no_key_settles() -> None:
     launch, driver = launcher(sized(8, "x", "out"))
     x, memory = torch.zeros(8), torch.zeros(9)
-    warm = launch.settle(SETTLED)
-    assert warm({"x": x, "out": memory[:8]}, (0,), (8,)) is True
-    assert warm({"x": x, "out": memory[1:]}, (0,), (8,)) is False, "fresh memory of torch's is aligned, but is it fresh"
-    other = launch.settle(Settled(frozenset({"x"})))
-    assert other({"x": x, "out": memory}, (0,), (8,)) is False
-    assert other({"x": x, "out": memory[:8]}, (0,), (9,)) is False
+    declined: list[tuple[Any, ...]] = []
+    warm = launch.settle(SETTLED, NAMES, lambda *args: declined.append(args))
+    warm(memory[:8], x, 8, block_size=4)
+    assert (len(driver.launches), declined) == (1, [])
+    warm(memory[1:], x, 8)
+    assert len(declined) == 1, "fresh memory of torch's is aligned, but is it fresh"
+    other = launch.settle(Settled(frozenset({"x"})), NAMES, lambda *args: declined.append(args))
+    other(memory, x, 8)
+    other(memory[:8], x, 0, 9)
+    assert [args[2:] for args in declined] == [(8, None), (8, None), (0, 9)]
     assert len(driver.launches) == 1
+
+
+def test_bounds_that_are_not_constants_are_read_at_each_launch() -> None:
+    grid = (Expr.sym("end.0"), Expr.sym("begin.0") + 1, Expr.sym("end.1"))
+    launch, driver = launcher(Expr.sym("x.shape.0").eq(8), grid)
+
+    def run(context: Any, x: torch.Tensor, *bounds: Any) -> None:
+        context.regions[0](x, x, *bounds, block_size=None)
+
+    call = served([launch], Settled(frozenset({"x"})), run)
+    x = torch.zeros(8)
+    for n in (2, 3):
+        call(x, [n, 1], [8, 5])
+    assert [seen.grid for seen in driver.launches] == [(8, 3, 5), (8, 4, 5)]
+    with pytest.raises(CallError, match="as many"):
+        call(x, [1, 2], [8])
 
 
 def test_calls_with_one_key_are_checked_once_and_launch_on_what_they_hold() -> None:
     launch, driver = launcher(sized(8, "x", "out"))
-    call = keyed(bind(host, Config.of({}), {0: [launch]}), [SETTLED])
+    call = served([launch])
     with pytest.raises(VariantError):
         call(torch.zeros(9), torch.zeros(9))
     pairs = [(torch.zeros(8), torch.zeros(8)) for _ in range(4)]
@@ -188,9 +231,9 @@ def test_a_variant_that_goes_before_is_tried_again_where_it_may_accept() -> None
     large, second = launcher(sized(8, "x"))
 
     def run(context: Any, x: torch.Tensor, k: int) -> None:
-        context.launch(0, {"x": x, "out": x, "k": k}, 8)
+        context.regions[0](x, x, k, 8)
 
-    call = keyed(bind(run, Config.of({}), {0: [small, large]}), [SETTLED])
+    call = served([small, large], run=run, names=(*NAMES, "k"))
     for k in (9, 9, 1):
         call(torch.zeros(8), k)
     assert (len(first.launches), len(second.launches)) == (1, 2)
@@ -199,17 +242,19 @@ def test_a_variant_that_goes_before_is_tried_again_where_it_may_accept() -> None
 def test_a_variant_that_never_accepts_is_not_tried_again() -> None:
     wrong, _ = launcher(sized(9, "x", "out"))
     right, driver = launcher(sized(8, "x", "out"))
-    call = keyed(bind(host, Config.of({}), {0: [wrong, right]}), [SETTLED])
+    call = served([wrong, right])
+    regions = call.args[0].regions
+    (first,) = regions
     for _ in range(3):
         call(torch.zeros(8), torch.zeros(8))
     assert len(driver.launches) == 3
-    assert call.args[0]._warm.keys() == {0}
+    assert first not in regions and "own_x" in regions[0].__code__.co_varnames
 
 
 def test_threads_that_make_one_warm_call_at_once_launch_on_their_own_tensors() -> None:
     launch, driver = launcher(sized(8, "x", "out"))
     driver.pause = 0.001
-    call = keyed(bind(host, Config.of({}), {0: [launch]}), [SETTLED])
+    call = served([launch])
     pairs = [(torch.zeros(8), torch.zeros(8)) for _ in range(6)]
 
     def calls(x: torch.Tensor, out: torch.Tensor) -> None:
@@ -223,3 +268,15 @@ def test_threads_that_make_one_warm_call_at_once_launch_on_their_own_tensors() -
         thread.join()
     seen = [tuple(launched.values) for launched in driver.launches]
     assert {pair: seen.count(pair) for pair in set(seen)} == {(x.data_ptr(), o.data_ptr()): 10 for x, o in pairs}
+
+
+def test_flat_host_code_hands_over_what_its_regions_capture() -> None:
+    host = split(adds)
+    assert host.flat is not None
+    (region,) = host.regions
+    launch, driver = launcher(sized(8, "x", "out", "y"))
+    call = keyed(host.flat, bind(host.run, Config.of({}), {0: [launch]}), [KeyedRegion(region.locals, region.settled)])
+    x, y = torch.zeros(8), torch.zeros(8)
+    made = [call(x, y=y) for _ in range(3)]
+    assert [seen.values for seen in driver.launches] == [[x.data_ptr(), out.data_ptr()] for out in made]
+    assert region.locals == ("out", "x", "y")

@@ -31,6 +31,7 @@ def scaled(x: torch.Tensor, factor: float, mode: tfl.constexpr = 1) -> torch.Ten
 def served(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kernel, whose calls of three kinds run functions that say which they are; any other call is a cold one."""
     scaled._forget()
+    monkeypatch.setattr(scaled, "_keyed", lambda bound: bound)  # what is bound here is no host code
     monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     monkeypatch.setattr(scaled, "_first_call", lambda key, args, kwargs: ("cold", kwargs))
     for n in (4, 8):
@@ -72,6 +73,7 @@ def test_tables_that_are_loaded_or_forgotten_make_calls_cold(served: Any) -> Non
 
 def test_interpretation_goes_before_what_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     scaled._forget()
+    monkeypatch.setattr(scaled, "_keyed", lambda bound: bound)  # what is bound here is no host code
     monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
     x = torch.ones(4)
     scaled.serve((x, 2.0), bind(lambda context, x, factor: "served", Config.of({}), {}))

@@ -67,6 +67,7 @@ class _Follower:
         self.source, self.loops, self.asked, self.local = source, loops, asked, local
         self.arguments = _arguments(source) - constants
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
+        self.names = frozenset(parameters(source.tree.args))
         self.found: dict[ast.For, Settled] = {}
 
     def follow(self) -> dict[ast.For, Settled]:
@@ -123,13 +124,15 @@ class _Follower:
         else:
             self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
             for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
-                self.found[loop] = Settled(self.arguments, frozenset(self.kinds), self._has_settled_bounds(loop))
+                bounds = self._has_settled_bounds(loop)
+                self.found[loop] = Settled(self.arguments, frozenset(self.kinds), bounds, self.names)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = [(target, value)]
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             pairs = [*zip(target.elts, value.elts, strict=True)]
         self._bind({name: self._kind(of) for to, of in pairs for name in target_names(to)})
+        self.names |= frozenset(target_names(target))
 
     def _bind(self, kinds: Mapping[str, Kind]) -> None:
         self.arguments -= kinds.keys()

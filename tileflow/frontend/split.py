@@ -63,17 +63,24 @@ class RegionSource:
     file: str
     lines: Sequence[str]
 
+    @property
+    def locals(self) -> tuple[str, ...]:
+        """The captured names that host code binds."""
+        return tuple(capture.name for capture in self.captures if capture.kind == "local")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostFunction:
     """A kernel cut in two. ``run(context, *args, **kwargs)`` is the host code; ``context`` answers its launches.
 
-    ``context`` follows ``tileflow.runtime.dispatch.HostContext``. ``sites``: the names of the host code's questions to
-    the config, by (line, column). ``constants``: the parameters annotated ``constexpr``.
+    ``context`` follows ``tileflow.runtime.dispatch.HostContext``. ``flat``: the same for a ``KeyedContext``, which is
+    handed the locals of each region; None where one may lack a value, or nothing is settled. ``sites``: the names of
+    the host code's questions to the config, by (line, column). ``constants``: the parameters annotated ``constexpr``.
     """
 
     fn: types.FunctionType
     run: Callable[..., Any]
+    flat: Callable[..., Any] | None
     regions: tuple[RegionSource, ...]
     signature: inspect.Signature
     sites: dict[tuple[int, int], str]
@@ -98,7 +105,11 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
     run = compile_function(source.fn, source.tree, CONTEXT)
-    return HostFunction(source.fn, run, regions, signature, calls.names, constants)
+    flat = None
+    if all(set(region.locals) <= region.settled.names for region in regions):
+        tree = _Flat(regions).visit(copy.deepcopy(source.tree))
+        flat = compile_function(source.fn, tree, CONTEXT)
+    return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants)
 
 
 def _name_by_position(arguments: ast.arguments) -> None:
@@ -306,6 +317,24 @@ class _LaunchCalls(ast.NodeTransformer):
         site = self.names[node.lineno, node.col_offset] = name if count == 1 else f"{name}#{count - 1}"
         call = ast.Call(_context("host_call"), [ast.Constant(site), node.func, *node.args], node.keywords)
         return self.generic_visit(ast.copy_location(call, node))
+
+
+class _Flat(ast.NodeTransformer):
+    """``context.launch(i, locals(), ...)`` as ``context.regions[i](<what the region captures>, ...)``."""
+
+    def __init__(self, regions: Sequence[RegionSource]) -> None:
+        self.regions = regions
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=context), attr="launch"), args=[ast.Constant(int(index)), _, *args]
+            ) if context == CONTEXT:
+                launch = ast.Subscript(_context("regions"), ast.Constant(index), ast.Load())
+                captured = [ast.Name(name, ast.Load()) for name in self.regions[index].locals]
+                made = ast.Call(launch, [*captured, *args], node.keywords)
+                return ast.fix_missing_locations(ast.copy_location(made, node))
+        return self.generic_visit(node)
 
 
 def _context(method: str) -> ast.expr:

@@ -5,8 +5,9 @@ No search, no compiler, no Ray, no MLflow, no Triton; torch is imported when a c
 """
 
 from .abi import Binary, LaunchAbi, LaunchArg, Resources
+from .bounds import bounds
 from .bundle import Bundle, load_bundle, write_bundle
-from .dispatch import HostContext, RuntimeContext, bind, bounds
+from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
 from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec

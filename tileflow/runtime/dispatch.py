@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from operator import index
 from typing import Any, Protocol
 
 from ..config import Choice, Config
-from ..errors import CallError, ConfigError, VariantError
+from ..errors import ConfigError, VariantError
+from .bounds import bounds
 from .launch import Launcher
 from .settled import Settled
-
-Bounds = tuple[tuple[int, ...], tuple[int, ...]]
 
 _START = (0,)
 
@@ -28,31 +27,6 @@ class HostContext(Protocol):
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """``register_block_size`` and ``register_tunable``; ``site`` is the variable that is assigned."""
         ...
-
-
-def bounds(first: Any, end: Any = None, block_size: Any = None, *, step: Any = None) -> Bounds:
-    """(begins, ends) of ``tile``'s arguments: ``tile(end)``, ``tile(begin, end)``, either with lists for several axes.
-
-    ``block_size`` and a grid's ``step`` belong to the config and are not looked at. Raises CallError.
-    """
-    if end is None:
-        if isinstance(first, (list, tuple)):
-            return (0,) * len(first), _indices(first)
-        return (0,), _indices((first,))
-    if isinstance(first, (list, tuple)) != isinstance(end, (list, tuple)):
-        raise CallError("a tile's begin and end must both be lists or both be ints", got=f"{first!r} and {end!r}")
-    if not isinstance(first, (list, tuple)):
-        return _indices((first,)), _indices((end,))
-    if len(first) != len(end):
-        raise CallError("a tile's begins and ends must be as many", got=f"{len(first)} and {len(end)}")
-    return _indices(first), _indices(end)
-
-
-def _indices(values: Sequence[Any]) -> tuple[int, ...]:
-    try:
-        return tuple(map(index, values))
-    except TypeError as error:
-        raise CallError("a tile's bounds must be ints", got=repr(values), hint=str(error)) from error
 
 
 class RuntimeContext:
@@ -72,13 +46,15 @@ class RuntimeContext:
         # the commonest form is spelled out: the rest costs a microsecond
         plain = type(begin_or_end) is int and end is None
         begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
-        self._accepting(region, frame, begins, ends)
+        self.accepting(region, frame, begins, ends)
 
-    def _accepting(
-        self, region: int, frame: dict[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
-    ) -> Launcher:
-        """The launcher that has launched."""
-        for launcher in self._launchers.get(region, ()):
+    def variants(self, region: int) -> Sequence[Launcher]:
+        """The launchers of a region in the order in which they are tried."""
+        return self._launchers.get(region, ())
+
+    def accepting(self, region: int, frame: dict[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> Launcher:
+        """The first variant whose guards hold, which has launched. Raises VariantError where none does."""
+        for launcher in self.variants(region):
             if launcher(frame, begins, ends):
                 return launcher
         raise self._unmatched(region, begins, ends)
@@ -94,7 +70,7 @@ class RuntimeContext:
             ) from None
 
     def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> VariantError:
-        variants = self._launchers.get(region, ())
+        variants = self.variants(region)
         guards = "; ".join(str(v.guards) for v in variants)
         error = VariantError(
             f"one variant of region {region} must accept the call",
@@ -105,38 +81,39 @@ class RuntimeContext:
         return error
 
 
-class KeyedContext(RuntimeContext):
-    """The same for calls with one key: the first of them to launch a region settles its launcher."""
+@dataclass(frozen=True, slots=True)
+class KeyedRegion:
+    """``names``: the locals of host code that a region captures, in order; ``settled``: what a key settles of it."""
 
-    __slots__ = ("_settled", "_warm")
+    names: tuple[str, ...]
+    settled: Settled
 
-    def __init__(self, context: RuntimeContext, settled: Sequence[Settled]) -> None:
-        self._config, self._launchers = context._config, context._launchers
-        self._settled = settled
-        self._warm: dict[int, Launcher] = {}
 
-    def launch(
-        self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
-        step: Any = None,
-    ) -> None:  # fmt: skip
-        """Launch without a look at what is settled."""
-        plain = type(begin_or_end) is int and end is None
-        begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
-        warm = self._warm.get(region)
-        if warm is None:
-            self._settle(region, self._accepting(region, frame, begins, ends))
-        elif not warm(frame, begins, ends):
-            self._accepting(region, frame, begins, ends)
+class KeyedContext:
+    """Launches for calls with one key, out of host code that hands over what its regions capture: a host function's
+    ``flat``.
 
-    def _settle(self, region: int, accepting: Launcher) -> None:
-        """Remember the launcher, unless one that goes before it may accept a later call."""
+    ``regions``: by their numbers, functions of the captured values and then the arguments of ``tile``. At first each
+    checks all, as a RuntimeContext does; once it has launched, it leaves out what the key settles.
+    """
+
+    __slots__ = ("_context", "_known", "host_call", "regions")
+
+    def __init__(self, context: RuntimeContext, known: Sequence[KeyedRegion]) -> None:
+        self._context, self._known = context, known
+        self.host_call = context.host_call
+        self.regions: list[Callable[..., Any]] = [partial(self._launch, region) for region in range(len(known))]
+
+    def _launch(self, region: int, *args: Any, **kwargs: Any) -> None:
+        names, settled = self._known[region].names, self._known[region].settled
+        frame = dict(zip(names, args, strict=False))
+        begins, ends = bounds(*args[len(names) :], **kwargs)
+        accepting = self._context.accepting(region, frame, begins, ends)
         settle = getattr(accepting, "settle", None)
-        if settle is None:  # an interpreter's
-            return
-        settled = self._settled[region]
-        before = takewhile(lambda launcher: launcher is not accepting, self._launchers[region])
-        if all(settled.chooses(launcher.guards) for launcher in before):
-            self._warm[region] = settle(settled)
+        # a variant that goes before it may accept a later call
+        before = takewhile(lambda launcher: launcher is not accepting, self._context.variants(region))
+        if settle is not None and all(settled.chooses(launcher.guards) for launcher in before):
+            self.regions[region] = settle(settled, names, partial(self._launch, region))
 
 
 def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
@@ -149,6 +126,6 @@ def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Seque
     return partial(host, RuntimeContext(config, launchers))
 
 
-def keyed(bound: partial[Any], settled: Sequence[Settled]) -> partial[Any]:
-    """What :func:`bind` made, for calls with one key only; ``settled``: what that settles of each region."""
-    return partial(bound.func, KeyedContext(bound.args[0], settled))
+def keyed(flat: Callable[..., Any], bound: partial[Any], known: Sequence[KeyedRegion]) -> partial[Any]:
+    """What :func:`bind` made, for calls with one key only. ``flat``: its host function as a KeyedContext takes it."""
+    return partial(flat, KeyedContext(bound.args[0], known))

@@ -18,6 +18,7 @@ from ..errors import CallError, TableError
 from ..expr import Expr
 from ..target import CATALOGUE
 from .abi import Binary, LaunchAbi, LaunchArg
+from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .paths import Path, Symbol, cell_of, default_of, read_step, root_reader
 from .settled import Settled
@@ -44,8 +45,8 @@ _UNPACKABLE = (struct.error, OverflowError, TypeError)
 class Launcher(Protocol):
     """Launches one variant of one region.
 
-    One of a binary has ``settle`` too, which takes a Settled and makes the launcher of calls with the key of one that
-    it has launched for: that does not look at what the key settles.
+    One of a binary has ``settle`` too, which makes what launches for calls with the key of one that was launched for:
+    see :class:`tileflow.runtime.dispatch.KeyedContext`.
     """
 
     guards: Expr
@@ -124,10 +125,14 @@ _CHECKED = Settled()
 
 def _generate(
     binary: Binary, loaded: Loaded, index: int, stream: Callable[[], Any], scope: FunctionType | None,
-    settled: Settled = _CHECKED,
+    settled: Settled = _CHECKED, names: tuple[str, ...] | None = None, otherwise: Callable[..., Any] | None = None,
 ) -> Launcher:  # fmt: skip
-    """One function for one binary. It carries ``guards`` and ``settle``, which make it a Launcher."""
-    writer = _Writer(binary, scope, settled)
+    """One function for one binary. It carries ``guards`` and ``settle``, which make it a Launcher.
+
+    With ``names`` it takes the values of these variables and then the arguments of ``tile``, and hands a call that it
+    declines to ``otherwise``.
+    """
+    writer = _Writer(binary, scope, settled, names)
     text = writer.source()
     pool: list[Any] = []
     namespace: dict[str, Any] = writer.namespace | {
@@ -145,6 +150,8 @@ def _generate(
         "unpackable": _argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
+        "otherwise": otherwise,
+        "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
         "take": pool.pop,
@@ -165,10 +172,13 @@ def _generate(
 class _Writer:
     """Writes the source of one launcher: each captured value, shape and pointer is read once, into a local."""
 
-    def __init__(self, binary: Binary, scope: FunctionType | None, settled: Settled) -> None:
+    def __init__(
+        self, binary: Binary, scope: FunctionType | None, settled: Settled, names: tuple[str, ...] | None
+    ) -> None:
         self.binary = binary
         self.scope = scope
         self.settled = settled
+        self.names = names
         self.namespace: dict[str, Any] = {}
         scratch = tuple("Q" if size else _NULL for _, size, _ in binary.abi.scratch)
         self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + scratch
@@ -176,6 +186,7 @@ class _Writer:
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._outside: set[str] = set()
+        self._reads_bounds = False
         target = CATALOGUE.get(binary.target)
         self._target = {} if target is None else dict(target.symbols())
 
@@ -198,19 +209,27 @@ class _Writer:
             f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
             "stream, buffer[0], 0)"
         )
+        parameters = passed = "frame, begins, ends"
+        declined, reads_bounds = "False", False
+        if self.names is not None:
+            own = [f"own_{name}" for name in self.names]
+            passed = ", ".join([*own, "begin_or_end", "end"])
+            parameters = ", ".join([*own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
+            declined, reads_bounds = f"otherwise({passed})", self._reads_bounds
         lines = [
-            "def launch(frame, begins, ends):",
+            f"def launch({parameters}):",
             "    try:",
             *(f"        {line}" for line in self._reads or ["pass"]),
             "    except MISSING as error:",
             "        raise missing(error) from error",
-            *([f"    if not ({accepts}):", "        return False"] if accepts else []),
+            *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
+            *([f"    if not ({accepts}):", f"        return {declined}"] if accepts else []),
             *(f"    {n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended),
             *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
             *([f"    if {elsewhere}:", f"        raise wrong_device([{devices}])"] if movable else []),
             "    stream = current_stream()",
             "    if stream is None:",
-            "        return on_device(device_index, launch, frame, begins, ends)",
+            f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, list(tensors))),
             # each thread takes its own; a list's pop and append are atomic
             "    try:",
@@ -318,6 +337,7 @@ class _Writer:
     def _symbol(self, name: str) -> str:
         symbol = Symbol.parse(name)
         if symbol.path is None:
+            self._reads_bounds = True
             return f"{symbol.field}s[{symbol.axis}]"
         match symbol.field:
             case "align":
@@ -340,7 +360,7 @@ class _Writer:
             return local
         text, home = root_reader(path.root, self.scope)
         if home is None:
-            return self._local(path, text)
+            return self._local(path, text) if self.names is None else f"own_{path.root}"
         name = f"home{len(self.namespace)}"
         self.namespace[name] = home
         local = self._local(path, text.format(home=name))
@@ -423,14 +443,12 @@ def _scratch(size: int, device: torch.device) -> torch.Tensor:
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
-def _on_device(
-    index: int, launch: Launcher, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
-) -> bool:
+def _on_device(index: int, launch: Callable[..., Any], *args: Any) -> Any:
     """Launch again with the arguments' device current."""
     import torch
 
     with torch.cuda.device(index):
-        return launch(frame, begins, ends)
+        return launch(*args)
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------

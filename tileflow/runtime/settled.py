@@ -16,11 +16,13 @@ from .paths import Path, Symbol
 @dataclass(frozen=True, slots=True)
 class Settled:
     """Of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other variables that are
-    functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile loop's are, too."""
+    functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile loop's are, too.
+    ``names``: all variables that have a value there, whatever it is."""
 
     arguments: frozenset[str] = frozenset()
     made: frozenset[str] = frozenset()
     bounds: bool = False
+    names: frozenset[str] = frozenset()
 
     def holds(self, path: Path) -> bool:
         """Whether the metadata of the tensor at ``path`` is settled."""
