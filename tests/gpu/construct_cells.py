@@ -16,7 +16,8 @@ from tileflow.config import Config
 from tileflow.lowered import Lowered
 
 KERNELS = Path(__file__).parent.parent / "interpreter"
-MODULES = ("language", "control", "packing", "escape", "random")  # indices, atomics and scans have files of their own
+# indices, atomics and scans have files of their own
+MODULES = ("language", "control", "packing", "escape", "random", "workload")
 
 
 def cases(module: str) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def captured_tensor_as_operand(x, v):
         x[tile, :] = x[tile, :] + v  # <-
 
 
-@mistake(TraceError, "where torch wants a tensor", "torch.maximum")
+@mistake(TraceError, "of a tile and a number: torch.clamp", "torch.maximum")
 def number_for_a_tensor(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
@@ -172,6 +172,12 @@ def tiles_of_two_loops(x):
 def tile_past_the_end(x):
     for tile in tfl.tile(x.size(1)):
         x[tile, :] = 0  # <-
+
+
+@mistake(ShapeError, "one element for each lane of tile: x[tile.index, y[tile]]", "out[tile]", X, V)
+def all_pairs_for_one_each(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile, tile.index * 0 + 1]  # <-
 
 
 @mistake(ShapeError, "a stored tile must broadcast to the index", "x[tile, 0]")

@@ -75,6 +75,8 @@ def _of_type(message: str) -> str:
         return "choose by `if x is not None:`, which Python decides while the kernel is recorded"
     if "unpack" in message:
         return "a loop over one range has one variable, tfl.tile([m, n]) has two"
+    if re.search(r"argument '\w+' \(position \d+\) must be Tensor, not (float|int)", message):
+        return "of a tile and a number: torch.clamp(x, min=0), max(x, 0); a number that a loop carries: tfl.full([], 0)"
     return "where torch wants a tensor, write one: torch.clamp(x, min=0), torch.full_like(x, 1)"
 
 

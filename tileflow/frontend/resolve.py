@@ -69,7 +69,7 @@ class _Resolver:
 
     def _item(self, item: Any, size: Expr) -> IndexItem:
         if isinstance(item, TileProxy):
-            return self._tile(item.name, item.scope, item.offset, size)
+            return self._tile(item.name, item.scope, item.offset, size, item.shift)
         if isinstance(item, slice):
             return self._slice(item, size)
         if isinstance(item, (int, SymInt)) and not isinstance(item, bool):
@@ -99,16 +99,16 @@ class _Resolver:
 
     # ---- tiles and slices -----------------------------------------------------------------------
 
-    def _tile(self, name: str, scope: int, offset: Expr, size: Expr) -> IndexItem:
+    def _tile(self, name: str, scope: int, offset: Expr, size: Expr, shift: TileValue | None = None) -> IndexItem:
         """A tile; shifted, its lanes may lie outside the tensor."""
         tile = self.t.tiles[name]
         if scope not in self.t.scopes:
             raise self._wrong("a tile is used only inside its loop", name,
                               "store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
-        if offset != Expr.of(0):
-            begin = tile.begin + offset if isinstance(tile.begin, Expr) else Expr.sym("%begin")
-            end = tile.end + offset if isinstance(tile.end, Expr) else Expr.sym("%end")
-            lanes = TileProxy(name, self.t, scope, offset).index
+        if offset != Expr.of(0) or shift is not None:
+            begin = tile.begin + offset if isinstance(tile.begin, Expr) and shift is None else Expr.sym("%begin")
+            end = tile.end + offset if isinstance(tile.end, Expr) and shift is None else Expr.sym("%end")
+            lanes = TileProxy(name, self.t, scope, offset, shift).index
             return self._lanes(lanes, inside(self.t, begin, end - begin, size))
         if isinstance(tile.end, Expr) and not self.masked:
             within = tile.end.le(size)
@@ -254,7 +254,11 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
             raise ShapeError("what is stored has size 1 where the index has None", where=tracer.location(),
                              got=f"{show(shape)}, dimension {position}")  # fmt: skip
     if len(value.value.dims) > len(resolved.dims):
+        tiles = [d.tile for d in value.value.dims if d.tile]
+        hint = "reduce it with .sum(dim), take an element with [:, 0], or store to more"
+        if len(set(tiles)) < len(tiles):
+            tile = max(tiles, key=tiles.count)
+            hint = f"one element for each lane of {tile}: x[{tile}.index, y[{tile}]]; x[{tile}, y[{tile}]] is all pairs"
         raise ShapeError("a stored tile must broadcast to the index", where=tracer.location(),
-                         got=f"{show(shape)} for {show(tuple(resolved.dims))}",
-                         hint="reduce it with .sum(dim), take an element with [:, 0], or store to more")  # fmt: skip
+                         got=f"{show(shape)} for {show(tuple(resolved.dims))}", hint=hint)  # fmt: skip
     return value

@@ -302,6 +302,9 @@ class SymInt:
         tracer = next(t for t in _tracers(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
+    if TYPE_CHECKING:  # what the loops below set
+        __mul__ = __floordiv__ = __mod__ = lambda self, other: self
+
     def _arithmetic(self, other: Any, op: str, fn: str, reflected: bool) -> Any:
         size = _size(other)
         if size is not None:
@@ -322,8 +325,35 @@ class SymInt:
     def __rtruediv__(self, other: Any) -> Any:
         return self.tracer.pointwise("div", other, self)
 
+    def __pow__(self, exponent: Any) -> Any:
+        from .operations.torch_ops import binary
+
+        if isinstance(exponent, int) and exponent >= 0:
+            return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
+        return binary(self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** int(self)
+
+    def __lshift__(self, bits: Any) -> Any:
+        is_constant = isinstance(bits, int) and bits >= 0
+        return self * (1 << bits) if is_constant else self.tracer.pointwise("shift_left", self, bits)
+
+    def __rshift__(self, bits: Any) -> Any:
+        is_constant = isinstance(bits, int) and bits >= 0
+        return self // (1 << bits) if is_constant else self.tracer.pointwise("shift_right", self, bits)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
     def __neg__(self) -> Any:
         return self.tracer.size(-self.expr)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.tracer.pointwise("abs", self)
 
     def __int__(self) -> int:
         return self.tracer.specialize(self.expr)
@@ -360,18 +390,23 @@ for _python, _fn in {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "floo
     setattr(SymInt, f"__r{_python}__", _symint_operator(f"__{_python}__", _fn, reflected=True))
 for _fn in _COMPARE:
     setattr(SymInt, f"__{_fn}__", _symint_compare(_fn))
+for _python in ("and", "or", "xor"):
+    setattr(SymInt, f"__{_python}__", _operator(_BINARY[_python], reflected=False))
+    setattr(SymInt, f"__r{_python}__", _operator(_BINARY[_python], reflected=True))
 
 
 class TileProxy:
-    """The variable of a tile loop: an index, a shape, and its scalars. ``offset`` keeps ``tile + 1`` affine."""
+    """The variable of a tile loop: an index, a shape, and its scalars. ``offset`` keeps ``tile + 1`` affine; ``shift``
+    is what a scalar of the kernel adds to it."""
 
-    __slots__ = ("name", "offset", "scope", "tracer")
+    __slots__ = ("name", "offset", "scope", "shift", "tracer")
 
-    def __init__(self, name: str, tracer: Tracer, scope: int, offset: Expr) -> None:
+    def __init__(self, name: str, tracer: Tracer, scope: int, offset: Expr, shift: TileValue | None = None) -> None:
         self.name = name
         self.tracer = tracer
         self.scope = scope
         self.offset = offset
+        self.shift = shift
 
     @property
     def index(self) -> TileValue:
@@ -388,7 +423,8 @@ class TileProxy:
 
     def _shifted(self, kind: str) -> TileValue:
         scalar = self.tracer.tile_scalar(kind, self)
-        return scalar if self.offset == Expr.of(0) else scalar + self.tracer.size(self.offset)
+        scalar = scalar if self.offset == Expr.of(0) else scalar + self.tracer.size(self.offset)
+        return scalar if self.shift is None else scalar + self.shift
 
     @property
     def id(self) -> TileValue:
@@ -408,11 +444,15 @@ class TileProxy:
 
     def __add__(self, offset: Any) -> TileProxy:
         if isinstance(offset, TileValue):
-            raise TraceError("a tile is shifted by an int or a size", got=repr(offset), where=self.tracer.location(),
-                             hint="shift its indices: tile.index + offset")  # fmt: skip
-        return TileProxy(
-            self.name, self.tracer, self.scope, self.offset + self.tracer.as_expr(offset, "a tile's offset")
-        )
+            if offset.value.dims or offset.value.type.dtype.startswith("float"):
+                raise TraceError(
+                    "a tile is shifted by an int, a size or an integer scalar", got=repr(offset),
+                    where=self.tracer.location(), hint="shift its indices: tile.index + offset",
+                )  # fmt: skip
+            shift = offset if self.shift is None else self.shift + offset
+            return TileProxy(self.name, self.tracer, self.scope, self.offset, shift)
+        moved = self.offset + self.tracer.as_expr(offset, "a tile's offset")
+        return TileProxy(self.name, self.tracer, self.scope, moved, self.shift)
 
     __radd__ = __add__
 
