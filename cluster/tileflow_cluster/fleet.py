@@ -40,7 +40,7 @@ class Worker:
     """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
 
     ``calls``: how many it was given and has not answered; ``worn``: it gets no more. ``busy_s``: seconds spent on
-    those that it answered.
+    those that it answered. ``primed``: a device worker was told its first problem.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Worker:
     served: int = 0
     calls: int = 0
     worn: bool = False
+    primed: bool = False
     ready_at: float = 0.0
     busy_s: float = 0.0
 

@@ -115,6 +115,11 @@ class Ledger(Generic[Payload]):
         """Requests for ``device_class`` without a final result."""
         return sum(entry.request.device_class == device_class for entry in self._entries.values())
 
+    def compiling(self, device_class: str) -> list[TrialRequest]:
+        """Requests on their way to a device of the class, the oldest first."""
+        entries = [e for e in self._entries.values() if e.phase == "compile"]
+        return [entry.request for entry in entries if entry.request.device_class == device_class]
+
     def waiting(self, phase: Phase, device_class: str = "") -> int:
         return len(self._waiting.get(_queue_name(phase, device_class), ()))
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 SEEDS, REPEATS = 2, 2  # of a contest's check: every entrant may end in a table
 _BETWEEN_PHASES_S = 60.0
+WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
 _CACHE_PREFIX = "tileflow-triton-"
 
 
@@ -101,7 +102,7 @@ class TileflowCompiler:
         _sweep_caches()
         self._cache = tempfile.mkdtemp(prefix=f"{_CACHE_PREFIX}{os.getpid()}-")
         self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
-        self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:toolchain_facts", (), limit_s)
+        self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
 
     def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
         started = time.monotonic()
@@ -126,6 +127,20 @@ def _sweep_caches() -> None:
         pid = folder.name.removeprefix(_CACHE_PREFIX).partition("-")[0]
         if not Path("/proc", pid).exists():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def warm_up() -> Facts:
+    """:func:`toolchain_facts`, once a kernel was lowered and built here: what the first one of a process loads takes
+    longer than building it."""
+    from tileflow.build.compile import build
+
+    from .warm import problem, scaled_product
+
+    device = target(WARM_TARGET)
+    lowered = scaled_product.lower(problem(), device)
+    for source in lowered.emit(lowered.default):
+        build(source, device)
+    return toolchain_facts()
 
 
 def toolchain_facts() -> Facts:
@@ -237,6 +252,8 @@ class ModelDevice:
         self._target = target(device_class)
         self.identity = DeviceIdentity(device_class, socket.gethostname())
 
+    def prepare(self, request: TrialRequest) -> None: ...
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
@@ -269,6 +286,9 @@ class GpuDevice:
             ("torch", info.torch),
         )
         self.identity = DeviceIdentity(device_class, socket.gethostname(), info.uuid, launched_by)
+
+    def prepare(self, request: TrialRequest) -> None:
+        self._process.prepare(self._ask(request, (), seeds=1))
 
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         """A trial of the search is checked with one seed; what goes into a table, and a contest, with two."""

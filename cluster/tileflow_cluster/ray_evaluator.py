@@ -13,6 +13,7 @@ import math
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -102,6 +103,7 @@ class RayEvaluator:
         self._calls: dict[Any, _Call] = {}
         self._requests: dict[str, TrialRequest] = {}
         self._shelf: Shelf[Any] = Shelf()
+        self._primed: Counter[Any] = Counter()
         self._planned_at = time.monotonic()
         self._draining = False
         self._drain_by = math.inf
@@ -141,6 +143,7 @@ class RayEvaluator:
             self._collect(0.0)
             self._supervise()
             self._assign()
+            self._prime()
             results = self._ledger.take_results()
             left = deadline - time.monotonic()
             if results or left <= 0 or not self._ledger.pending:
@@ -213,6 +216,19 @@ class RayEvaluator:
             lease = self._ledger.lease(worker.phase, str(worker), worker.device_class)
             if lease is not None:
                 self._call(worker, lease)
+
+    def _prime(self) -> None:
+        """Let device workers that have had nothing yet make the data of a problem, each of another where there are
+        several, while the first configs compile. Nobody waits for the answer: a worker's next call comes after it."""
+        for worker in self._fleet.open():
+            if worker.phase == "compile" or worker.primed or not self._fleet.serves(worker.device_class).measured:
+                continue
+            coming = self._ledger.compiling(worker.device_class)
+            if coming:
+                request = min(coming, key=lambda r: self._primed[r.kernel.name, r.problem])
+                self._primed[request.kernel.name, request.problem] += 1
+                worker.primed = True
+                worker.actor.prepare.remote(request)
 
     def _call(self, worker: Worker, lease: Lease[Any]) -> None:
         request = lease.request

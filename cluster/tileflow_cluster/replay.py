@@ -87,6 +87,8 @@ class _Replay:
         )
         return compiled, ()
 
+    def prepare(self, request: TrialRequest) -> None: ...
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         outcome = self._look_up(request).outcome
         self.clock.now += outcome.verify_s + outcome.bench_s

@@ -72,6 +72,10 @@ class Device(Protocol):
     @property
     def identity(self) -> DeviceIdentity: ...
 
+    def prepare(self, request: TrialRequest) -> None:
+        """Make what every trial of the request's kernel and problem needs before its config is built. Raises nothing:
+        what fails here fails again, and is told, when the first trial runs."""
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
 

@@ -78,6 +78,9 @@ class DeviceWorker:
     def describe(self) -> WorkerFacts:
         return _facts(self._device.identity.launched_by, self._device.identity)
 
+    def prepare(self, request: TrialRequest) -> None:
+        self._device.prepare(request)
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: Binaries) -> tuple[Outcome, float, float]:
         """The outcome, how many seconds it took, and this process's peak memory in MB."""
         started = time.perf_counter()

@@ -101,6 +101,9 @@ class RehearsedDevice:
     def identity(self) -> DeviceIdentity:
         return DeviceIdentity(self.device_class, socket.gethostname(), f"GPU-{os.getpid()}")
 
+    def prepare(self, request: TrialRequest) -> None:
+        self._prepared(request)
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         prepare_s = self._prepared(request)
         chance = random.Random(request.config.key)

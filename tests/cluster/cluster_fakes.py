@@ -127,6 +127,9 @@ class FakeDevice:
         uuid = f"GPU-{os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
         self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),) if measured else ())
 
+    def prepare(self, request: TrialRequest) -> None:
+        self.stages.note("prepare", request)
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         assert [binary.sha256 for binary in binaries] == [fake_binary(request).sha256]
         self.stages.note("device", request)

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from test_evaluators import run
 from tileflow_cluster.fleet import Recycling
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.protocol import TrialRequest, TrialResult
+from tileflow_cluster.protocol import TrialRequest, TrialResult, problem_items
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 from tileflow_cluster.shelf import Shelf
 
@@ -69,6 +70,17 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
         assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
         assert (last.attempt, last.epoch > first.epoch) == (2, True)
     assert evaluator.counters().retried == len(faults)
+
+
+def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tmp_path: Path) -> None:
+    evaluator = start(stages={"compile_s": 0.5})
+    evaluator.wait_ready(60.0)
+    problems = [problem_items({"m": 64}), problem_items({"m": 128})]
+    run(evaluator, [replace(request(f"r{x}", x), problem=problems[x // 2]) for x in range(4)])
+    told, measured = log_of(tmp_path, "prepare"), log_of(tmp_path, "device")
+    assert sorted(x // 2 for x, _, _ in told) == [0, 1], "each worker prepares a problem of its own"
+    assert {pid for _, _, pid in measured} <= {pid for _, _, pid in told}
+    assert max(begun for _, begun, _ in told) < min(begun for _, begun, _ in measured)
 
 
 def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:

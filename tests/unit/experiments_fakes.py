@@ -118,6 +118,8 @@ class FakeDevice:
         self.stages, self.measured = stages, measured
         self.identity = DeviceIdentity(device_class, "here", "GPU-1" if measured else "", (("torch", "2.13"),))
 
+    def prepare(self, request: TrialRequest) -> None: ...
+
     def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
         time = time_us(request.config)
         if request.config["x"] == BAD:

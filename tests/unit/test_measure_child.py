@@ -102,6 +102,13 @@ def test_data_is_made_once_a_problem_and_seed() -> None:
     assert made == {(64, 0): 1, (32, 0): 1, (64, 1): 1}
 
 
+def test_data_made_ahead_is_the_first_trials() -> None:
+    child.prepare(MeasureRequest("m:twice", (("n", 64),), (), loader="measure_child_kernels:load", seeds=(0,)), 0)
+    assert made == {(64, 0): 1}
+    assert ask(("", 50.0), seeds=(0,)).status is Status.OK
+    assert made == {(64, 0): 1}
+
+
 def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     ask(("", 50.0), seeds=(0,))
     (problem,) = prepared._kept.values()

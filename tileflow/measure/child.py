@@ -43,6 +43,13 @@ def identify(device_index: int) -> device_facts.DeviceInfo:
 _identified = functools.cache(identify)
 
 
+def prepare(request: MeasureRequest, device_index: int) -> None:
+    """Make the request's data; no config is needed. Raises what the kernel author's functions raise."""
+    _identified(device_index)
+    report("prepare")
+    prepared.prepare(request)
+
+
 def run(request: MeasureRequest, device_index: int) -> Outcome:
     """Measure one entrant, or hold several against each other. Raises only what is the caller's or the kernel author's
     doing: a kernel that cannot be found, inputs or a reference that fail. After ``illegal_access`` this process must

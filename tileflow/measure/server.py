@@ -16,6 +16,7 @@ from .types import Outcome, Status
 _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
+_PREPARES = "tileflow.measure.child:prepare"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
 
@@ -56,6 +57,12 @@ class MeasureProcess:
             got=answer.error if isinstance(answer, Failed) else answer,
             hint="is it visible, free, and does torch have its backend?",
         )
+
+    def prepare(self, request: MeasureRequest) -> None:
+        """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
+        answer = self._call(_PREPARES, (request, self._device_index), request.limits.phases(None))
+        if isinstance(answer, Failed):
+            self._take_spare()  # as in :meth:`run`
 
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
