@@ -18,6 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -113,9 +114,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     outputs = Outputs(out)
     if outputs.journal.exists() and journals.read(outputs.journal):
         Journal.create(outputs.journal, {})  # refuses, in its own words
-    subjects = _subjects(sweep, tools)
-    evaluator = tools.evaluator(sweep)
-    try:
+    with _opened(sweep, tools) as (subjects, evaluator):
         out.mkdir(parents=True, exist_ok=True)
         journal = Journal.create(outputs.journal, {
             "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
@@ -124,21 +123,15 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
             "tileflow": tileflow.__version__,
         })  # fmt: skip
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
-    finally:
-        evaluator.close()
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
     outputs = Outputs(out)
     sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
-    subjects = _subjects(sweep, tools)
-    evaluator = tools.evaluator(sweep)
-    try:
+    with _opened(sweep, tools) as (subjects, evaluator):
         journal = Journal.resume(outputs.journal)
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
-    finally:
-        evaluator.close()
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -163,6 +156,19 @@ def check_spec(sweep: SweepSpec) -> None:
     from tileflow.api import load_kernel
 
     spec.check(sweep, load_kernel, STRATEGIES)
+
+
+@contextmanager
+def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Evaluator]]:
+    """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds. The
+    evaluator takes signals, so it is opened here, and closed at the end."""
+    with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
+        lowering = aside.submit(_subjects, sweep, tools)
+        evaluator = tools.evaluator(sweep)
+    try:
+        yield lowering.result(), evaluator
+    finally:
+        evaluator.close()
 
 
 def _subjects(sweep: SweepSpec, tools: Tools) -> list[Subject]:
