@@ -57,6 +57,21 @@ def test_a_block_along_which_elements_lie_is_a_sector_long() -> None:
     assert default(down_columns, meta(2048, 4096))["block:tn"] >= 8
 
 
+def test_programs_with_long_loops_are_enough() -> None:
+    def column_sums(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(1))
+        for tn in tfl.tile(x.size(1)):
+            total = tfl.zeros([tn])
+            for tm in tfl.tile(x.size(0)):
+                total += x[tm, tn].sum(0)
+            out[tn] = total
+        return out
+
+    config = default(column_sums, meta(8192, 4096))
+    assert 32 <= config["block:tn"] <= 64  # of 4096 columns and 132 multiprocessors
+    assert config["block:tm"] >= 8
+
+
 def test_what_is_left_of_a_program_goes_to_the_nearest_dimension() -> None:
     def doubled(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)

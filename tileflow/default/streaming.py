@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 from ..config import Choice
 from ..expr import Expr
@@ -28,6 +29,8 @@ CHUNK_WARPS = 16  # of all chunks of a multiprocessor together, where one has fe
 MIN_WARPS = 4
 RUN = 32  # neighbours that a block takes although another one was first
 SECTOR = 32  # bytes that memory moves at least
+TRANSACTION = 128  # bytes of a warp's narrowest whole one
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 AS_LONG = 4  # runs count as equal up to this ratio
 
 
@@ -45,7 +48,11 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     registers = ROW_REGISTERS if row > 1 else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
-    sizes = block_sizes(ir, chunked, budget, LIVE_ELEMENTS // (row * live))
+    most = LIVE_ELEMENTS // (row * live)
+    sizes = block_sizes(ir, chunked, budget, most)
+    limits = _limits(ir, sizes, target)
+    if any(sizes[symbol] > limit for symbol, limit in limits.items()):
+        sizes = block_sizes(ir, chunked, budget, most, limits)
     wanted |= sizes
     used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
     warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
@@ -97,10 +104,13 @@ def _whole(ir: KernelIR) -> int:
     return max(sizes)
 
 
-def block_sizes(ir: KernelIR, chunked: Collection[str], budget: int, most: int) -> dict[str, int]:
+def block_sizes(
+    ir: KernelIR, chunked: Collection[str], budget: int, most: int, limits: Mapping[str, int] = NO_LIMITS
+) -> dict[str, int]:
     """Blocks such that no register tile has more than ``budget`` elements, those first along which most bytes lie next
     to each other. Where some tensors run along one block and others, of the same size, along another, as when a matrix
-    is turned, each keeps a run. ``most``: the elements up to which a block is a sector long whatever the budget."""
+    is turned, each keeps a run. ``most``: the elements up to which a block is a sector long whatever the budget.
+    ``limits``: of blocks."""
     tiles, blocks, longest = _meetings(ir), [b for b in _blocks(ir) if b.symbol not in chunked], _runs(ir).total()
     sizes: dict[str, int] = {}
     for block in blocks:
@@ -113,8 +123,23 @@ def block_sizes(ir: KernelIR, chunked: Collection[str], budget: int, most: int) 
         if longest <= AS_LONG * block.run and block.run:
             sector = min(max(SECTOR // _element(ir), 1), pow2(block.length))
             size = max(size, sector) if taken * sector <= most else size
-        sizes[block.symbol] = size
+        sizes[block.symbol] = min(size, limits.get(block.symbol, size))
     return sizes
+
+
+def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str, int]:
+    """Sizes of the grid's blocks by which programs that run through loops are enough for half of the multiprocessors,
+    where that leaves each block as long as a transaction of memory."""
+    blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
+    limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
+    if not limits or chunks(ir) or not any(op.kind == "for" for op in ir.walk()):
+        return {}  # chunks are as many as it takes
+    while 2 * prod(_tiles(ir, name, limits) for name in ir.grid) <= target.sm_count:
+        widest = max(limits, key=limits.__getitem__)
+        if limits[widest] <= TRANSACTION // _element(ir):
+            break
+        limits[widest] //= 2
+    return limits
 
 
 def _meetings(ir: KernelIR) -> list[frozenset[str]]:
