@@ -19,6 +19,7 @@ from .suite import Cell
 Effort = Literal["quick", "full"]
 # By its default of 60 s a generation waits that long for one config of very large blocks, which is most of a budget.
 COMPILE_LIMIT_S = 20
+LEAST_TRIED = 10  # configs; a search that its budget cut off before has found no best
 
 
 def available() -> bool:
@@ -48,6 +49,8 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
             return None
         if tuned.config is None:
             raise RuntimeError(f"its search found no config in {tuned.seconds:.0f} s: {tuned.error}")
+        if tuned.tried < LEAST_TRIED:
+            raise RuntimeError(f"its search timed {tuned.tried} configs in {tuned.seconds:.0f} s: too few to be its best")
         call = helion_kernels.kernels(config=helion.Config(**tuned.config))[cell.kernel]
         return Opponent(call, note=f"{tuned.tried} configs in {tuned.seconds:.0f} s")
 
