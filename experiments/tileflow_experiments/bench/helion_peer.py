@@ -50,7 +50,7 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
         if tuned.config is None:
             raise RuntimeError(f"its search found no config in {tuned.seconds:.0f} s: {tuned.error}")
         if tuned.tried < LEAST_TRIED:
-            raise RuntimeError(f"its search timed {tuned.tried} configs in {tuned.seconds:.0f} s: too few to be its best")
+            raise RuntimeError(f"its search timed {tuned.tried} configs in {tuned.seconds:.0f} s: not its best")
         call = helion_kernels.kernels(config=helion.Config(**tuned.config))[cell.kernel]
         return Opponent(call, note=f"{tuned.tried} configs in {tuned.seconds:.0f} s")
 
