@@ -263,7 +263,24 @@ class Kernel:
                 self.name,
                 lowered.problem.key,
             )
-        config = lowered.default if hit is None else lowered.space.adapt(hit.config.to_dict())
+        if hit is None:
+            return self._fitting(lowered, device)
+        return self.compile(lowered, lowered.space.adapt(hit.config.to_dict()), device)
+
+    def _fitting(self, lowered: Lowered, device: torch.device) -> partial[Any]:
+        """The default, or where the device turns out to have too little for it, a smaller config."""
+        from .default import smaller_config
+
+        config = lowered.default
+        for _ in range(_MOST_SHRINKS):
+            try:
+                return self.compile(lowered, config, device)
+            except OutOfResources as error:
+                smaller = smaller_config(config, lowered.space)
+                if smaller is None:
+                    raise
+                _log.warning("%s: %s; a smaller config runs instead", self.name, error)
+                config = smaller
         return self.compile(lowered, config, device)
 
     def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> partial[Any]:
@@ -392,6 +409,7 @@ class Kernel:
 
 
 _ANY_TARGET = "nvidia-h200"
+_MOST_SHRINKS = 8  # of a default that the device has too little for
 
 
 def _nothing(args: tuple[Any, ...]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..config import Choice, Config, ConfigSpace
+from ..config import Choice, Config, ConfigSpace, Knob
 from ..ir.graph import KernelIR
 from ..target import Target
 from .products import product_config
@@ -24,6 +24,20 @@ def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Targ
         wanted |= product_config(ir, target) if has_product else streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     return space.normalise(space.repair(Config.of(chosen)))
+
+
+def smaller_config(config: Config, space: ConfigSpace) -> Config | None:
+    """A valid config that asks less of a device than ``config``: a stage fewer and the largest block halved; None where
+    all are at their least."""
+    blocks = [k for k in space.knobs if k.role == "block" and _position(k, config)]
+    largest = max(blocks, key=lambda k: k.encode(config[k.name]), default=None)
+    stages = [k for k in space.knobs if k.name.partition("@")[0] == "num_stages" and _position(k, config)]
+    lower = {k.name: k.choices[_position(k, config) - 1] for k in (*stages, *([largest] if largest else ()))}
+    return space.repair(config.with_(lower)) if lower else None
+
+
+def _position(knob: Knob, config: Config) -> int:
+    return knob.choices.index(config[knob.name])
 
 
 def _nearest(value: Choice, choices: tuple[Choice, ...]) -> Choice:

@@ -48,7 +48,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     registers = ROW_REGISTERS if row > 1 else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
-    most = LIVE_ELEMENTS // (row * live)
+    most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
     sizes = block_sizes(ir, chunked, budget, most)
     limits = _limits(ir, sizes, target)
     if any(sizes[symbol] > limit for symbol, limit in limits.items()):
