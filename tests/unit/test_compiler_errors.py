@@ -118,6 +118,26 @@ def number_for_a_tensor(x):
         x[tile, :] = torch.maximum(x[tile, :], 0.0)  # <-
 
 
+@mistake(TraceError, "torch.linspace, which makes a tensor", "torch.linspace(0, 1, 5)")
+def tensor_made_in_device_code(x):
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :5] = x[tile, :5] + torch.linspace(0, 1, 5)  # <-
+
+
+@mistake(TraceError, "weight=ln.weight, and load weight[:]", "norm(x[tile, :])")
+def weights_of_a_module(x):
+    norm = torch.nn.LayerNorm(x.size(1), device="meta")
+    for tile in tfl.tile(x.size(0)):
+        x[tile, :] = norm(x[tile, :])  # <-
+
+
+@mistake(TraceError, "torch.where(mask, x, 0) keeps the shape", "row[row > 0]")
+def boolean_mask(x):
+    for tile in tfl.tile(x.size(0)):
+        row = x[tile, :]
+        x[tile, :] = row[row > 0]  # <-
+
+
 @mistake(TraceError, "torch.bitwise_and takes ints and bools", "x[tile, :] & 1")
 def dtype_that_torch_refuses(x):
     for tile in tfl.tile(x.size(0)):

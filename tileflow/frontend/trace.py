@@ -146,8 +146,11 @@ class Tracer:
             hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
         if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
             hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
-        raise TraceError("an operand must be a tile, a size or a number", got=f"{type(x).__name__} {x!r}"[:200],
-                         where=self.location(), hint=hint)  # fmt: skip
+        if isinstance(x, torch.nn.Parameter):
+            hint = "a module's weights too: pass them to the kernel, weight=ln.weight, and load weight[:]"
+        got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
+        raise TraceError("an operand must be a tile, a size or a number", got=got[:200], where=self.location(),
+                         hint=hint)  # fmt: skip
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -498,7 +501,14 @@ class TraceMode(TorchFunctionMode):
                 where=self.tracer.location(),
                 hint="pass the tensor to the kernel",
             )
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result.ndim:
+            raise TraceError(
+                "device code makes tiles, of sizes and numbers", got=f"torch.{func.__name__}, which makes a tensor",
+                where=self.tracer.location(),
+                hint="compute it from tfl.arange(n), or make the tensor in host code and index it",
+            )  # fmt: skip
+        return result
 
 
 def show(dims: tuple[Dim, ...]) -> str:

@@ -31,10 +31,12 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
         elif isinstance(item, TileValue) and item.ndim == 1 and sum(isinstance(i, TileValue) for i in items) == 1:
             result, axis = index_select(t, result, axis, item), axis + 1
         else:
+            hint = "index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum"
+            if isinstance(item, TileValue) and item.value.type.dtype == "bool":
+                hint = "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
             raise TraceError(
                 "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints", got=f"{item!r}"[:100],
-                where=t.location(),
-                hint="index the tensor instead, or use torch.gather, torch.chunk, or torch.where and a sum",
+                where=t.location(), hint=hint,
             )  # fmt: skip
     return result
 
