@@ -75,14 +75,11 @@ def attention(
         query = q[head.begin, tile_m, :]
         peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
         acc = tfl.zeros([tile_m, d])
-        for tile_n in tfl.tile(tile_m.begin if causal else n, block_size=block_n):
+        for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
             scores = tfl.dot(query, k[head.begin, tile_n, :].T)
-            peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
-        if causal:
-            for tile_n in tfl.tile(tile_m.begin, tile_m.end, block_size=block_n):
-                scores = tfl.dot(query, k[head.begin, tile_n, :].T)
+            if causal and tile_n.end > tile_m.begin:
                 scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
-                peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+            peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
         out[head.begin, tile_m, :] = acc / total[:, None]
         if with_lse:
             lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
@@ -162,11 +159,6 @@ def backward_reference(
     return grad_scores @ k, grad_scores.mT @ q, weights.mT @ grad_out
 
 
-def weights_of(scores, lse):  # type: ignore[no-untyped-def]
-    """The softmax of scores in powers of two, from the logarithm of its sum."""
-    return torch.exp2(scores - lse * LOG2_E)
-
-
 @tileflow.kernel(inputs=backward_inputs, reference=backward_reference)
 def attention_backward(
     q: torch.Tensor,
@@ -177,17 +169,19 @@ def attention_backward(
     grad_out: torch.Tensor,
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three launches: ``delta``; the gradients of keys and values, a tile of keys over all queries; that of queries."""
+    """Three launches: ``delta``, and ``lse`` in powers of two; the gradients of keys and values, a tile of keys over all
+    queries; that of queries."""
     batch, heads, m, d = q.shape
     n = k.size(2)
     assert not causal or m == n, "causal attention is of as many queries as keys"
     q, k, v, out, lse, grad_out = (x.flatten(0, 1) for x in (q, k, v, out, lse, grad_out))
-    delta = torch.empty_like(lse)
+    delta, lse2 = torch.empty_like(lse), torch.empty_like(lse)
     grad_q, grad_k, grad_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     scale = 1 / math.sqrt(d)
 
     for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
         delta[head.begin, tile_m] = (out[head.begin, tile_m, :].float() * grad_out[head.begin, tile_m, :]).sum(dim=1)
+        lse2[head.begin, tile_m] = lse[head.begin, tile_m] * LOG2_E
 
     block_m = tfl.register_block_size(m)
     for head, tile_n in tfl.tile([batch * heads, n], block_size=[1, None]):
@@ -196,11 +190,11 @@ def attention_backward(
         for tile_m in tfl.tile(tile_n.begin if causal else 0, m, block_size=block_m):
             query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
             scores = tfl.dot(key, query.T) * (scale * LOG2_E)
-            weights = weights_of(scores, lse[head.begin, tile_m][None, :])
+            weights = torch.exp2(scores - lse2[head.begin, tile_m][None, :])
             if causal and tile_m.begin < tile_n.end:
                 weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
-            sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
             inner = weights * (tfl.dot(value, grad.T) - delta[head.begin, tile_m][None, :])
+            sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
             sum_k = tfl.dot(inner.to(query.dtype), query, acc=sum_k)
         grad_k[head.begin, tile_n, :] = sum_k * scale
         grad_v[head.begin, tile_n, :] = sum_v
@@ -208,11 +202,11 @@ def attention_backward(
     block_n = tfl.register_block_size(n)
     for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
         query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
-        row_lse, row_delta = lse[head.begin, tile_m][:, None], delta[head.begin, tile_m][:, None]
+        row_lse, row_delta = lse2[head.begin, tile_m][:, None], delta[head.begin, tile_m][:, None]
         sum_q = tfl.zeros([tile_m, d])
         for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
             key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
-            weights = weights_of(tfl.dot(query, key.T) * (scale * LOG2_E), row_lse)
+            weights = torch.exp2(tfl.dot(query, key.T) * (scale * LOG2_E) - row_lse)
             if causal and tile_n.end > tile_m.begin:
                 weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
             inner = weights * (tfl.dot(grad, value.T) - row_delta)

@@ -21,9 +21,9 @@ from tileflow.target import CATALOGUE, target
 
 MATMUL, SOFTMAX, ATTENTION = "examples.matmul:matmul", "examples.softmax:softmax", "examples.attention:attention"
 EPILOGUE, LAYER_NORM_BWD = "examples.matmul:matmul_epilogue", "examples.layer_norm:layer_norm_bwd"
-MIXED = "examples.mixed_matmul:mixed_matmul"
+MIXED, ONLINE = "examples.mixed_matmul:mixed_matmul", "examples.softmax:softmax_online"
 SIZES = {MATMUL: (512, 512, 256), EPILOGUE: (512, 512, 256), SOFTMAX: (512, 1024), ATTENTION: (512, 64, 2, 2),
-         LAYER_NORM_BWD: (512, 1024), MIXED: (512, 512, 256)}  # fmt: skip
+         LAYER_NORM_BWD: (512, 1024), MIXED: (512, 512, 256), ONLINE: (512, 1024)}  # fmt: skip
 DEVICES = ("nvidia-a100", "nvidia-h200", "nvidia-b200", "nvidia-rtx5090", "amd-mi300x", "amd-mi350x")
 
 _lowered: dict[tuple[str, str], Lowered] = {}
@@ -66,7 +66,7 @@ BOXES: Mapping[str, Choice] = {"load:x#0.access": "descriptor", "load:y#0.access
 CASES: list[tuple[str, str, dict[str, Choice], str]] = [
     (MATMUL, "nvidia-h200", {"loop:tile_k.unroll": 4}, "tl.range(0, 256, BLOCK_TILE_K, loop_unroll_factor=4)"),
     (MATMUL, "nvidia-h200", {"loop:tile_k.static": True}, "in tl.static_range(0, 256, BLOCK_TILE_K):"),
-    (ATTENTION, "nvidia-h200", {"loop:tile_n.stages": 3}, "tl.range(0, tile_m_begin, BLOCK_BLOCK_N, num_stages=3)"),
+    (ONLINE, "nvidia-h200", {"loop:tile_n.stages": 4}, "tl.range(0, 1024, BLOCK_BLOCK_N, num_stages=4)"),
     (MATMUL, "nvidia-b200", {**LARGE, "loop:tile_k.multi_buffer": False}, "disallow_acc_multi_buffer=True"),
     (MATMUL, "nvidia-b200", {**LARGE, **BOXES, "loop:tile_k.warp_specialize": True}, "warp_specialize=True"),
     (MATMUL, "nvidia-h200", {"persistent": 1, "flatten": True}, "tl.num_programs(0), flatten=True):"),
@@ -124,7 +124,7 @@ IDLE: list[tuple[str, str, dict[str, Choice]]] = [
     (MATMUL, "nvidia-h200", {"block:tile_k": 256, "loop:tile_k.unroll": 2}),
     (MATMUL, "nvidia-h200", {"loop:tile_k.static": True, "loop:tile_k.unroll": 2}),
     (MATMUL, "nvidia-h200", {"block:tile_k": 16, "loop:tile_k.static": True}),
-    (ATTENTION, "nvidia-h200", {"num_stages": 3, "loop:tile_n.stages": 3}),
+    (ONLINE, "nvidia-h200", {"num_stages": 3, "loop:tile_n.stages": 3}),
     (MIXED, "nvidia-h200", {"block:tile_n": 32, "num_warps": 8, "product:dot#0.transposed": True}),
     (MATMUL, "nvidia-b200", {**LARGE, "num_warps": 16, **BOXES, "loop:tile_k.warp_specialize": True}),
     (MATMUL, "amd-mi300x", {"block:tile_m": 16, "matrix_instr_nonkdim": 16}),

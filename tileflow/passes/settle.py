@@ -4,17 +4,24 @@ Hopper's warp groups multiply while their threads go on (``wgmma``, PTX ISA 9.7.
 flight from one turn of a loop to the next where the loop only adds them up. Operands in shared memory have buffers of
 their own for that. A left operand that was computed lies in registers, which the next turn computes anew while they are
 still read: seen on an H200 with Triton 3.6 as sums that differ from run to run.
+
+Where the turn computes that operand from another product of its own, as attention does its weights from its scores,
+nothing is to be done. Products are over in the order in which they were issued, so that a turn which has read its
+scores has waited for all products of the turn before.
 """
 
 from __future__ import annotations
 
 from ..ir.graph import Block, KernelIR, Op, Operand
-from ..ir.types import Value
+from ..ir.types import Value, itemsize
 from .rewrite import Fresh, with_body
+
+_HALF = 2  # bytes: longer elements are the matrix units' only in reduced precision
 
 
 def settle_products(ir: KernelIR) -> KernelIR:
-    """A ``settle`` at the end of each loop for the products that it only adds up and whose left operand is computed."""
+    """A ``settle`` at the end of each loop for the products that it only adds up and whose left operand is computed
+    of no other product of the turn."""
     makers = {v: op for op in ir.walk() for v in op.outputs}
     fresh = Fresh(ir)
 
@@ -24,7 +31,7 @@ def settle_products(ir: KernelIR) -> KernelIR:
             return Block(block.params, tuple(ops), block.results)
         settled: dict[Operand, Operand] = {}
         for total in block.results:
-            if isinstance(total, Value) and total not in settled and _is_in_flight(total, block.params, makers):
+            if isinstance(total, Value) and total not in settled and _is_in_flight(total, block, makers):
                 settled[total] = out = fresh.value(total.type, total)
                 ops.append(Op("settle", (total,), (out,), {}, (), makers[total].loc))
         return Block(block.params, tuple(ops), tuple(settled.get(r, r) for r in block.results))
@@ -32,9 +39,12 @@ def settle_products(ir: KernelIR) -> KernelIR:
     return with_body(ir, visit(ir.body, is_loop=False))
 
 
-def _is_in_flight(total: Value, carried: tuple[Value, ...], makers: dict[Value, Op]) -> bool:
+def _is_in_flight(total: Value, turn: Block, makers: dict[Value, Op]) -> bool:
     op = makers.get(total)
-    return op is not None and op.kind == "dot" and op.inputs[2] in carried and not _is_buffered(op.values[0], makers)
+    if op is None or op.kind != "dot" or not set(op.inputs[2:]) & set(turn.params):
+        return False
+    left = op.values[0]
+    return not _is_buffered(left, makers) and left not in _after_products(turn, op, set())
 
 
 def _is_buffered(operand: Value, makers: dict[Value, Op]) -> bool:
@@ -42,3 +52,25 @@ def _is_buffered(operand: Value, makers: dict[Value, Op]) -> bool:
     while operand in makers and makers[operand].kind == "permute":
         (operand, *_) = makers[operand].values
     return operand in makers and makers[operand].kind == "load"
+
+
+def _after_products(block: Block, total: Op, known: set[Value]) -> set[Value]:
+    """``known``, and what depends on it or on a product that warp groups do whenever they do ``total``. Of a branch,
+    what does on both sides; of an inner loop, which may have no turn, nothing."""
+    found = set(known)
+    for op in block.ops:
+        if op.kind == "if":
+            sides = [(side.results, _after_products(side, total, found)) for side in op.regions]
+            found |= {out for n, out in enumerate(op.outputs) if all(results[n] in has for results, has in sides)}
+        elif _goes_with(op, total) or (op.kind != "for" and not found.isdisjoint(op.values)):
+            found.update(op.outputs)
+    return found
+
+
+def _goes_with(op: Op, total: Op) -> bool:
+    """Whether warp groups do a product if they do ``total``: by as many rows, which are what they need enough of."""
+    if op.kind != "dot":
+        return False
+    a, rows = op.values[0], total.values[0].dims[:-1]
+    is_fast = itemsize(a.type.dtype) <= _HALF or op.attrs["precision"] != "ieee"
+    return is_fast and [d.extent for d in a.dims[:-1]] == [d.extent for d in rows]
