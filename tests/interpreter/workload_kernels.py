@@ -242,3 +242,28 @@ def batches_that_meet(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         product = torch.bmm(x[tb, tm, :], y[tb, :, tn])
         out[tb, tm, tn] = product.float() - product.float().mean(0, keepdim=True)
     return out
+
+
+def gated_products(x: torch.Tensor, y: torch.Tensor, gate: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    scaled = torch.cat([x[..., :16], x[..., 16:] * 2], -1)
+    batch = torch.arange(x.size(0))[:, None, None]
+    top = sum(part.amax(-1) + part.sum(-1) for part in scaled.split(16, -1))
+    return (scaled @ y) * gate[:, None, None] + batch + top[..., None]
+
+
+@case(rand(3, 19, 48), rand(3, 48, 32), rand(3), torch.full((3,), 48), wanted=gated_products, tb=1)
+@tileflow.kernel
+def batches_of_one(x: torch.Tensor, y: torch.Tensor, gate: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Scalars of a batch, branches, scans and transpositions beside a product of batches."""
+    out = torch.empty(x.size(0), x.size(1), y.size(2), device=x.device)
+    for tb, tm in tfl.tile([x.size(0), x.size(1)]):
+        acc, top = tfl.zeros([tb, tm, y.size(2)]), tfl.zeros([tb, tm])
+        for tk in tfl.tile(lengths[tb].max(), block_size=16):
+            part = x[tb, tm, tk]
+            if tk.begin >= 16:
+                part = part * 2
+            acc = torch.baddbmm(acc, part, y[tb, tk, :])
+            top = top + part.max(-1).values + torch.cumsum(part, 2)[:, :, -1]
+        total = acc * gate[tb][:, None, None] + tb.index[:, None, None]
+        out[tb, tm, :] = total + top.permute(1, 0).T[:, :, None]
+    return out

@@ -57,8 +57,10 @@ class _Dropper:
         return extent.constant == 1 or (extent.op == "sym" and extent.args[0] in self.ones)
 
     def axes(self, value: Value) -> Axes:
-        """The dimensions of ``value`` that are dropped."""
-        return frozenset(n for n, d in enumerate(value.dims) if d.tile in self.dropped and self._is_one(d))
+        """The dimensions of ``value`` that are dropped: none where it would become a scalar, which Triton does not
+        reshape."""
+        found = frozenset(n for n, d in enumerate(value.dims) if d.tile in self.dropped and self._is_one(d))
+        return found if len(found) < len(value.dims) else _NONE
 
 
 def _batches(op: Op) -> list[Dim]:
@@ -81,9 +83,11 @@ class _Scope:
         return flat
 
     def get(self, operand: Operand, axes: Axes) -> Operand:
-        """``operand`` without ``axes``, which are of the size 1."""
+        """``operand`` without ``axes``, which are of the size 1; a tile keeps one dimension."""
         if not isinstance(operand, Value):
             return operand
+        if axes and len(axes) == len(operand.dims):
+            axes -= {0}
         source = self.known.get(operand, operand)
         wanted = _without(operand.type, axes)
         if source.dims == wanted.dims:
@@ -172,6 +176,9 @@ class _Scope:
             if axis in (gone if op.kind == "unsqueeze" else axes):
                 return None
             attrs["axis"] = _place(axis, gone if op.kind == "unsqueeze" else axes)
+        grown = len(op.output.dims) - len(value.dims)
+        if len(op.output.dims) - len(gone) != len(value.dims) - len(axes) + grown:
+            return None
         inputs = (self.get(value, axes), *op.inputs[1:])
         return op.with_(inputs=inputs, attrs=attrs, outputs=(self.defined(op.output),))
 
