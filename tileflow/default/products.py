@@ -74,16 +74,22 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     """Attention's shape (FlashAttention-2; Dao, 2023, arXiv:2307.08691): few rows a program, so that several programs
     share a multiprocessor and one's exponentials run beside another's products."""
     a, b = _operands(scores)
-    wide = extent_length(ir, a.dims[-1].tile, a.dims[-1].extent) >= WIDE_HEAD
+    wide = pow2(extent_length(ir, a.dims[-1].tile, a.dims[-1].extent)) >= WIDE_HEAD
     loops = [op for op in ir.walk() if op.kind == "for" and any(inner.kind == "dot" for inner in op.regions[0].ops)]
     products = max((sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops), default=0)
-    columns = 64 if wide else 128
-    # programs of a causal loop are of unequal length, and its second loop a short one: fewer and larger ones
-    rows, warps, stages = (128, 8, 2) if len(loops) > 1 else (64, 4, 3 if wide else 2)
+    rows, columns, warps, stages = (64, 64, 4, 3) if wide else (64, 128, 4, 2)
+    blocks = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
+    is_hopper = target.vendor == "nvidia" and target.capability // 10 == HOPPER
     if wide and products > MOST_PIPELINED:  # gradients: two tiles of scores at a time
-        columns = 32
         if products == MOST_PIPELINED + 1:  # with one sum, not two, in registers
-            rows, warps = 128, 8
+            rows, columns, warps = 128, 32, 8
+        elif is_hopper and _two_share(ir, blocks, 2, target):
+            stages = 2
+        else:
+            columns = 32
+    elif len(loops) > 1 or (is_hopper and not _two_share(ir, blocks, stages, target)):
+        # programs of two loops are of unequal length, as a rule, and the second loop short: fewer and larger ones
+        rows, warps, stages = 128, 8, 2
     if target.vendor == "amd":  # where what is loaded ahead waits in registers
         stages = 2 if products <= MOST_PIPELINED else 1
     wanted: dict[str, Choice] = dict.fromkeys(batch_blocks(ir), 1)
@@ -92,6 +98,23 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     wanted[suffixed(ir, "num_stages")] = stages
     wanted[suffixed(ir, "descending")] = True
     return wanted | _boxes(ir, target)
+
+
+def _two_share(ir: KernelIR, blocks: dict[str, int], stages: int, target: Target) -> bool:
+    """Whether two programs under such blocks share a multiprocessor whose warp groups take operands from shared memory,
+    those of a loop once a stage. A quarter of its registers is for addresses and the like."""
+    sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **blocks}
+    held = max(sum(_elements(v, sizes) for v in tiles) for tiles in beside_products(ir))
+    turns = [op.regions[0] for op in ir.walk() if op.kind == "for"]
+    repeated = {op.output for turn in turns for op in turn.ops if op.kind == "load"}
+    loads = [op.output for op in ir.walk() if op.kind == "load" and len(op.output.dims) > 1]
+    staged = sum(_elements(v, sizes) * itemsize(v.type.dtype) * (stages if v in repeated else 1) for v in loads)
+    return 2 * held <= target.regs_per_sm * 3 // 4 and 2 * staged <= target.smem_per_sm
+
+
+def _elements(value: Value, sizes: Mapping[str, int]) -> int:
+    """Elements of a tile in registers, where each dimension is a power of two."""
+    return prod(pow2(d.extent.evaluate(sizes)) for d in value.dims)
 
 
 def _boxes(ir: KernelIR, target: Target) -> dict[str, Choice]:
@@ -163,7 +186,7 @@ def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shape
     def fits(shape: tuple[int, int, int]) -> bool:
         sizes = dict.fromkeys((block.name for block in ir.blocks), 1) | ir.hints
         sizes |= {_symbol(d): max(n // _times(d), 1) for d, n in zip((a.dims[-2], b.dims[-1]), shape, strict=False)}
-        largest = max(sum(prod(d.extent.evaluate(sizes) for d in v.dims) for v in tiles) for tiles in together)
+        largest = max(sum(_elements(v, sizes) for v in tiles) for tiles in together)
         return largest <= MOST_SUMS * shape[2] * target.warp_size
 
     return tuple(filter(fits, shapes))

@@ -1,0 +1,89 @@
+"""The first config of chained products: attention and its gradients, by head size and device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.api import load_kernel
+from tileflow.build.compile import build
+from tileflow.lowered import Lowered
+from tileflow.target import target
+
+KEYS = ("tile_n@1", "block_m"), "@1"  # the gradients of keys and values
+QUERIES = ("tile_m@2", "block_n"), "@2"
+FORWARD = ("tile_m", "block_n"), ""
+
+
+def lowered(name: str, d: int, causal: bool, device: str = "nvidia-h200") -> Lowered:
+    kernel = load_kernel(f"examples.attention:{name}")
+    return kernel.lower(kernel.inputs(device="meta", batch=4, heads=32, m=4096, d=d, causal=causal), target(device))
+
+
+def blocks(it: Lowered, launch: tuple[tuple[str, str], str]) -> tuple[Any, ...]:
+    """Rows, columns, warps, stages."""
+    (rows, columns), region = launch
+    names = (f"block:{rows}", f"block:{columns}", f"num_warps{region}", f"num_stages{region}")
+    return tuple(it.default[name] for name in names)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("d", "expected"),
+    [(64, (64, 128, 4, 2)), (96, (64, 64, 4, 3)), (128, (64, 64, 4, 3)), (256, (128, 64, 8, 2))],
+)
+def test_attention_has_few_rows_where_two_programs_share_a_multiprocessor(
+    d: int, expected: tuple[int, ...], causal: bool
+) -> None:
+    """A head of 96 takes as many registers as one of 128; of 256, one program fills the shared memory."""
+    assert blocks(lowered("attention", d, causal), FORWARD) == expected
+
+
+@pytest.mark.parametrize("d", [96, 128])
+def test_gradients_of_wide_heads(d: int) -> None:
+    """Two sums a program leave no registers for 128 rows; one does."""
+    it = lowered("attention_backward", d, causal=True)
+    assert blocks(it, KEYS) == (64, 64, 4, 2)
+    assert blocks(it, QUERIES) == (128, 32, 8, 3)
+
+
+def test_single_warps_keep_narrow_blocks_of_two_sums() -> None:
+    assert blocks(lowered("attention_backward", 128, causal=True, device="nvidia-a100"), KEYS)[:2] == (64, 32)
+
+
+def test_two_programs_of_gradients_do_share_a_multiprocessor() -> None:
+    """What the choice counts on, of the machine code."""
+    it = lowered("attention_backward", 128, causal=True)
+    for source in it.emit(it.default):
+        if source.region == 0:
+            continue
+        used, warps = build(source, it.target).resources, it.default[f"num_warps@{source.region}"]
+        assert isinstance(warps, int)
+        assert used.spills == 0
+        assert 2 * used.registers * warps * it.target.warp_size <= it.target.regs_per_sm
+        assert 2 * used.shared <= it.target.smem_per_sm
+
+
+def test_a_loop_for_the_diagonal_alone_asks_for_fewer_programs() -> None:
+    def two_loops(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(q)
+        block_n = tfl.register_block_size(k.size(0))
+        for tile_m in tfl.tile(q.size(0)):
+            acc = tfl.zeros([tile_m, q.size(1)])
+            for tile_n in tfl.tile(tile_m.begin, block_size=block_n):
+                scores = tfl.dot(q[tile_m, :], k[tile_n, :].T)
+                acc = tfl.dot(scores.to(v.dtype), v[tile_n, :], acc=acc)
+            for tile_n in tfl.tile(tile_m.begin, tile_m.end, block_size=block_n):
+                scores = tfl.dot(q[tile_m, :], k[tile_n, :].T)
+                scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, 0.0)
+                acc = tfl.dot(scores.to(v.dtype), v[tile_n, :], acc=acc)
+            out[tile_m, :] = acc
+        return out
+
+    half = torch.empty(4096, 128, dtype=torch.bfloat16, device="meta")
+    it = tileflow.kernel(two_loops).lower((half, half, half), target("nvidia-h200"))
+    assert blocks(it, FORWARD) == (128, 64, 8, 2)
