@@ -169,8 +169,8 @@ def attention_backward(
     grad_out: torch.Tensor,
     causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Three launches: ``delta``, and ``lse`` in powers of two; the gradients of keys and values, a tile of keys over all
-    queries; that of queries."""
+    """Three launches: ``delta``, and ``lse`` in powers of two; the gradients of keys and values, a tile of keys over
+    all queries; that of queries."""
     batch, heads, m, d = q.shape
     n = k.size(2)
     assert not causal or m == n, "causal attention is of as many queries as keys"

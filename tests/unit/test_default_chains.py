@@ -43,6 +43,13 @@ def test_attention_has_few_rows_where_two_programs_share_a_multiprocessor(
     assert blocks(lowered("attention", d, causal), FORWARD) == expected
 
 
+def test_what_is_added_to_scores_is_no_operand() -> None:
+    kernel = load_kernel("examples.attention:attention_scored")
+    args = kernel.inputs(device="meta", batch=4, heads=32, m=4096, n=4096, d=128)
+    it = kernel.lower(args, target("nvidia-h200"))
+    assert blocks(it, (("tile_m", "tile_n"), "")) == (64, 64, 4, 3)
+
+
 @pytest.mark.parametrize("d", [96, 128])
 def test_gradients_of_wide_heads(d: int) -> None:
     """Two sums a program leave no registers for 128 rows; one does."""

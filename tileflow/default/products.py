@@ -107,9 +107,16 @@ def _two_share(ir: KernelIR, blocks: dict[str, int], stages: int, target: Target
     held = max(sum(_elements(v, sizes) for v in tiles) for tiles in beside_products(ir))
     turns = [op.regions[0] for op in ir.walk() if op.kind == "for"]
     repeated = {op.output for turn in turns for op in turn.ops if op.kind == "load"}
-    loads = [op.output for op in ir.walk() if op.kind == "load" and len(op.output.dims) > 1]
-    staged = sum(_elements(v, sizes) * itemsize(v.type.dtype) * (stages if v in repeated else 1) for v in loads)
+    staged = sum(_elements(v, sizes) * itemsize(v.type.dtype) * (stages if v in repeated else 1) for v in _loads(ir))
     return 2 * held <= target.regs_per_sm * 3 // 4 and 2 * staged <= target.smem_per_sm
+
+
+def _loads(ir: KernelIR) -> set[Value]:
+    """What products take as a load brought it, perhaps permuted."""
+    makers = {v: op for op in ir.walk() for v in op.outputs}
+    operands = {v for op in ir.walk() if op.kind == "dot" for v in _operands(op)}
+    sources = {makers[v].values[0] if v in makers and makers[v].kind == "permute" else v for v in operands}
+    return {v for v in sources if v in makers and makers[v].kind == "load"}
 
 
 def _elements(value: Value, sizes: Mapping[str, int]) -> int:
