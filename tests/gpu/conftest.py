@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crew import Crew
 
 REPORT = "TILEFLOW_GALLERY_REPORT"  # a path: where the gallery's cells go as JSON
-MOST_PROCESSES = 16  # a device: each holds a context on it, some 600 MB
+PROCESS_BYTES = 4 << 30  # of a device's memory: each process holds a context on it, some 600 MB, and a call's tensors
 CELLS: pytest.StashKey[list[Cell]] = pytest.StashKey()
 
 
@@ -34,7 +34,8 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     folders = {name: str(tmp_path_factory.mktemp(name.lower())) for name in ("TILEFLOW_CACHE", "TRITON_CACHE_DIR")}
     asked = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     gpus = asked.split(",") if asked else [str(n) for n in range(torch.cuda.device_count())]
-    size = min(len(os.sched_getaffinity(0)), MOST_PROCESSES * len(gpus))
+    memory = sum(torch.cuda.get_device_properties(n).total_memory for n in range(len(gpus)))
+    size = min(len(os.sched_getaffinity(0)), max(memory // PROCESS_BYTES, 1))
     with Crew(size, "cuda", folders, gpus=gpus) as crew:
         yield crew
 
