@@ -17,7 +17,7 @@ from compiler_gallery import GALLERY, PROBLEMS, kernel, meta
 
 import tileflow
 import tileflow.language as tfl
-from tileflow.config import ConfigSpace
+from tileflow.config import Config, ConfigSpace
 from tileflow.errors import ConfigError
 from tileflow.lowered import Lowered
 from tileflow.target import CATALOGUE, target
@@ -133,6 +133,19 @@ def test_products_without_matrix_units_count_together() -> None:
     few = it.default.with_({"block:block_n": 128, "block:tile_n@1": 64, "num_warps@1": 1})
     assert any("multiply-adds a thread together" in c.reason for c in it.space.violations(few))
     assert it.space.is_valid(it.space.repair(few))
+
+
+def test_products_without_matrix_units_count_in_each_turn_that_is_written_out() -> None:
+    name = "examples.matmul:matmul"
+    it = kernel(name).lower(meta(name, (4096, 4096, 4096), "float32"), H200)
+    once = it.default.with_({"block:tile_m": 64, "block:tile_n": 64, "block:tile_k": 64, "num_warps": 4})
+    unrolled = once.with_({"loop:tile_k.unroll": 4})
+
+    def long(config: Config) -> bool:
+        return any("multiply-adds a thread together" in c.reason for c in it.space.violations(config))
+
+    assert not long(once) and long(unrolled)
+    assert it.space.repair(unrolled)["loop:tile_k.unroll"] < 4
 
 
 def test_products_have_floors() -> None:

@@ -36,6 +36,32 @@ def test_loops_one_after_the_other_do_not_share_a_budget() -> None:
     assert config["block:tn"] == config["block:tn#1"] >= 512
 
 
+def test_rows_that_a_loop_reduces_come_in_longer_blocks() -> None:
+    """Their sums are over before the next block: few registers wait while more loads are in flight."""
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty(x.size(0), dtype=torch.float32, device=x.device)
+        for tm in tfl.tile(x.size(0)):
+            square, sums = tfl.zeros([tm]), tfl.zeros([tm])
+            for tn in tfl.tile(x.size(1)):
+                block = x[tm, tn].float()
+                sums = sums + (block * 3).sum(1)
+                square = square + (block * block).sum(1)
+            out[tm] = square / sums
+        return out
+
+    def pointwise(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tm in tfl.tile(x.size(0)):
+            for tn in tfl.tile(x.size(1)):
+                block = x[tm, tn].float()
+                out[tm, tn] = ((block * 3) + (block * block)).to(x.dtype)
+        return out
+
+    x = meta(8192, 65536, dtype=torch.bfloat16)
+    assert default(total, x)["block:tn"] == 2 * default(pointwise, x)["block:tn"]
+
+
 def test_both_sides_of_a_turned_matrix_have_runs() -> None:
     def turned(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty(x.size(1), x.size(0))

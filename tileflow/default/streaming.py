@@ -45,7 +45,7 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
         wanted[site] = 0 if one_piece else LOOP_BLOCK
         row = max(row, pow2(size) if one_piece else LOOP_BLOCK)
     row = max(row, _whole(ir))
-    registers = ROW_REGISTERS if row > 1 else LIVE_REGISTERS
+    registers = ROW_REGISTERS if row > 1 or _reduces_runs(ir) else LIVE_REGISTERS
     per_thread = min(BYTES_PER_THREAD // _element(ir), pow2(registers // live + 1) // 2 or 1)
     budget = max(PROGRAM_BYTES * per_thread // BYTES_PER_THREAD // row, 1)
     most = min(LIVE_ELEMENTS // live, target.smem_per_block // _element(ir)) // row  # one may be turned around there
@@ -91,6 +91,14 @@ def _element(ir: KernelIR) -> int:
     """Bytes of an element of what most of the loads of tiles read."""
     sizes = [itemsize(op.output.type.dtype) for op in ir.walk() if op.kind == "load" and op.output.dims]
     return max(set(sizes), key=sizes.count, default=4)
+
+
+def _reduces_runs(ir: KernelIR) -> bool:
+    """Whether the author's own loops reduce rows, a block of neighbours at a time."""
+    runs = _runs(ir)
+    reduced = (op.values[0].dims[op.attrs["axis"]] for op in ir.walk() if op.kind == "reduce")
+    longest = max(runs.values(), default=0)
+    return any(AS_LONG * runs[symbol] >= longest > 0 for dim in reduced for symbol in dim.extent.symbols())
 
 
 def _whole(ir: KernelIR) -> int:

@@ -13,7 +13,7 @@ from .dtypes import unsupported
 from .extents import Extents
 from .loops import stages_of
 from .names import loop_site, rolled_site, suffixed
-from .staging import PRODUCTS, stagings
+from .staging import PRODUCTS, blocks_of, stagings, written_out
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
@@ -21,6 +21,7 @@ REGISTERS_PER_TILE = 128
 UNROLLED_FMAS = 1 << 13
 _MOST_REGISTERS = 255  # that an NVIDIA thread may have
 _REGISTER = 4  # bytes
+_FULL_PRECISION = ("float32", "float64")
 
 
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
@@ -62,10 +63,10 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
     reason = f"the staged operands of products fit the {target.smem_per_block} bytes that a block of {target.name} has"
     for staging in stagings(ir, extents, knobs, target):
         needed = staging.size + staging.stored
-        written_out: list[tuple[str, Direction]] = [(f"{staging.site}.{k}", "down") for k in ("unroll", "static")]
+        copies: list[tuple[str, Direction]] = [(f"{staging.site}.{k}", "down") for k in ("unroll", "static")]
         steps = [
             *staging.steps,
-            *(step for step in written_out if step[0] in knobs),
+            *(step for step in copies if step[0] in knobs),
             *(_fewer_stages(ir, staging.site, knobs) if staging.site else ()),
             *_shrink(staging.size, {n: k for n, k in knobs.items() if k.role in ("block", "reduction")}),
         ]
@@ -146,19 +147,21 @@ def _bytes(values: list[Value], extents: Extents) -> Expr:
 def _unrolled_fits(
     ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target, warps: str
 ) -> Iterator[Constraint]:
-    """Products of full-precision operands are written out as multiply-adds of each thread."""
+    """Products of full-precision operands are written out as multiply-adds of each thread, in each turn of a loop that
+    is written out, and once more for the turns that are left over."""
     if target.vendor != "nvidia":
         return
     count = Expr.of(0)
-    for op in ir.walk():
-        if op.kind != "dot" or op.attrs["precision"] != "ieee":
-            continue
-        a, b = op.inputs[:2]
-        assert isinstance(a, Value) and isinstance(b, Value)
-        if a.type.dtype in ("float32", "float64"):
-            count = count + extents.elements((*a.dims, b.dims[-1]))
+    for block, site in blocks_of(ir, ir.body):
+        turns = written_out(ir, site, knobs)
+        for op in block.ops:
+            if op.kind == "dot" and op.attrs["precision"] == "ieee" and op.values[0].type.dtype in _FULL_PRECISION:
+                a, b = op.values[:2]
+                count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1))
     fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
     if count != Expr.of(0) and fits.constant is None:
-        steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(count, knobs)]
+        loops = {name: knob for name, knob in knobs.items() if knob.role == "loop"}
+        rest = {name: knob for name, knob in knobs.items() if knob.role != "loop"}
+        steps: list[tuple[str, Direction]] = [*_shrink(count, loops), (warps, "up"), *_shrink(count, rest)]
         reason = f"products without matrix units are at most {UNROLLED_FMAS} multiply-adds a thread together"
         yield Constraint("products without matrix units are not too long", fits, tuple(steps), reason)

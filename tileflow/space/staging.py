@@ -42,7 +42,7 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
     """Of every block of ops that has products of its own."""
     makers = {v: op for op in ir.walk() for v in op.outputs}
     stored, halved = _stored(ir, extents, knobs)
-    for block, site in _blocks(ir, ir.body, ""):
+    for block, site in blocks_of(ir, ir.body):
         dots = [op for op in block.ops if op.kind in PRODUCTS]
         if dots:
             size = _Sizes(ir, extents, knobs, target, makers, block, site).of(dots)
@@ -50,7 +50,19 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
             yield Staging(site, size, stored * overlaps, tuple(halved))
 
 
-def _blocks(ir: KernelIR, block: Block, site: str) -> Iterator[tuple[Block, str]]:
+def written_out(ir: KernelIR, site: str, knobs: Mapping[str, Knob]) -> Expr:
+    """How many turns of a loop follow one another in the text."""
+    repeats, unroll, static = Expr.of(1), f"{site}.unroll", f"{site}.static"
+    if unroll in knobs:
+        repeats = Expr.sym(unroll)
+    if static in knobs:
+        (turns,) = (loop.turns for loop in loops_of(ir, {}) if loop.site == site)
+        assert turns is not None
+        repeats = repeats * (turns * Expr.sym(static).ne(0) + Expr.sym(static).eq(0))
+    return repeats
+
+
+def blocks_of(ir: KernelIR, block: Block, site: str = "") -> Iterator[tuple[Block, str]]:
     """Each block of ops with the site of its loop, where that is an innermost one: others are not pipelined."""
     yield block, site
     for op in block.ops:
@@ -58,7 +70,7 @@ def _blocks(ir: KernelIR, block: Block, site: str) -> Iterator[tuple[Block, str]
             inner = site
             if op.kind == "for":
                 inner = "" if any(o.kind == "for" for o in walk(region)) else loop_site(ir, op.attrs["tile"])
-            yield from _blocks(ir, region, inner)
+            yield from blocks_of(ir, region, inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +152,8 @@ class _Sizes:
         ahead = stages_of(self.ir, self.site, self.knobs) - 1
         if self.target.vendor == "amd":
             return ahead
-        repeats, unroll, static = Expr.of(1), f"{self.site}.unroll", f"{self.site}.static"
-        if unroll in self.knobs:
-            repeats = Expr.sym(unroll)
+        repeats, static = written_out(self.ir, self.site, self.knobs), f"{self.site}.static"
         if static in self.knobs:  # the loop that is pipelined is the one around, over a persistent program's tiles
-            (turns,) = (loop.turns for loop in loops_of(self.ir, {}) if loop.site == self.site)
-            assert turns is not None
-            repeats = repeats * (turns * Expr.sym(static).ne(0) + Expr.sym(static).eq(0))
             ahead = ahead * Expr.sym(static).eq(0).or_(Expr.sym(suffixed(self.ir, "persistent")).ne(0))
         # in one stage nothing waits, and the buffers of turns follow one another
         return (ahead + groups).max(1) * (repeats * ahead.ne(0) + ahead.eq(0))
