@@ -1,9 +1,9 @@
-# config: block:tile_m=1, block:tile_v=2048, num_stages=3
+# config: block:tile_m=1, block:tile_v=4096, num_stages=3
 # region 0, static
 # grid: 4000, 1, 1
 # guards: ((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (1 == labels.align)) and (4000 == labels.shape.0)) and (1 == labels.stride.0)) and (1 == logits.align)) and (4000 == logits.shape.0)) and (2992 == logits.shape.1)) and (2992 == logits.stride.0)) and (1 == logits.stride.1)) and (1 == losses.align)) and (4000 == losses.shape.0)) and (1 == losses.stride.0)) and (1 == lse.align)) and (4000 == lse.shape.0)) and (1 == lse.stride.0)) and (2992 == v)) and (ignore_index <= 2147483647))
 # options: num_stages=3, num_warps=4
-# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_V=2048
+# constexprs: BLOCK_TILE_M=1, BLOCK_TILE_V=4096
 # labels_ptr: *i64 % 16 = labels
 # logits_ptr: *bf16 % 16 = logits
 # losses_ptr: *fp32 % 16 = losses

@@ -1,9 +1,9 @@
-# config: block:block_n=2048, block:tile_m=1, num_stages=3
+# config: block:block_n=4096, block:tile_m=1, num_stages=3
 # region 0, static
 # grid: 4000, 1, 1
 # guards: (((((((((((0 == begin.0) and (4000 == end.0)) and (2992 == n)) and (1 == out.align)) and (4000 == out.shape.0)) and (1 == out.stride.0)) and (1 == x.align)) and (4000 == x.shape.0)) and (2992 == x.shape.1)) and (2992 == x.stride.0)) and (1 == x.stride.1))
 # options: num_stages=3, num_warps=4
-# constexprs: BLOCK_BLOCK_N=2048, BLOCK_TILE_M=1
+# constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out
 # x_ptr: *bf16 % 16 = x
 import triton
