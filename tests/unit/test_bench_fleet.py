@@ -80,7 +80,7 @@ def test_a_peer_that_takes_its_process_along_is_left_out_the_next_time() -> None
     assert isinstance(again, Again) and again.job == Job(SUITE[0], {"helion": "its process ended with -11"})
     while_timing = lost(again.job, "timing", "it took longer than 9 s")
     assert isinstance(while_timing, Again) and isinstance(while_timing.job, Job)
-    assert {"helion", "liger", "triton", "torch.compile"} == set(while_timing.job.skip)
+    assert {"helion", "liger", "quack", "triton", "torch.compile"} == set(while_timing.job.skip)
     assert while_timing.job.skip["helion"] == "its process ended with -11"
     given_up = lost(while_timing.job, "timing", "dead")
     assert isinstance(given_up, Result)

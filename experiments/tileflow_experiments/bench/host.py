@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-_PACKAGES = {"liger": "liger-kernel", "helion": "helion"}
-_MODULES = {"liger": "liger_kernel", "helion": "helion"}
+_PACKAGES = {"liger": "liger-kernel", "helion": "helion", "quack": "quack-kernels"}
+_MODULES = {"liger": "liger_kernel", "helion": "helion", "quack": "quack"}
 
 
 def importable(peers: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from .opponent import Peer
 from .results import DEFAULT, EAGER, OURS, Result, Timing, Tuned
 from .suite import Cell
 
-PEERS = ("triton", "liger", "helion")
+PEERS = ("triton", "liger", "quack", "helion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,10 @@ def peers(settings: Settings) -> list[Peer]:
             from . import liger_peer
 
             found.append(liger_peer.peer())
+        elif name == "quack":
+            from . import quack_peer
+
+            found.append(quack_peer.peer())
         elif name == "helion":
             found.append(helion_peer.peer(read_configs(settings.peer_configs)))
     return found

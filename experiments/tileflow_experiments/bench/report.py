@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from .ratios import geomean, groups, mean, over, share
 from .results import DEFAULT, EAGER, OURS, Ceilings, Result, Run, Timing, Tuned
 
-ORDER = (OURS, DEFAULT, EAGER, "torch.compile", "helion", "liger", "triton")
+ORDER = (OURS, DEFAULT, EAGER, "torch.compile", "helion", "liger", "quack", "triton")
 PEERS = ORDER[2:]
 BEGIN, END = "<!-- begin: written by scripts/bench -->", "<!-- end: written by scripts/bench -->"
 

@@ -1,0 +1,62 @@
+"""Quack's kernels in CuTe, called as ours are. Importing this module needs ``quack`` (quack-kernels)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import torch
+from quack import cross_entropy as losses
+from quack import rmsnorm as norms
+from quack.softmax import softmax_fwd
+
+from examples.cross_entropy import IGNORED
+
+from .opponent import Opponent, Peer
+from .suite import Cell
+
+Tensor = torch.Tensor
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Any:
+    return norms.rmsnorm_fwd(x, weight, eps=eps)[0]
+
+
+def rms_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, inv_rms: Tensor) -> Any:
+    return norms.rmsnorm_bwd(x, weight, grad, inv_rms)[:2]
+
+
+def layer_norm_bwd(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor) -> Any:
+    return norms.layernorm_bwd(x, weight, grad, scale, mean)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Any:
+    loss, lse = losses.cross_entropy_fwd(logits, labels, ignore_index=IGNORED, return_lse=True)
+    return loss.sum() / (labels != IGNORED).sum(), lse
+
+
+def layer_norm(args: Sequence[Any]) -> Opponent:
+    """Quack takes weights and biases in float32 only."""
+    x, weight, bias, eps = args
+    return Opponent(norms.layernorm_fwd, (x, weight.float(), bias.float(), eps), note="weights in float32")
+
+
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "examples.softmax:softmax": softmax_fwd,
+    "examples.rms_norm:rms_norm": rms_norm,
+    "examples.rms_norm:rms_norm_bwd": rms_norm_bwd,
+    "examples.layer_norm:layer_norm_bwd": layer_norm_bwd,
+    "examples.cross_entropy:cross_entropy": cross_entropy,
+}
+
+
+def _make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
+    if cell.kernel == "examples.layer_norm:layer_norm":
+        return layer_norm(args)
+    call = _CALLS.get(cell.kernel)
+    return None if call is None else Opponent(call)
+
+
+def peer() -> Peer:
+    return Peer("quack", _make, metadata.version("quack-kernels"))
