@@ -1,11 +1,13 @@
-"""The benchmark suite: its cells lower, and the sweep that tunes it covers all of them."""
+"""The benchmark suite: its cells lower, the sweep that tunes it covers all of them, and contenders are timed fairly."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from tileflow_experiments.bench.measure import SAMPLES, interleaved
 from tileflow_experiments.bench.suite import SUITE, Cell
 from tileflow_experiments.spec import parse
 
@@ -29,3 +31,21 @@ def test_the_sweep_of_the_suite_covers_it() -> None:
     spec = parse(yaml.safe_load(SPEC.read_text()))
     tuned = {(k.kernel, frozenset(problem)) for k in spec.kernels for problem in k.problems}
     assert tuned == {(cell.kernel, frozenset(cell.problem)) for cell in SUITE}
+
+
+def test_contenders_come_in_another_order_in_each_round() -> None:
+    """Whoever always follows the same neighbour inherits its heat."""
+    turns: list[str] = []
+
+    def sampler(name: str) -> Callable[[int], list[float]]:
+        def sample(count: int) -> list[float]:
+            turns.append(name)
+            return [1.0] * count
+
+        return sample
+
+    names = ["tileflow", "default", "eager"]
+    samples = interleaved({name: sampler(name) for name in names}, rounds=12)
+    rounds = [tuple(turns[i : i + 3]) for i in range(0, 36, 3)]
+    assert all(sorted(order) == sorted(names) for order in rounds) and len(set(rounds)) > 3
+    assert {len(times) for times in samples.values()} == {12 * SAMPLES}
