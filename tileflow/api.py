@@ -46,17 +46,19 @@ def kernel(
     inputs: Callable[..., tuple[Any, ...]] | None = None,
     reference: Callable[..., Any] | None = None,
     small: Mapping[str, Any] | None = None,
+    strays: float = 0.0,
 ) -> Any:
     """Make a GPU kernel of a function whose outermost tile loops are launches.
 
     ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on
     the meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
     ``small``: what of a problem to replace when it is checked at small sizes; without it, large ints become small odd
-    ones. Raises SplitError where the function cannot be cut into host code and device regions.
+    ones. ``strays``: the share of a result's elements, 0 to 1, that may differ from the reference's, where a kernel
+    decides by what it computed. Raises SplitError where the function cannot be cut into host code and device regions.
     """
     if fn is None:
-        return lambda function: Kernel(function, inputs, reference, small)
-    return Kernel(fn, inputs, reference, small)
+        return lambda function: Kernel(function, inputs, reference, small, strays)
+    return Kernel(fn, inputs, reference, small, strays)
 
 
 class Kernel:
@@ -68,13 +70,14 @@ class Kernel:
         inputs: Callable[..., tuple[Any, ...]] | None = None,
         reference: Callable[..., Any] | None = None,
         small: Mapping[str, Any] | None = None,
+        strays: float = 0.0,
     ) -> None:
         assert isinstance(fn, FunctionType)
         self.scope: FunctionType = positional(fn)
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
-        self._inputs, self._reference, self._small = inputs, reference, small
+        self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
         self._bound: dict[Any, Callable[..., Any]] = {}
         self._fast: FastKeys | None = None
         self._find: Callable[[tuple[Any, ...]], Any] = _nothing

@@ -53,7 +53,7 @@ VARIANTS = {
 class Add:
     """``out = x * scale + y`` over ``n`` elements."""
 
-    scope = None
+    scope, strays = None, 0.0
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 1000) -> tuple[Any, ...]:
         generator = torch.Generator(device).manual_seed(seed)

@@ -213,3 +213,17 @@ def test_a_row_of_large_elements_is_held_to_its_own_size() -> None:
     off = expected.bfloat16()
     off[1, 32] += 0.015
     assert compare(off, expected).status is Status.INCORRECT
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_a_share_of_the_elements_may_stray(dtype: torch.dtype) -> None:
+    args = (torch.arange(1000, dtype=dtype),)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        out = x.clone()
+        out[:10] += 100
+        return out
+
+    assert check_call(call, args, make_reference(lambda x: x.clone(), args, strays=0.01)).ok
+    verdict = check_call(call, args, make_reference(lambda x: x.clone(), args, strays=0.009))
+    assert verdict.status is Status.INCORRECT and "10 of 1000" in verdict.reason

@@ -26,7 +26,7 @@ made: Counter[tuple[int, int]] = Counter()  # inputs by (n, seed)
 class Twice:
     """``x * 2``; the config says what goes wrong, and how long it takes."""
 
-    scope = None
+    scope, strays = None, 0.0
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 64) -> tuple[torch.Tensor]:
         made[n, seed] += 1

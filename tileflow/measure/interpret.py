@@ -97,7 +97,7 @@ def check_here(request: InterpretRequest) -> Outcome:
     args, sources = _emitted(kernel, request, device)
     if isinstance(sources, Outcome):
         return sources
-    reference = make_reference(kernel.reference, args)
+    reference = make_reference(kernel.reference, args, kernel.strays)
     started = time.perf_counter()
     try:
         launchers: dict[int, list[Any]] = {}

@@ -15,10 +15,14 @@ API_LOADER = "tileflow.api:load_kernel"
 
 
 class MeasurableKernel(Protocol):
-    """See ``docs/architecture.md``. ``scope``: the user's function or None, for captured cells and globals."""
+    """See ``docs/architecture.md``. ``scope``: the user's function or None, for captured cells and globals.
+    ``strays``: the share of a result's elements that may be off."""
 
     @property
     def scope(self) -> Any: ...
+
+    @property
+    def strays(self) -> float: ...
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]: ...
 
@@ -35,10 +39,10 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
     """
     sys.path[:0] = [path for path in sys_path if path not in sys.path]
     kernel = resolve(loader)(reference)
-    missing = [name for name in ("scope", "inputs", "reference", "bind") if not hasattr(kernel, name)]
+    missing = [name for name in ("scope", "strays", "inputs", "reference", "bind") if not hasattr(kernel, name)]
     if missing:
         raise SpecError(
-            "a measured kernel must have scope, inputs, reference and bind", got=f"no {', '.join(missing)}",
+            "a measured kernel must have scope, strays, inputs, reference and bind", got=f"no {', '.join(missing)}",
             where=reference, hint="is it decorated with @tileflow.kernel?",
         )  # fmt: skip
     return cast(MeasurableKernel, kernel)

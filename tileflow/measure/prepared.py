@@ -78,7 +78,7 @@ def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) 
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **problem)
-    return Prepared(args, make_reference(kernel.reference, args))
+    return Prepared(args, make_reference(kernel.reference, args, kernel.strays))
 
 
 def _make_room() -> None:

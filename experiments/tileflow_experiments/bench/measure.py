@@ -104,7 +104,7 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
         }  # halves of them are taken
     args = kernel.inputs(device=bench.device, **problem)
     lowered = kernel.lower(args, target("nvidia-h200" if bench.is_dry else device_class("cuda")))
-    reference = make_reference(kernel.reference, args)
+    reference = make_reference(kernel.reference, args, kernel.strays)
     timings: dict[str, Timing] = {}
     samplers: dict[str, Sampler] = {}
     for name, make in _contenders(cell, kernel, lowered, args, bench).items():
@@ -122,7 +122,7 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
             bench.synchronize()
             setup_s = time.perf_counter() - began
             del result
-            wrong, note, max_err = judge(name, opponent, own, reference, cell.kernel)
+            wrong, note, max_err = judge(name, opponent, own, reference)
             timing = Timing(
                 max_err=max_err, setup_s=setup_s, error=wrong, note="; ".join(filter(None, (opponent.note, note)))
             )

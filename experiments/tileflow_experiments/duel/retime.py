@@ -127,7 +127,7 @@ class _Bench:
         self._subject = prepare(key, "static")
         self._kernel = load_kernel(kernel)
         self._args = self._kernel.inputs(device="cuda", **problem)
-        self._reference = make_reference(self._kernel.reference, self._args)
+        self._reference = make_reference(self._kernel.reference, self._args, self._kernel.strays)
         self._bound: Any = None
         self.default_config = self._subject.default.to_dict()
 
