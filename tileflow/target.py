@@ -52,6 +52,11 @@ class Target:
         """NVIDIA compute capability as major * 10 + minor (90 for sm_90a); 0 on AMD."""
         return int(self.arch.removeprefix("sm_").rstrip("af")) if self.vendor == "nvidia" else 0
 
+    @property
+    def has_warp_groups(self) -> bool:
+        """Whether warps multiply in groups of four, from shared memory: Hopper, and Blackwell of the data centre."""
+        return self.capability // 10 in (9, 10)
+
     def tflops(self, dtype: str) -> float:
         """Peak dense rate of dot products with operands of ``dtype``; float32's plain rate where unknown."""
         rates = dict(self.peak_tflops)

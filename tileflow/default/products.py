@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import prod
 
 from ..config import Choice
-from ..ir.analysis import tile_length
+from ..ir.analysis import in_full_precision, tile_length
 from ..ir.graph import KernelIR, Op
 from ..ir.pressure import beside_products
 from ..ir.types import Dim, Value, itemsize
@@ -34,7 +34,6 @@ TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
 PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
 PRECISE_WHOLE: Shapes = ((64, 64, 8),)
 PRECISE_INNER = 16
-FULL_BYTES = 4  # of an element that is not rounded
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -142,7 +141,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
             batch *= extent_length(ir, name, ir.tiles[name].block)
     direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
     turned = op.attrs["site"] in transposable(ir) and target.capability // 10 == HOPPER
-    if op.attrs["precision"] == "ieee" and target.vendor == "nvidia" and itemsize(a.type.dtype) >= FULL_BYTES:
+    if target.vendor == "nvidia" and in_full_precision(op):
         return _precise(ir, op, lengths, batch, target)
     if pow2(lengths[0]) <= FEW_ROWS:
         return _skinny(ir, op, lengths, direct, turned, target)

@@ -8,7 +8,6 @@ from ..expr import Expr
 from ..ir.graph import Block, Op, Operand, Tile, walk
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
-from ..space.loops import HOPPER
 from ..space.names import loop_site
 from ..space.staging import PRODUCTS
 from .dtypes import compute_dtype
@@ -103,7 +102,7 @@ def _is_choice(e: Emitter, op: Op) -> bool:
     """Whether both sides are computed and chosen from by element. Single warps' products of one another's results have
     one layout only if Triton can follow the values between them, which it does within a block; else what passes through
     a branch goes by way of shared memory."""
-    if HOPPER <= e.target.capability // 10 <= HOPPER + 1 or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
+    if e.target.has_warp_groups or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
         return False
     ops = [inner for side in op.regions for inner in side.ops]
     work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind == "pointwise")

@@ -109,6 +109,13 @@ def _size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     return total
 
 
+def in_full_precision(op: Op) -> bool:
+    """Whether a product takes 32 or 64 bits as they are. NVIDIA's matrix units would round them, so that it becomes
+    multiply-adds of each thread."""
+    dtype = op.values[0].type.dtype
+    return dtype == "float64" or (dtype == "float32" and op.attrs["precision"] == "ieee")
+
+
 def _product_size(ir: KernelIR, op: Op) -> int:
     """Multiplications of a product over all its runs; a dimension of a bare block goes as far as the loops over it."""
     a, b = op.inputs[:2]

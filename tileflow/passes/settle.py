@@ -12,11 +12,10 @@ scores has waited for all products of the turn before.
 
 from __future__ import annotations
 
+from ..ir.analysis import in_full_precision
 from ..ir.graph import Block, KernelIR, Op, Operand
-from ..ir.types import Value, itemsize
+from ..ir.types import Value
 from .rewrite import Fresh, with_body
-
-_HALF = 2  # bytes: longer elements are the matrix units' only in reduced precision
 
 
 def settle_products(ir: KernelIR) -> KernelIR:
@@ -72,5 +71,4 @@ def _goes_with(op: Op, total: Op) -> bool:
     if op.kind != "dot":
         return False
     a, rows = op.values[0], total.values[0].dims[:-1]
-    is_fast = itemsize(a.type.dtype) <= _HALF or op.attrs["precision"] != "ieee"
-    return is_fast and [d.extent for d in a.dims[:-1]] == [d.extent for d in rows]
+    return not in_full_precision(op) and [d.extent for d in a.dims[:-1]] == [d.extent for d in rows]

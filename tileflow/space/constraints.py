@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
+from ..ir.analysis import in_full_precision
 from ..ir.graph import KernelIR
 from ..ir.types import Value, itemsize
 from ..target import Target
@@ -21,7 +22,6 @@ REGISTERS_PER_TILE = 128
 UNROLLED_FMAS = 1 << 13
 _MOST_REGISTERS = 255  # that an NVIDIA thread may have
 _REGISTER = 4  # bytes
-_FULL_PRECISION = ("float32", "float64")
 
 
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
@@ -155,7 +155,7 @@ def _unrolled_fits(
     for block, site in blocks_of(ir, ir.body):
         turns = written_out(ir, site, knobs)
         for op in block.ops:
-            if op.kind == "dot" and op.attrs["precision"] == "ieee" and op.values[0].type.dtype in _FULL_PRECISION:
+            if op.kind == "dot" and in_full_precision(op):
                 a, b = op.values[:2]
                 count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1))
     fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, any_of
+from ..ir.analysis import in_full_precision
 from ..ir.graph import KernelIR, Op
 from ..ir.types import Value
 from ..target import Target
@@ -18,7 +19,6 @@ WAVES = (0, 1, 2, 4)
 # Triton's options that only one vendor's backend has, and the choice that leaves them unset
 VENDOR_OPTIONS = {"maxnreg": 0, "waves_per_eu": 0, "matrix_instr_nonkdim": 0, "kpack": 1}
 _SIMDS = 4  # of a compute unit, among which a block's waves are dealt out
-_HOPPER = 90  # the first compute capability whose warp groups multiply together
 
 
 def launch_knobs(
@@ -61,11 +61,7 @@ def _without_warp_groups(ir: KernelIR, extents: Extents, target: Target) -> Expr
     """Whether a product is one of single warps (``mma.sync``) or a loop of fused multiply-adds."""
     found = []
     for op in _products(ir):
-        a = op.inputs[0]
-        assert isinstance(a, Value)
-        dtype = a.type.dtype
-        plain = dtype == "float64" or (dtype == "float32" and op.attrs["precision"] == "ieee")
-        if plain or not _HOPPER <= target.capability < _HOPPER + 20:
+        if in_full_precision(op) or not target.has_warp_groups:
             return TRUE
         found.append(grouped(ir, op, extents).eq(0))
     return any_of(found) if found else FALSE

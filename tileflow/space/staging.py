@@ -19,7 +19,7 @@ from ..ir.graph import Block, KernelIR, Op, uses, walk
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .loops import HOPPER, grouped, loops_of, stages_of, turned_round
+from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
 PRODUCTS = ("dot", "dot_scaled")
@@ -108,7 +108,7 @@ class _Sizes:
 
     def _in_groups(self, op: Op) -> Expr:
         """Whether warp groups do a product, the way round that it is."""
-        if not HOPPER <= self.target.capability // 10 <= HOPPER + 1:  # and Blackwell of the data centre
+        if not self.target.has_warp_groups:
             return FALSE
         turned, (straight, round_) = self._turned(op), (f(self.ir, op, self.extents) for f in (grouped, turned_round))
         return turned.eq(0).and_(straight).or_(turned.ne(0).and_(round_))
