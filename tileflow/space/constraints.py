@@ -15,6 +15,7 @@ from .extents import Extents
 from .loops import stages_of
 from .names import loop_site, rolled_site, suffixed
 from .staging import PRODUCTS, blocks_of, stagings, written_out
+from .warp_groups import warp_groups_share
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
 REGISTERS_PER_TILE = 128
@@ -32,6 +33,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
     found += _unrolled_fits(ir, extents, knobs, target, warps)
+    found += warp_groups_share(ir, extents, knobs, target)
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
