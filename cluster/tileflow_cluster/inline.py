@@ -81,6 +81,9 @@ class InlineEvaluator:
     def heed(self, judge: Judge) -> None:
         self._ledger.heed(judge)
 
+    def withdraw(self, request_id: str) -> None:
+        self._ledger.withdraw(request_id)
+
     def drain(self) -> None:
         self._draining = True
         self._ledger.cancel(also_on_devices=True)

@@ -223,6 +223,12 @@ class Ledger(Generic[Payload]):
         if entry is not None:
             self._queue(entry)
 
+    def withdraw(self, request_id: str) -> None:
+        """End a request as cancelled if it is not compiled yet."""
+        entry = self._entries.get(request_id)
+        if entry is not None and entry.phase == "compile":
+            self._end(entry, Outcome(Status.CANCELLED, measured=False))
+
     def cancel(self, *, also_on_devices: bool) -> None:
         """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
         for entry in list(self._entries.values()):

@@ -243,6 +243,9 @@ class Evaluator(Protocol):
     def heed(self, judge: Judge) -> None:
         """Ask ``judge``, in the driver's thread, what to run next on a device; without one the oldest goes first."""
 
+    def withdraw(self, request_id: str) -> None:
+        """Wait no longer for a request that is not compiled yet: it comes back as ``cancelled``. Others go on."""
+
     def drain(self) -> None:
         """Take no more. What is not yet on a device comes back as ``cancelled``; what is there has a short grace.
 

@@ -183,6 +183,9 @@ class RayEvaluator:
     def heed(self, judge: Judge) -> None:
         self._ledger.heed(judge)
 
+    def withdraw(self, request_id: str) -> None:
+        self._ledger.withdraw(request_id)
+
     def drain(self) -> None:
         self._draining = True
 

@@ -40,6 +40,7 @@ Purpose = Literal["trial", "contest", "build"]
 POLL_S = 0.25
 FILL_S = 0.03  # a measurement of a fast kernel
 CLOCK_EVENT_S = 5.0
+STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,7 @@ class Driver:
             if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
                 break
             self._turn(POLL_S if filled else 0.0)
+            self._leave_stragglers()
         self._note_clock()
         for study in self.studies:
             if study.finished:
@@ -326,6 +328,13 @@ class Driver:
                 free -= 1
                 self._submit(_Task(study, config, study.subject.mode), "trial")
         return True
+
+    def _leave_stragglers(self) -> None:
+        """A search that is over and has a result waits for no config that compiles for long."""
+        before = time.time() - STRAGGLER_S
+        for request_id, flight in self._flights.items():
+            if flight.started_at < before and flight.study.over and flight.study.best is not None:
+                self.evaluator.withdraw(request_id)
 
     def _capacity(self, device_class: str) -> int:
         try:

@@ -71,6 +71,12 @@ class Study:
         return self._strategy.finished
 
     @property
+    def over(self) -> bool:
+        """Nothing more is asked, unless what is under way is a surprise. A budget of trials counts that as well."""
+        seconds = self._budget.seconds
+        return bool(self.stopped or self.finished) or (seconds is not None and self.spent_s >= seconds)
+
+    @property
     def open(self) -> bool:
         return self.in_flight > 0 or self.wants_more
 
@@ -136,7 +142,7 @@ class Study:
             self.stop(f"{self._lost_in_a_row} trials in a row were lost, the last one: {reason}")
 
     def cancelled(self, config: Config) -> None:
-        """The sweep is stopping; the next one asks again."""
+        """The sweep is stopping, or waits for ``config`` no longer; the next one asks again."""
         self._in_flight.discard(config)
 
     def stop(self, reason: str) -> None:

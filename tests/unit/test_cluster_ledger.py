@@ -86,6 +86,26 @@ def test_an_answer_to_an_old_lease_is_dropped() -> None:
     assert ledger.counters().dropped == 2 and ledger.counters().considered == 1
 
 
+def test_what_is_not_compiled_yet_is_withdrawn() -> None:
+    ledger: Ledger[str] = Ledger()
+    for n, name in enumerate(("built", "compiling", "queued")):
+        ledger.submit(request(name, n))
+    compile_next(ledger)
+    compiling = ledger.lease("compile", "c")
+    assert compiling is not None
+    for name in ("built", "compiling", "queued", "unknown"):
+        ledger.withdraw(name)
+    assert [(r.request_id, r.outcome.status) for r in finals(ledger)] == [
+        ("compiling", Status.CANCELLED), ("queued", Status.CANCELLED),
+    ]  # fmt: skip
+    ledger.compiled(compiling, CompiledTrial("late"), "code")
+    assert ledger.counters().dropped == 1
+    ledger.finish(device_next(ledger), OK, ON)
+    assert [r.request_id for r in finals(ledger)] == ["built"]
+    ledger.submit(request("again", 1))
+    assert ledger.pending == 1, "nothing is known of a config that was withdrawn"
+
+
 def test_poison_is_known_afterwards() -> None:
     ledger: Ledger[str] = Ledger()
     ledger.submit(request("a"))

@@ -147,6 +147,52 @@ def test_seconds_are_shared_by_the_studies_of_a_device_class(tmp_path: Path) -> 
     assert len(settled(tmp_path)) > 10
 
 
+class Straggling(InlineEvaluator):
+    """Never ends compiling the third request that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__(fakes.FakeStages(), measured=(GPU,))
+        self.submitted: list[TrialRequest] = []
+        self.withdrawn: list[str] = []
+
+    def submit(self, request: TrialRequest) -> None:
+        self.submitted.append(request)
+        if len(self.submitted) != 3:
+            super().submit(request)
+
+    def withdraw(self, request_id: str) -> None:
+        if len(self.submitted) >= 3 and request_id == self.submitted[2].request_id:
+            self.withdrawn.append(request_id)
+            super().submit(self.submitted[2])
+        super().withdraw(request_id)
+
+
+def test_a_search_that_is_over_leaves_what_compiles_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tileflow_experiments.driver.STRAGGLER_S", 0.05)
+    spec = sweep_spec(budget={"seconds": 0.2}, device_classes=[GPU])
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    studies = open_studies(spec, journal, [fakes.prepare(key, "static") for key in study_keys(spec)])
+    straggling = Straggling()
+    driver = Driver("s", studies, straggling, journal)
+    driver.search()
+    journal.close()
+    assert len(straggling.withdrawn) == driver.cancelled == 1
+    left = straggling.submitted[2].config
+    assert all(left != r.config for r in trials(tmp_path) if r.study.problem == straggling.submitted[2].problem)
+
+
+def test_a_budget_of_trials_waits_for_each(tmp_path: Path) -> None:
+    """Of which one may compile for long; what ends a search is their number, or its strategy."""
+    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
+    spec = sweep_spec(budget={"trials": 3}, device_classes=[GPU])
+    (study, *_) = open_studies(spec, journal, [fakes.prepare(key, "static") for key in study_keys(spec)])
+    for _ in range(3):
+        study.ask()
+    assert study.open and not study.wants_more and not study.over
+    study.stop("the disk is nearly full")
+    assert study.over
+
+
 def test_tables_rows_and_report(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, modes=["static", "dynamic"])
     sweep.run(spec, tmp_path, tools())
