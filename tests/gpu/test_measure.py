@@ -55,17 +55,16 @@ def entrant(kernels: Any, device: Target) -> Callable[[str], Entrant]:
     return lambda variant: Entrant(Config.of({"variant": variant}), (build(kernels.VARIANTS[variant], device),))
 
 
+def request(found: Entrant, kernel: str = "add", n: int = N) -> MeasureRequest:
+    return MeasureRequest(
+        f"measure_kernels:{kernel}", (("n", n),), (found,), sys_path=(HERE,), loader="measure_kernels:load"
+    )
+
+
 @pytest.fixture
 def ask(entrant: Callable[[str], Entrant], process: MeasureProcess) -> Any:
     def ask(variant: str, kernel: str = "add", n: int = N, **changes: Any) -> Outcome:
-        request = MeasureRequest(
-            f"measure_kernels:{kernel}",
-            (("n", n),),
-            (entrant(variant),),
-            sys_path=(HERE,),
-            loader="measure_kernels:load",
-        )
-        return process.run(replace(request, **changes))
+        return process.run(replace(request(entrant(variant), kernel, n), **changes))
 
     return ask
 
@@ -79,6 +78,20 @@ def test_a_right_kernel_is_measured_near_the_bandwidth(ask: Any, device: Target)
     bound_us = 3 * 4 * N / (device.dram_gbps * 1e3)
     assert 0.95 * bound_us < result.median_us < 10 * bound_us
     assert result.ci95_us < 0.1 * result.median_us
+
+
+def test_a_process_that_was_warmed_up_is_quick_with_its_first_trial(entrant: Callable[[str], Entrant]) -> None:
+    """The cold one comes second, so that its files are read already."""
+    took = []
+    for warms_up in (True, False):
+        with MeasureProcess() as process:
+            process.identity()
+            if warms_up:
+                process.warm_up()
+            outcome = process.run(request(entrant("right")))
+            assert outcome.status is Status.OK, outcome.error_digest
+            took.append(outcome.prepare_s + outcome.verify_s)
+    assert took[0] < 0.5 * took[1], took
 
 
 def test_two_measurements_agree(ask: Any) -> None:

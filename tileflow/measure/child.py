@@ -26,6 +26,7 @@ from .prepared import Prepared
 from .request import Entrant, MeasureRequest
 from .timing import DeviceSampler, measure, sample_in_turn, summarise
 from .types import Outcome, Place, Status
+from .warm import rehearse
 
 Call = Callable[..., Any]
 _WRONG = (Status.INCORRECT, Status.NONFINITE)
@@ -41,6 +42,13 @@ def identify(device_index: int) -> device_facts.DeviceInfo:
 
 
 _identified = functools.cache(identify)
+
+
+def warm_up(device_index: int) -> None:
+    """Load what a first trial needs."""
+    _identified(device_index)
+    report("prepare")
+    rehearse()
 
 
 def prepare(request: MeasureRequest, device_index: int) -> None:

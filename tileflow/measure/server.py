@@ -17,6 +17,7 @@ _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
+_WARMS_UP = "tileflow.measure.child:warm_up"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
 
@@ -58,11 +59,13 @@ class MeasureProcess:
             hint="is it visible, free, and does torch have its backend?",
         )
 
+    def warm_up(self, limits: Limits | None = None) -> None:
+        """Let the child load what a first trial needs. What goes wrong is told by :meth:`run`, which meets it again."""
+        self._ahead(_WARMS_UP, (self._device_index,), limits or Limits())
+
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
-        answer = self._call(_PREPARES, (request, self._device_index), request.limits.phases(None))
-        if isinstance(answer, Failed):
-            self._take_spare()  # as in :meth:`run`
+        self._ahead(_PREPARES, (request, self._device_index), request.limits)
 
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
@@ -105,6 +108,10 @@ class MeasureProcess:
                 return failed(_timed_out(phase), f"phase {phase!r} took longer than {limit:g} s")
             case Died() as died:
                 return failed(Status.WORKER_LOST, str(died))
+
+    def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> None:
+        if isinstance(self._call(function, args, limits.phases(None)), Failed):
+            self._take_spare()  # as in :meth:`run`
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
         answer = self._child.call(function, args, limit_s=_CALL_LIMIT_S, phase_limits=phases)
