@@ -258,15 +258,15 @@ class Kernel:
     def _compiled(
         self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
     ) -> partial[Any]:
-        """The call compiled now: by the row's config, fitted to this call's own space, or by the default."""
+        """The call compiled now: by the row's config, fitted to this call's own space, or by the default where there is
+        no row, or one of another problem that serves such calls worse."""
         lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
-        if hit is None:
+        if hit is None or hit.default_is_better:
             _log.warning(
                 "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
                 self.name,
                 lowered.problem.key,
             )
-        if hit is None:
             return self._fitting(lowered, device)
         return self.compile(lowered, lowered.space.adapt(hit.config.to_dict()), device)
 

@@ -126,7 +126,8 @@ def show_portfolio(out: Out) -> None:
     for kernel, found in sweep.portfolios(_folder(out)):
         sizes = ", ".join(f"{n}: {regret - 1:.1%}" for n, regret in enumerate(found.regrets, 1))
         typer.echo(f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
-                   f"by the nearest problem's best {found.nearest - 1:.1%}")  # fmt: skip
+                   f"by the nearest problem's best {found.nearest - 1:.1%}, "
+                   f"by the zero-search default {found.default - 1:.1%}")  # fmt: skip
         for member in found.members:
             typer.echo(f"  at home in {member.home.key}\n    {member.config}")
 

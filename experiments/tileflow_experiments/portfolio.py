@@ -16,6 +16,7 @@ from tileflow.config import Config
 from tileflow.errors import ConfigError
 from tileflow.runtime.portfolio import Member, choose_portfolio, held_out, held_out_nearest
 from tileflow.runtime.problem import Problem
+from tileflow.runtime.table import Unseen
 
 from .records import StudyKey, TrialRecord
 from .study import Study, leaders
@@ -31,13 +32,15 @@ Records = Mapping[StudyKey, Sequence[TrialRecord]]
 @dataclass(frozen=True, slots=True)
 class Portfolio:
     """Of one device class and one category of problems. ``regrets``: held out, by the number of members; ``nearest``:
-    held out, where the nearest problem's best config serves. All are geometric means of time over best."""
+    held out, where the nearest problem's best config serves; ``default``: where each problem's zero-search config does.
+    All are geometric means of time over best."""
 
     device_class: str
     members: tuple[Member, ...]
     problems: int
     regrets: tuple[float, ...]
     nearest: float
+    default: float
 
     @property
     def regret(self) -> float:
@@ -47,6 +50,11 @@ class Portfolio:
     def beats_nearest(self) -> bool:
         """Unseen shapes are better served by it than by the row of the nearest problem."""
         return self.nearest > self.regret * (1 + WORTHWHILE)
+
+    @property
+    def by_rows(self) -> float:
+        """As a table's rows serve unseen shapes: by portfolio, or by the nearest problem."""
+        return self.regret if self.beats_nearest else self.nearest
 
     @property
     def reason(self) -> str:
@@ -67,7 +75,21 @@ def choose(subjects: Iterable[Subject], trials: Records) -> list[Portfolio]:
         times = {s.problem: _times(s, trials[s.key], candidates) for s in group}
         members = choose_portfolio(times, within=WORTHWHILE)
         device = group[0].key.device_class
-        found.append(Portfolio(device, members, len(times), held_out(times), held_out_nearest(times)))
+        regrets, default = held_out(times), _default_regret(group, trials)
+        found.append(Portfolio(device, members, len(times), regrets, held_out_nearest(times), default))
+    return found
+
+
+def unseen(portfolios: Iterable[Portfolio]) -> dict[str, Unseen]:
+    """What a table says of unseen shapes, by device class: over all categories of problems."""
+    by_device: dict[str, list[Portfolio]] = {}
+    for portfolio in portfolios:
+        by_device.setdefault(portfolio.device_class, []).append(portfolio)
+    found = {}
+    for device, of_it in by_device.items():
+        weights = [p.problems for p in of_it]
+        rows = _geometric_mean([p.by_rows for p in of_it], weights)
+        found[device] = Unseen(sum(weights), rows, _geometric_mean([p.default for p in of_it], weights))
     return found
 
 
@@ -117,6 +139,19 @@ def _times(subject: Subject, records: Iterable[TrialRecord], candidates: Iterabl
     own = min(measured, key=lambda config: measured[config] or math.inf)
     times = {config: measured.get(there) for config in (*candidates, own) if (there := fitted(subject, config))}
     return {config: time for config, time in times.items() if time is not None}
+
+
+def _default_regret(group: Sequence[Subject], trials: Records) -> float:
+    """The zero-search configs' time over the best. One that was never measured, or failed, counts as the slowest."""
+    regrets = []
+    for subject in group:
+        times = {r.config: r.time_us for r in trials[subject.key] if r.measured and r.time_us is not None}
+        regrets.append(times.get(subject.default, max(times.values())) / min(times.values()))
+    return _geometric_mean(regrets, [1] * len(regrets))
+
+
+def _geometric_mean(values: Sequence[float], weights: Sequence[int]) -> float:
+    return math.exp(sum(w * math.log(v) for v, w in zip(values, weights, strict=True)) / sum(weights))
 
 
 def fitted(subject: Subject, config: Config) -> Config | None:

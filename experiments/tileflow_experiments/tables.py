@@ -30,7 +30,7 @@ from tileflow.target import target
 
 from . import journal as journals
 from .journal import Folded, Line
-from .portfolio import Portfolio, choose, fitted, served
+from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord
 from .selection import Standing, contests, most_robust, votes
 from .study import leaders
@@ -140,6 +140,7 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
         entries,
         portfolio=tuple(rows),
         key_schema=_key_schema(entries, portfolios),
+        unseen=unseen(portfolios),
         default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
         validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
         created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,19 @@ def test_the_table_serves_unseen_shapes_by_few_members_at_home(folder: Path) -> 
         assert row.problem is not None and row.config["x"] == best_x(row.problem.sizes["x.shape.0"])
         assert (row.vendor, row.arch) == ("nvidia", "sm_90a") and "6 problems left out" in row.reason
     assert len(table.entries) == len(SIZES)
+
+
+def test_the_table_says_how_unseen_shapes_are_served(folder: Path) -> None:
+    """The fake default has one ``x`` for all sizes, so that the nearest problem serves better. A search
+    may have missed the last 0.03."""
+    (path,) = (folder / "tables").glob("*.json")
+    (served,) = load_table(path).unseen.values()
+    x, y = (int(key(64).default[name]) for name in ("x", "y"))
+    regrets = [(10 + 4 * abs(x - best_x(n)) + (0.03 if y != i % 4 else 0)) / 10 for i, n in enumerate(SIZES)]
+    assert served.problems == len(SIZES)
+    assert served.default == pytest.approx(math.prod(regrets) ** (1 / len(SIZES)), rel=0.002)
+    ((_, found),) = sweep.portfolios(folder, prepare)
+    assert 1 <= served.rows == found.nearest < served.default and not served.by_default
 
 
 def test_the_journal_alone_gives_the_same_portfolio(folder: Path) -> None:

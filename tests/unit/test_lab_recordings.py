@@ -37,9 +37,9 @@ MARGIN = 1.5
 FIGURES = {
     "attention": (0.95, 2, 75),
     "fp8_matmul": (4.2, 21, 121),
-    "layer_norm": (2.8, 42, 131),
-    "matmul": (3.9, 23, 112),
-    "softmax": (4.3, 23, 87),
+    "layer_norm": (3.8, 93, 210),
+    "matmul": (0.55, 12, 132),
+    "softmax": (1.7, 58, 169),
 }
 
 
@@ -55,6 +55,10 @@ def recordings(folder: str) -> dict[str, Recording]:
 
 def kernel(recording: Recording) -> str:
     return recording.header.kernel.rpartition(":")[2]
+
+
+def default_us(recording: Recording) -> float:
+    return next(row.median_us for row in recording.rows if row.config == recording.header.default)
 
 
 def searches(recording: Recording, make: MakeStrategy) -> list[Replayed]:
@@ -86,12 +90,16 @@ class TestDefaultStrategy:
         assert all(run.finished for run in ours)
         assert max(run.best_at(math.inf) for run in ours) <= 1.03 * recording.best_us
         (seconds, trials), by_chance = near(recording, ours), near(recording, chance)
-        assert seconds <= by_chance[0] / 1.5 and trials <= by_chance[1] / 2
+        if default_us(recording) > NEAR * recording.best_us:  # elsewhere the first measurement is near already
+            assert seconds <= by_chance[0] / 1.5 and trials <= by_chance[1] / 2
+
+    def test_recordings_tell_strategies_from_chance(self) -> None:
+        assert sum(default_us(r) > NEAR * r.best_us for r in recordings("lab").values()) >= 3
 
     def test_would_be_noticed_to_have_lost_its_surrogate(self) -> None:
-        (recording,) = (r for r in recordings("lab").values() if kernel(r) == "layer_norm")
+        (recording,) = (r for r in recordings("lab").values() if kernel(r) == "fp8_matmul")
         found = worse(recording, searches(recording, partial(DefaultStrategy, model=False)))
-        assert [line.partition(":")[0] for line in found] == ["seconds to 2 %", "measurements to 2 %", "measurements"]
+        assert [line.partition(":")[0] for line in found] == ["measurements to 2 %", "measurements"]
 
 
 @pytest.fixture(scope="module")

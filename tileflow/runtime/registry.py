@@ -50,6 +50,13 @@ class Hit:
     def config(self) -> Config:
         return self.row.config
 
+    @property
+    def default_is_better(self) -> bool:
+        """The call is another problem than the row's, and its own zero-search config serves such better: whoever has to
+        compile should compile that one."""
+        measured = None if self.table is None or self.device is None else self.table.unseen.get(self.device)
+        return not self.exact and measured is not None and measured.by_default
+
     def binaries(self) -> dict[int, tuple[Binary, ...]] | None:
         """For each region the binaries that may be launched, in order; None where a region has none: compile.
 

@@ -27,7 +27,8 @@ from .codec import decode, encode
 from .paths import Path
 from .problem import Problem, TensorSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+FIELDS_SINCE: Mapping[str, int] = {"unseen": 2}  # the schema version that has a field first, where that is not 1
 
 Level = Literal["require", "warn", "info"]
 Origin = Literal["measured", "transferred", "portfolio", "modelled"]
@@ -186,6 +187,20 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """How well problems are served that were left out in turn: the geometric mean of their time over their best, by the
+    table's ``rows`` for shapes that nobody tuned, and by each one's own zero-search config (``default``)."""
+
+    problems: int
+    rows: float
+    default: float
+
+    @property
+    def by_default(self) -> bool:
+        return self.default < self.rows
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedBy:
     tileflow: str = ""
     sweep_id: str = ""
@@ -193,7 +208,8 @@ class CreatedBy:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """See the module. ``domain``: device class -> size -> (smallest, largest) tuned there."""
+    """See the module. ``domain``: device class -> size -> (smallest, largest) tuned there. ``unseen``: by device class,
+    where enough problems were measured there."""
 
     kernel: KernelId
     devices: Mapping[str, DeviceInfo]
@@ -202,6 +218,7 @@ class Table:
     key_schema: tuple[KeyField, ...] = ()
     portfolio: tuple[Fallback, ...] = ()
     default: Fallback | None = None
+    unseen: Mapping[str, Unseen] = field(default_factory=dict)
     validators: tuple[Validator, ...] = ()
     created_by: CreatedBy = field(default_factory=CreatedBy)
     parent_table_id: str | None = None
@@ -220,8 +237,13 @@ class Table:
     @property
     def table_id(self) -> str:
         """SHA-256 of the canonical body: 64 hex digits."""
-        body = json.dumps(encode(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        body = json.dumps(_body(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(body.encode()).hexdigest()
+
+
+def _body(table: Table) -> dict[str, Any]:
+    """Its JSON data but for the digest: the fields that its schema version has."""
+    return {name: value for name, value in encode(table).items() if FIELDS_SINCE.get(name, 1) <= table.schema_version}
 
 
 def domain_of(entries: Sequence[Entry]) -> dict[str, dict[str, tuple[int, int]]]:
@@ -278,7 +300,7 @@ def requirements_of(space: ConfigSpace, config: Config, problem: Problem) -> tup
 
 def table_text(table: Table) -> str:
     """The file's content: sorted keys, one value a line, so that a change is a small diff."""
-    return json.dumps(encode(table) | {"table_id": table.table_id}, sort_keys=True, indent=1, allow_nan=False) + "\n"
+    return json.dumps(_body(table) | {"table_id": table.table_id}, sort_keys=True, indent=1, allow_nan=False) + "\n"
 
 
 def parse_table(text: str, where: str = "table") -> Table:
@@ -386,6 +408,12 @@ def validate(table: Table) -> None:
         _validate_launches(row.launches, f"portfolio[{i}]")
     if table.default is not None:
         _validate_launches(table.default.launches, "default")
+    for device_name, served in table.unseen.items():
+        if served.problems < 1 or min(served.rows, served.default) < 1:
+            raise TableError(
+                "unseen problems must be some, and take at least their best time", where=f"unseen.{device_name}",
+                got=f"{served.problems}, {served.rows}, {served.default}",
+            )  # fmt: skip
     for device_name, sizes in table.domain.items():
         for size, (low, high) in sizes.items():
             if low > high:
@@ -465,6 +493,7 @@ def merge(ours: Table, theirs: Table) -> Table:
         key_schema=tuple(sorted({*ours.key_schema, *theirs.key_schema}, key=lambda k: (k.name, k.kind))),
         portfolio=tuple(by_key[key] for key in portfolio),
         default=ours.default or theirs.default,
+        unseen={**theirs.unseen, **ours.unseen},
         validators=_merged_validators(ours, theirs),
         created_by=ours.created_by,
         parent_table_id=ours.table_id,
