@@ -1,4 +1,4 @@
-"""The command line: run the suite on the GPUs at hand; also ``tune-peers`` and ``report``."""
+"""The command line: run the suite on the GPUs at hand; also ``tune-peers``, ``report`` and ``binaries``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from . import helion_peer
-from .commands import report, run, tune_peers
+from .commands import read_binaries, report, run, tune_peers
 from .lane_work import PEERS
 
 # Processes that Helion spawns import this module first, and Helion after.
@@ -52,6 +52,13 @@ def parser() -> argparse.ArgumentParser:
     searching.add_argument("--effort", choices=["quick", "full"], default="quick", help="how thorough Helion calls it")
     searching.add_argument("--total-seconds", type=float, default=float("inf"), help="end by then with what there is")
     searching.set_defaults(call=tune_peers)
+
+    reading = commands.add_parser("binaries", help="cross-compile the suite and tell what its machine code holds")
+    reading.add_argument("--out", type=Path, required=True, help="the page to write")
+    reading.add_argument("--only", default="", help="cells whose title holds one of these words, by commas")
+    reading.add_argument("--device", default="nvidia-h200", help="the device class to compile for")
+    reading.add_argument("--tables", type=Path, help="whose rows' configs are compiled; without, the defaults")
+    reading.set_defaults(call=read_binaries)
 
     telling = commands.add_parser("report", help="write the page and the plots again from a run's bench.json")
     telling.add_argument("json", type=Path)

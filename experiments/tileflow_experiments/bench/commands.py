@@ -12,7 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import helion_peer, host, lane_work
+from tileflow.build.compile import toolchain
+
+from . import binaries, helion_peer, host, lane_work
 from .fleet import Fleet, Lane, lanes
 from .lane_work import Host, HostCalls, Job, Settings, read_configs
 from .report import into, to_markdown
@@ -84,6 +86,17 @@ def tune_peers(options: argparse.Namespace) -> int:
             options.out.write_text(json.dumps({"header": facts, "helion": found}, indent=1, sort_keys=True) + "\n")
     for cell in fleet.left:
         print(f"not searched, the time was over: {cell.title}")
+    return 0
+
+
+def read_binaries(options: argparse.Namespace) -> int:
+    cells = sorted(_chosen(options), key=SUITE.index)
+    facts = list(binaries.of_suite(cells, options.device, _absolute(options.tables), len(os.sched_getaffinity(0))))
+    tools = asdict(toolchain())
+    versions = ", ".join(f"{name} {tools[name]}" for name in sorted(tools))
+    page = f"`{options.told}`, {versions}.\n\n{binaries.to_markdown(facts)}"
+    options.out.write_text(page)
+    print(options.out)
     return 0
 
 
