@@ -20,6 +20,7 @@ from .expr import TRUE, Expr
 Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
+MOST_STEPS = 256  # of a repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,31 +199,35 @@ class ConfigSpace:
         return not self.violations(config)
 
     def repair(self, config: Config) -> Config:
-        """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold.
+        """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold. No step
+        leads back, so that of two constraints that want opposite things of one knob the first tries its next knob.
 
         Raises ConfigError when the constraints' repairs do not lead to a valid config.
         """
         config = self.normalise(config)
-        for _ in range(64):
+        seen = {config}
+        for _ in range(MOST_STEPS):
             broken = self.violations(config)
             if not broken:
                 return config
-            stepped = next(filter(None, (self._step(config, constraint) for constraint in broken)), None)
+            stepped = next(filter(None, (self._step(config, constraint, seen) for constraint in broken)), None)
             if stepped is None:
                 break
             config = stepped
+            seen.add(config)
         raise ConfigError(
             "; ".join(c.reason for c in self.violations(config)), got=str(config),
             hint="no repair is left; choose other values by hand",
         )  # fmt: skip
 
-    def _step(self, config: Config, constraint: Constraint) -> Config | None:
+    def _step(self, config: Config, constraint: Constraint, seen: set[Config]) -> Config | None:
+        """The first step that leads to a config not ``seen``: not to ``config`` either, where the knob is inactive."""
         for name, direction in constraint.repair:
             knob = self.knob(name)
             position = knob.choices.index(config[name]) + (1 if direction == "up" else -1)
             if 0 <= position < len(knob.choices):
                 stepped = self.normalise(config.with_({name: knob.choices[position]}))
-                if stepped != config:  # else the knob is inactive, and stepping it changes nothing
+                if stepped not in seen:
                     return stepped
         return None
 

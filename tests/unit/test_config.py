@@ -135,6 +135,22 @@ def test_repair_steps_the_knobs_that_the_broken_constraint_names() -> None:
     assert repaired == config.with_({"stages": 2, "block:n": 64})
 
 
+def test_repair_of_constraints_that_want_opposite_things() -> None:
+    """More warps for the tile, and fewer of them: the tile gives way."""
+    tile = Knob("tile", "tile", (1, 2, 4, 8, 16, 32, 64), "block", 1)
+    warps = Knob("warps", "launch", (1, 2, 4, 8), "launch", 1)
+    fits = Expr.sym("tile").le(Expr.sym("warps") * 4)
+    few = Expr.sym("warps").le(2)
+    space = ConfigSpace(
+        (tile, warps),
+        (
+            Constraint("fits", fits, (("warps", "up"), ("tile", "down")), "a tile fits its warps"),
+            Constraint("few", few, (("warps", "down"),), "two warps are enough"),
+        ),
+    )
+    assert space.repair(Config.of({"tile": 64, "warps": 8})).to_dict() == {"tile": 8, "warps": 2}
+
+
 def test_repair_of_an_idle_knob_passes_on_to_the_next() -> None:
     space = tile_space()
     config = space.complete({"block:m": 128, "block:n": 128, "stages": 4})
