@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from tileflow_cluster.protocol import Evaluator
-from tileflow_search.registry import STRATEGIES, shares
+from tileflow_search.registry import STRATEGIES, shares, warm_up
 
 import tileflow
 from tileflow.config import Config
@@ -160,8 +160,8 @@ def check_spec(sweep: SweepSpec) -> None:
 
 @contextmanager
 def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Evaluator]]:
-    """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds. The
-    evaluator takes signals, so it is opened here, and closed at the end."""
+    """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds, as does
+    loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end."""
     with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
         lowering = aside.submit(_subjects, sweep, tools)
         evaluator = tools.evaluator(sweep)
@@ -172,6 +172,7 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Eva
 
 
 def _subjects(sweep: SweepSpec, tools: Tools) -> list[Subject]:
+    warm_up(sweep.strategy.name)
     return [tools.prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
 
 

@@ -17,6 +17,7 @@ from .local import LocalSampler
 from .optuna_strategy import OptunaStrategy
 from .pattern import PatternSampler
 from .protocol import Strategy
+from .surrogate import Forest
 from .transfer import Member
 
 
@@ -57,6 +58,12 @@ STRATEGIES: Mapping[str, Callable[[ConfigSpace, int], Strategy]] = {
 def shares(name: str) -> bool:
     """Whether searches by this strategy learn from each other, so that late ones are short."""
     return STRATEGIES.get(name) is DefaultStrategy
+
+
+def warm_up(name: str) -> None:
+    """Load what the strategy ``name`` would load in the midst of its first search, which takes a second or more."""
+    if shares(name):
+        Forest([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], seed=0).guess([[0.5]])
 
 
 def make(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -255,3 +257,22 @@ def test_an_unknown_strategy_gives_the_known_ones() -> None:
     with pytest.raises(SpecError, match="'annealing'") as caught:
         make("annealing", block_space(), seed=0)
     assert "default, random, exhaustive, tpe, cma-es, evolution, pattern, local" in str(caught.value)
+
+
+def test_a_warm_strategy_loads_nothing_in_the_midst_of_a_search() -> None:
+    """Seen from a fresh process: what other tests loaded does not count."""
+    program = (
+        "import sys\n"
+        "from tileflow_search.registry import warm_up\n"
+        "from tileflow_search.surrogate import FEWEST, Forest\n"
+        "before = set(sys.modules)\n"
+        "warm_up('random')\n"
+        "assert not any(name.startswith('sklearn') for name in sys.modules), 'only who needs it'\n"
+        "warm_up('default')\n"
+        "warm = set(sys.modules)\n"
+        "rows = [[float(n), float(n % 3)] for n in range(FEWEST)]\n"
+        "Forest(rows, [float(n) for n in range(FEWEST)], 1).guess(rows)\n"
+        "print(any(name.startswith('sklearn') for name in warm - before), len(set(sys.modules) - warm))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "0"]
