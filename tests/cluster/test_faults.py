@@ -60,7 +60,7 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
     """Faults 5 and 10: compile and device workers die by SIGKILL, or stop answering, in the midst of a sweep."""
     faults = {3: "compile_kill_once", 5: "device_kill_once", 8: "device_hang_once", 9: "device_raise_once"}
     requests = [request(f"r{x}", x, faults.get(x, "")) for x in range(12)]
-    evaluator = start(stages={"device_limit": 0.5, "device_s": 0.02}, patience=IMPATIENT)
+    evaluator = start(stages={"device_limit": 2.0, "device_s": 0.02}, patience=IMPATIENT)
     results = run(evaluator, requests)
     assert outcomes(results) == undisturbed(requests, tmp_path)
     # a killed device worker may take the answer before with it, which is then the one that is tried again
