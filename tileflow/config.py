@@ -20,7 +20,7 @@ from .expr import TRUE, Expr
 Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
-MOST_STEPS = 256  # of a repair
+_MOST_STEPS = 256  # of a repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class ConfigSpace:
         """
         config = self.normalise(config)
         seen = {config}
-        for _ in range(MOST_STEPS):
+        for _ in range(_MOST_STEPS):
             broken = self.violations(config)
             if not broken:
                 return config

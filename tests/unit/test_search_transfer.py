@@ -26,7 +26,7 @@ import lab_synthetic
 from lab_synthetic import SQUARE, Shape, synthetic
 
 SHAPES = (SQUARE, Shape(1024, 4096, 4096), Shape(2048, 2048, 1024), Shape(64, 8192, 8192))
-ORDERS = range(2)
+ORDERS = range(5)
 
 
 def frozen() -> float:
