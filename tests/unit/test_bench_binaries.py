@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tileflow_experiments.bench.binaries import Facts, instructions, of_cell, to
 from tileflow_experiments.bench.suite import Cell
 
 from tileflow.api import load_kernel
+from tileflow.runtime import clear, load
 from tileflow.runtime.table import Entry, KernelId, Table, dump_table
 from tileflow.target import target
 
@@ -20,9 +22,12 @@ DEVICE = "nvidia-h200"
 
 
 @pytest.fixture(autouse=True)
-def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_caches_and_no_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TILEFLOW_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    clear()
+    yield
+    clear()
 
 
 def cell(kernel: str, **problem: int | str) -> Cell:
@@ -50,7 +55,7 @@ def test_of_words() -> None:
 
 
 def test_a_product_is_the_copy_engines_and_the_warp_groups() -> None:
-    (facts,) = of_cell(cell("matmul:matmul", m=4096, n=4096, k=4096, dtype="bfloat16"), DEVICE, None)
+    (facts,) = of_cell(cell("matmul:matmul", m=4096, n=4096, k=4096, dtype="bfloat16"), DEVICE)
     assert set(facts.loads) == set(facts.stores) == {"box"} and facts.others["wgmma"] > 0
     assert (facts.config, facts.spills) == ("default", 0)
 
@@ -63,16 +68,18 @@ def test_a_row_of_a_table_is_what_is_built(tmp_path: Path) -> None:
     config = lowered.space.normalise(lowered.default.with_({"num_warps": 2}))
     row = Entry(DEVICE, lowered.problem, config, "measured", 5.0, 5.0, 0.1, 50, measured_on=DEVICE)
     dump_table(Table.of(KernelId.of(kernel.name, kernel.semantic_hash), [row]), tmp_path / "table.json")
-    (before,) = of_cell(wanted, DEVICE, None)
-    (after,) = of_cell(wanted, DEVICE, tmp_path)
-    assert (before.config, after.config) == ("default", "tuned")
+    (before,) = of_cell(wanted, DEVICE)
+    load(tmp_path / "table.json")
+    (after,) = of_cell(wanted, DEVICE)
+    (other,) = of_cell(cell("vector_add:vector_add", n=1 << 19, dtype="float32"), DEVICE)
+    assert (before.config, after.config, other.config) == ("default", "tuned", "default")
     assert before.warps != 2 == after.warps
     assert set(after.loads) == {"128"}
 
 
 def test_of_an_amd_gpu_widths_are_not_told() -> None:
-    facts = of_cell(cell("softmax:softmax", m=512, n=1024, dtype="float32"), "amd-mi300x", None)
-    assert all(set(f.loads) == {"any"} and f.loads["any"] and not f.spills for f in facts)
+    facts = of_cell(cell("softmax:softmax", m=512, n=1024, dtype="float32"), "amd-mi300x")
+    assert facts and all(set(f.loads) == {"any"} and f.loads["any"] and not f.spills for f in facts)
     assert to_markdown(facts).count("\n") == 2 + len(facts)
 
 

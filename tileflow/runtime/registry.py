@@ -3,6 +3,7 @@
 1 the caller's override; 2 this device, this key; 3 this device, near and inside what was tuned; 4 a listed sibling
 device; 5 this arch's portfolio; 6 this vendor's portfolio; 7 the default. Never across vendors, and never a row of
 another version of the kernel. What was measured goes before what was modelled through steps 2 to 4.
+Who has to compile may find the call's own zero-search config better than another problem's row: see :class:`Hit`.
 """
 
 from __future__ import annotations

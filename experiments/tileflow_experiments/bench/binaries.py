@@ -21,9 +21,9 @@ from tileflow.api import load_kernel
 from tileflow.build import compat
 from tileflow.build.compile import build
 from tileflow.build.resources import occupancy
-from tileflow.config import Choice
 from tileflow.emit.source import TritonSource
 from tileflow.runtime.abi import Binary
+from tileflow.runtime.registry import load, lookup
 from tileflow.target import Target, target
 
 from .suite import Cell
@@ -59,34 +59,25 @@ class Facts:
 def of_suite(cells: Sequence[Cell], device: str, tables: Path | None, processes: int) -> Iterator[Facts]:
     """The facts of every launch, in the order of the cells. ``tables``: whose rows' configs are built, where they have
     a cell's own; elsewhere, and without, the zero-search config."""
-    with ProcessPoolExecutor(processes) as pool:
-        for found in pool.map(of_cell, cells, [device] * len(cells), [tables] * len(cells)):
+    loading: dict[str, Any] = {} if tables is None else {"initializer": load, "initargs": (tables,)}
+    with ProcessPoolExecutor(processes, **loading) as pool:
+        for found in pool.map(of_cell, cells, [device] * len(cells)):
             yield from found
 
 
-def of_cell(cell: Cell, device: str, tables: Path | None) -> list[Facts]:
+def of_cell(cell: Cell, device: str) -> list[Facts]:
+    """By the row of the tables that are loaded in this process, if there is one of this very problem."""
     on, kernel = target(device), load_kernel(cell.kernel)
     sizes: dict[str, Any] = dict(cell.problem)
     lowered = kernel.lower(kernel.inputs(device="meta", **sizes), on)
     config, whose = lowered.default, "default"
-    if tables is not None and (row := _tuned(tables, cell.kernel, kernel.semantic_hash, lowered.problem.key, device)):
-        config, whose = lowered.space.adapt(row), "tuned"
+    hit = lookup(kernel.name, kernel.semantic_hash, lowered.problem, device)
+    if hit is not None and hit.step == "exact":
+        config, whose = lowered.space.adapt(hit.config.to_dict()), "tuned"
     first: dict[int, TritonSource] = {}
     for source in lowered.emit(config):
         first.setdefault(source.region, source)
     return [_facts(cell.title, whose, build(source, on), on) for source in first.values()]
-
-
-def _tuned(tables: Path, kernel: str, semantic_hash: str, key: str, device: str) -> dict[str, Choice] | None:
-    from tileflow.runtime.table import load_table
-
-    for path in sorted(tables.glob("*.json")):
-        table = load_table(path)
-        if (table.kernel.ref, table.kernel.semantic_hash) == (kernel, semantic_hash):
-            for entry in table.entries:
-                if (entry.device, entry.problem.key) == (device, key):
-                    return entry.config.to_dict()
-    return None
 
 
 def _facts(title: str, config: str, binary: Binary, on: Target) -> Facts:

@@ -15,8 +15,7 @@ from liger_kernel.ops.utils import calculate_settings
 
 from examples.cross_entropy import IGNORED
 
-from .opponent import Opponent, Peer, first
-from .suite import Cell
+from .opponent import Opponent, Peer, first, maker
 
 Tensor = torch.Tensor
 
@@ -71,6 +70,10 @@ def rope(args: Sequence[Any]) -> Opponent:
     return Opponent(lambda *all_: ops.rope_forward(*all_)[:2], (*own, *wide), note="in place, in Liger's layout")
 
 
+def only_the_loss(args: Sequence[Any]) -> Opponent:
+    return Opponent(cross_entropy, part=first, capture=False, note="waits for the device inside; the loss alone")
+
+
 _CALLS: Mapping[str, Callable[..., Any]] = {
     "examples.softmax:softmax": softmax,
     "examples.rms_norm:rms_norm": rms_norm,
@@ -84,14 +87,8 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
-    if cell.kernel == "examples.rope:rope":
-        return rope(args)
-    if cell.kernel == "examples.cross_entropy:cross_entropy":
-        return Opponent(cross_entropy, part=first, capture=False, note="waits for the device inside; the loss alone")
-    call = _CALLS.get(cell.kernel)
-    return None if call is None else Opponent(call)
+_SPECIALS = {"examples.rope:rope": rope, "examples.cross_entropy:cross_entropy": only_the_loss}
 
 
 def peer() -> Peer:
-    return Peer("liger", _make, metadata.version("liger-kernel"))
+    return Peer("liger", maker(_CALLS, _SPECIALS), metadata.version("liger-kernel"))

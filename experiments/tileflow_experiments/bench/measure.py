@@ -163,7 +163,7 @@ def _row(kernel: Kernel, lowered: Lowered, bench: Bench) -> str:
     """What a call of ours dispatches to, where it is not a row tuned for this very problem."""
     live = None if bench.is_dry else device_class("cuda")
     hit = lookup(kernel.name, kernel.semantic_hash, lowered.problem, live)
-    if hit is None:
+    if hit is None or hit.default_is_better:
         return "no tuned row: the default"
     return "" if hit.exact else f"another problem's row: {hit.reason}"
 

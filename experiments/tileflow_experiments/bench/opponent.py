@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from .suite import Cell
@@ -38,6 +39,19 @@ class Opponent:
 
 
 Make = Callable[[Cell, Sequence[Any]], "Opponent | None"]
+Special = Callable[[Sequence[Any]], Opponent]  # of the arguments of our kernel
+
+
+def maker(calls: Mapping[str, Call], specials: Mapping[str, Special] = MappingProxyType({})) -> Make:
+    """Of a peer whose ``calls``, by kernel, do what ours do on the same arguments; ``specials``: those that do not."""
+
+    def make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
+        if cell.kernel in specials:
+            return specials[cell.kernel](args)
+        call = calls.get(cell.kernel)
+        return None if call is None else Opponent(call)
+
+    return make
 
 
 @dataclass(frozen=True, slots=True)

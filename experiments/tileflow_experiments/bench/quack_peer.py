@@ -13,8 +13,7 @@ from quack.softmax import softmax_fwd
 
 from examples.cross_entropy import IGNORED
 
-from .opponent import Opponent, Peer
-from .suite import Cell
+from .opponent import Opponent, Peer, maker
 
 Tensor = torch.Tensor
 
@@ -51,12 +50,8 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _make(cell: Cell, args: Sequence[Any]) -> Opponent | None:
-    if cell.kernel == "examples.layer_norm:layer_norm":
-        return layer_norm(args)
-    call = _CALLS.get(cell.kernel)
-    return None if call is None else Opponent(call)
+_SPECIALS = {"examples.layer_norm:layer_norm": layer_norm}
 
 
 def peer() -> Peer:
-    return Peer("quack", _make, metadata.version("quack-kernels"))
+    return Peer("quack", maker(_CALLS, _SPECIALS), metadata.version("quack-kernels"))
