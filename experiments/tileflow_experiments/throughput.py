@@ -1,9 +1,10 @@
 """How many configs a second a sweep measures, and how that scales: the same sweep over 1, 2, 4 ... GPUs of one host.
 
 ``python -m tileflow_experiments.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER`` searches with
-each number of GPUs in a process of its own, that many times ``--cores`` compile workers beside them, and prints a row
-for each as soon as it has ended. Only the search counts: workers are up before it begins. ``--rehearse`` puts stages
-in the place of compilers and GPUs that only take their time; ``--profile`` then says where the driver spends its own.
+each number of GPUs in a process of its own, bound to that many times ``--cores`` cores with a compile worker on each,
+and prints a row for each as soon as it has ended. Only the search counts: workers are up before it begins.
+``--rehearse`` puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where
+the driver spends its own.
 """
 
 from __future__ import annotations
@@ -91,6 +92,9 @@ def main() -> int:
 def _one(asked: argparse.Namespace) -> None:
     """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
     sys.path.insert(0, os.getcwd())
+    cores = asked.one * asked.cores
+    if not asked.rehearse:  # no more cores a GPU for one than for all of them: the driver and the GPUs' workers need some
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     data: dict[str, Any] = spec.read(asked.spec).to_json()
     if asked.seconds:
         data["budget"] = {"seconds": asked.seconds}
@@ -104,7 +108,6 @@ def _one(asked: argparse.Namespace) -> None:
     if profile is not None:
         profile.enable()
     folder = asked.out / str(asked.one)
-    cores = asked.one * asked.cores
     found = search(spec.parse(data), asked.one, cores, folder, stages, real=not asked.rehearse)
     if profile is not None:
         profile.disable()
