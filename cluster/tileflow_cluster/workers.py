@@ -6,6 +6,7 @@ the driver thinks. Neither restarts itself nor retries: the evaluator does, whic
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import socket
@@ -97,9 +98,12 @@ class DeviceWorker:
         self._device.close()
 
 
+_actor = functools.cache(ray.remote)  # Ray describes a class to its cluster once for each time that it is wrapped
+
+
 def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
     return (
-        ray.remote(CompileWorker)
+        _actor(CompileWorker)
         .options(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",
             runtime_env={"env_vars": NO_GPU},
@@ -110,7 +114,7 @@ def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
 
 def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
     return (
-        ray.remote(DeviceWorker)
+        _actor(DeviceWorker)
         .options(
             num_cpus=0, num_gpus=1, max_restarts=0, max_task_retries=0, label_selector={DEVICE_CLASS: device_class}
         )
@@ -120,7 +124,7 @@ def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
 
 def start_model(stages: Stages, device_class: str) -> ray.actor.ActorHandle:
     return (
-        ray.remote(DeviceWorker)
+        _actor(DeviceWorker)
         .options(num_cpus=0, max_restarts=0, max_task_retries=0, runtime_env={"env_vars": NO_GPU})
         .remote(stages, device_class, False)
     )

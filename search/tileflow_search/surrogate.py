@@ -18,7 +18,7 @@ from .features import Features
 
 TREES = 16  # a fit of 200 verdicts takes 10 to 17 ms on one core
 FEWEST = 12  # verdicts before the first fit
-GROWTH = 1.1  # of the verdicts, before another fit
+GROWTH = 1.25  # of the verdicts, before another fit
 NOISE = 0.01  # of log2 time: two measurements of one config
 # Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
 # that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
@@ -92,7 +92,7 @@ class TimeModel:
 
     Where other searches know something (``peers``) the trees learn what their prior misses (stacked residuals, as in
     Vizier: Golovin et al., 2017). Each ensemble is fitted again, when it is next asked, once the verdicts have grown by
-    a tenth or the prior has changed.
+    a quarter or the prior has changed.
     """
 
     def __init__(self, features: Features, seed: int, peers: Prior | None = None) -> None:
