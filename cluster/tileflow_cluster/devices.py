@@ -1,22 +1,22 @@
-"""What GPUs this process sees, asked in a child process so that no CUDA or HIP context stays behind."""
+"""What GPUs this process sees; asked in a child process where this one has no CUDA or HIP context, so that none stays
+behind."""
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tileflow.errors import ClusterError
 from tileflow.target import Target, Vendor, identify
 
-_ASK = """
-import json, torch
-props = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-vendor = "amd" if torch.version.hip else "nvidia"
-print(json.dumps([{"uuid": str(p.uuid), "name": p.name, "vendor": vendor} for p in props]))
-"""
+_ASK = "import json; from tileflow_cluster.devices import listed; print(json.dumps(listed()))"
+_CHOOSE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 ASK_LIMIT_S = 120.0
 
 
@@ -35,19 +35,41 @@ class VisibleGpu:
 
 
 def visible_gpus() -> tuple[VisibleGpu, ...]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` and its like leave to this process; none without a GPU. Takes seconds.
+    """The GPUs that ``CUDA_VISIBLE_DEVICES`` and its like leave to this process; none without a GPU. Where none is in use
+    here, this takes seconds, once.
 
     Raises ClusterError where torch cannot say.
     """
+    torch = sys.modules.get("torch")
+    in_use = torch is not None and torch.cuda.is_initialized()
+    found = listed() if in_use else _listed_by_child(tuple(os.environ.get(name, "") for name in _CHOOSE))
+    return tuple(VisibleGpu(**gpu) for gpu in found)
+
+
+def listed() -> list[dict[str, Any]]:
+    """The fields of a :class:`VisibleGpu` for each GPU that torch sees. Leaves a context behind."""
+    import torch
+
+    properties = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    vendor = "amd" if torch.version.hip else "nvidia"
+    return [{"uuid": str(p.uuid), "name": p.name, "vendor": vendor} for p in properties]
+
+
+@functools.cache
+def _listed_by_child(chosen: tuple[str, ...]) -> list[dict[str, Any]]:
+    """``chosen``: the variables that choose among the GPUs, as the child finds them."""
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=ASK_LIMIT_S, check=True
-        )
+            [sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=ASK_LIMIT_S, check=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )  # fmt: skip
     except subprocess.CalledProcessError as error:
         raise ClusterError("torch must be able to list the GPUs", got=error.stderr.strip()[-500:]) from error
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"torch must list the GPUs within {ASK_LIMIT_S:g} s", hint="is a GPU wedged?") from error
-    return tuple(VisibleGpu(**gpu) for gpu in json.loads(done.stdout))
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
 
 
 def driver_version(vendor: Vendor) -> str:

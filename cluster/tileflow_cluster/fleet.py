@@ -149,6 +149,11 @@ class Fleet:
             return ""
         return self._reasons.get(device_class, "no node with its label is left")
 
+    def start_clock(self) -> None:
+        """Nobody was idle before now, however long the others kept him waiting."""
+        for worker in self._workers:
+            worker.ready_at = time.monotonic()
+
     def idle(self, phase: Phase) -> float:
         """Share of these workers' ready time that passed without a request; what they work on now counts as idle."""
         now = time.monotonic()

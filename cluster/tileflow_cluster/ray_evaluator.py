@@ -123,6 +123,7 @@ class RayEvaluator:
             self._collect(TICK_S)
             self._supervise()
         self._ledger.start_clock()
+        self._fleet.start_clock()
 
     def capacity(self, device_class: str) -> int:
         self._require(device_class)

@@ -93,7 +93,7 @@ def _one(asked: argparse.Namespace) -> None:
     """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
     sys.path.insert(0, os.getcwd())
     cores = asked.one * asked.cores
-    if not asked.rehearse:  # no more cores a GPU for one than for all of them: the driver and the GPUs' workers need some
+    if not asked.rehearse:  # the driver and the GPUs' workers need some too: one GPU has no more of them than several
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     data: dict[str, Any] = spec.read(asked.spec).to_json()
     if asked.seconds:
