@@ -35,8 +35,8 @@ class VisibleGpu:
 
 
 def visible_gpus() -> tuple[VisibleGpu, ...]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` and its like leave to this process; none without a GPU. Where none is in use
-    here, this takes seconds, once.
+    """The GPUs that ``CUDA_VISIBLE_DEVICES`` and its like leave to this process; none without a GPU. Where none is in
+    use here, this takes seconds, once.
 
     Raises ClusterError where torch cannot say.
     """

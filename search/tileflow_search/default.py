@@ -22,12 +22,12 @@ from .progress import Progress
 from .promise import Promise
 from .protocol import Result
 from .screening import Screening
-from .surrogate import FEWEST, TimeModel
+from .surrogate import TimeModel
 from .transfer import Member, alone
 
 BATCH = 8  # proposals between two looks at what was learnt
 MATES = 16  # the best configs, of which those around an island may have children
-ENOUGH = 3  # siblings that know something before a polish trusts them
+ENOUGH = 3  # siblings that speak for a problem before its polish trusts them
 
 
 class DefaultStrategy(RandomStrategy):
@@ -61,7 +61,9 @@ class DefaultStrategy(RandomStrategy):
 
     def _plan(self) -> list[Config]:
         """What to try next once the seeds are asked for; nothing leaves the next config to chance."""
-        if opening := self._opening():
+        kin = None if self._model is None else self._model.kin
+        self._progress.helpers = self._peers.experience if kin else 0
+        if opening := self._opening(0 if kin is False else self._peers.experience):
             return opening
         centres = self._progress.islands() or self._peers.leaders()
         if not centres:
@@ -71,11 +73,11 @@ class DefaultStrategy(RandomStrategy):
             self._progress.end()
         return found
 
-    def _opening(self) -> list[Config]:
-        """The siblings' best, once, and a diverse start, the shorter the more siblings know something."""
+    def _opening(self, experience: int) -> list[Config]:
+        """The siblings' best, once, and a diverse start, the shorter the more siblings may speak for this problem."""
         leaders = [] if self._start.begun else self._untried(self._peers.leaders())
         self._screening.trust(leaders)
-        return leaders + self._start.take(BATCH, self._peers.experience)
+        return leaders + self._start.take(BATCH, experience)
 
     def _promising(self, centres: Sequence[Config]) -> list[Config]:
         """What promises most around each centre, at the siblings' best and elsewhere, in turns."""
@@ -85,10 +87,9 @@ class DefaultStrategy(RandomStrategy):
         return self._promise.in_turns([self._untried(place) for place in places], BATCH)
 
     def _polish(self, best: Config) -> list[Config]:
-        """Every untried neighbour, whatever the model says; the likely ones where it knows enough of this problem, and
-        enough siblings were polished."""
+        """Every untried neighbour, whatever the model says; the likely ones where enough siblings were polished."""
         beside = self._untried(self._candidates.neighbours(best))
-        if self._peers.experience >= ENOUGH and len(self._progress.times) >= FEWEST:
+        if self._progress.helpers >= ENOUGH:
             beside = self._promise.likely(beside)
         self._screening.trust(beside)
         return beside

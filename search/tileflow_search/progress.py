@@ -16,12 +16,14 @@ RESTARTS = 3  # starts elsewhere, without a gain, before the end
 
 class Progress:
     """``times``: log2 of the good ones. ``best``: the lowest, infinite before there is one. ``finished``: why the
-    search is over; a gain, from what was still under way, takes that back."""
+    search is over; a gain, from what was still under way, takes that back. ``helpers``: how many searches of other
+    problems speak for this one too."""
 
     def __init__(self, features: Features) -> None:
         self.times: dict[Config, float] = {}
         self.best = math.inf
         self.finished = ""
+        self.helpers = 0
         self._features, self._restarts, self._dry = features, 0, 0
 
     def learn(self, config: Config, log_time: float | None) -> None:
@@ -41,8 +43,8 @@ class Progress:
 
     @property
     def doubt(self) -> float:
-        """What promises are divided by: the longer there was no gain, the more."""
-        return 1 + self._dry / DOUBT
+        """What promises are divided by: the longer there was no gain, and the more others have looked, the more."""
+        return 1 + self._dry * (1 + self.helpers) / DOUBT
 
     def leaders(self) -> list[Config]:
         """The good configs, best first."""
@@ -59,8 +61,8 @@ class Progress:
         return centres
 
     def restart(self) -> bool:
-        """Whether the search may start elsewhere once more."""
-        if self._restarts >= RESTARTS:
+        """Whether the search may start elsewhere once more: once, where others have started elsewhere for it."""
+        if self._restarts >= (1 if self.helpers else RESTARTS):
             return False
         self._restarts += 1
         return True

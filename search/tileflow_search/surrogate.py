@@ -19,6 +19,7 @@ from .features import Features
 TREES = 16  # a fit of 200 verdicts takes 10 to 17 ms on one core
 FEWEST = 12  # verdicts before the first fit
 GROWTH = 1.25  # of the verdicts, before another fit
+KINSHIP = 0.25  # of the variance of the times here, that a prior must explain to be believed about what it has not seen
 NOISE = 0.01  # of log2 time: two measurements of one config
 # Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
 # that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
@@ -101,6 +102,12 @@ class TimeModel:
         self._verdicts: dict[Config, float | None] = {}
         self._rows: dict[Config, list[float]] = {}
         self._fits: dict[str, tuple[int, int, Forest]] = {}
+        self._explained: float | None = None
+
+    @property
+    def kin(self) -> bool | None:
+        """Whether what other searches expect explains the times measured here; None while those are too few to say."""
+        return None if self._explained is None else self._explained >= KINSHIP
 
     @property
     def ready(self) -> bool:
@@ -142,7 +149,10 @@ class TimeModel:
             fits = self._peers.fits if self._peers is not None else 0
             count, since, forest = self._fits.get(name, (0, 0, None))
             if forest is None or len(known) > GROWTH * count or since != fits:
-                forest = Forest([row(config) for config in known], self._missed(known), self._seed)
+                missed = self._missed(known)
+                if prior is not None:
+                    self._learn_kinship(known, missed)
+                forest = Forest([row(config) for config in known], missed, self._seed)
                 self._fits[name] = len(known), fits, forest
             guess = forest.guess([row(config) for config in configs])
             if prior is not None:
@@ -161,6 +171,11 @@ class TimeModel:
         if prior is None:
             return capped(times, WORST)
         return [v - float(m) for v, m in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
+
+    def _learn_kinship(self, known: Sequence[Config], missed: Sequence[float]) -> None:
+        """Hold the prior against the verdicts of ``known``, of which it ``missed`` so much."""
+        spread = statistics.pvariance(capped([self._verdicts[config] for config in known], WORST_KNOWN))
+        self._explained = 1.0 - statistics.pvariance(missed) / spread if spread else 0.0
 
     def _shifted(self, prior: Guess | None, known: Sequence[Config]) -> Guess | None:
         """The prior alone, moved to where the few verdicts are."""

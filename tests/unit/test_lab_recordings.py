@@ -29,7 +29,7 @@ from tileflow_search.transfer import Family, Task
 from tileflow.config import Config, ConfigSpace
 
 DATA = Path(__file__).parents[1] / "data"
-SEEDS, ORDERS = range(2), range(1)
+SEEDS, ORDERS = range(2), range(2)
 MARGIN = 1.5
 
 # Medians of 12 seeds when the recordings were made: seconds and measurements to within 2 % of the recording's best, and
@@ -100,12 +100,13 @@ class TestDefaultStrategy:
     def test_would_be_noticed_to_have_lost_its_surrogate(self) -> None:
         (recording,) = (r for r in recordings("lab").values() if kernel(r) == "fp8_matmul")
         found = worse(recording, searches(recording, partial(DefaultStrategy, model=False)))
-        assert [line.partition(":")[0] for line in found] == ["measurements to 2 %", "measurements"]
+        assert [line.partition(":")[0] for line in found] == ["measurements"]
 
 
-@pytest.fixture(scope="module")
-def series() -> transfer.Series:
-    (found,) = transfer.transfer(recordings("lab_shapes").values(), ORDERS, 60.0, clock=frozen)
+@pytest.fixture(scope="module", params=["matmul", "rms_norm_bwd"])
+def series(request: pytest.FixtureRequest) -> transfer.Series:
+    shapes = [recording for recording in recordings("lab_shapes").values() if kernel(recording) == request.param]
+    (found,) = transfer.transfer(shapes, ORDERS, 60.0, clock=frozen)
     return found
 
 
@@ -115,21 +116,22 @@ def of_later(series: transfer.Series, way: str, what: Callable[[transfer.Turn], 
 
 
 class TestSharing:
-    """One order for the time it takes; ``tileflow lab replay tests/data/lab_shapes --transfer`` tells of more."""
+    """Two orders for the time they take; ``tileflow lab replay tests/data/lab_shapes --transfer`` tells of more."""
 
-    def test_later_shapes_are_near_the_best_in_half_of_the_trials(self, series: transfer.Series) -> None:
+    def test_later_shapes_are_near_the_best_sooner(self, series: transfer.Series) -> None:
         alone, sharing = (of_later(series, way, lambda turn: turn.near[1]) for way in ("alone", "sharing"))
-        assert sharing < alone / 2
+        assert sharing < 0.75 * alone
 
-    def test_later_shapes_end_no_later_and_not_far_behind(self, series: transfer.Series) -> None:
-        alone, sharing = (of_later(series, way, lambda turn: turn.run.seconds) for way in ("alone", "sharing"))
-        assert sharing < 0.9 * alone
+    def test_later_shapes_end_sooner_and_not_far_behind(self, series: transfer.Series) -> None:
+        alone, sharing = (of_later(series, way, lambda turn: turn.run.measured) for way in ("alone", "sharing"))
+        assert sharing < 0.85 * alone
         assert max(turn.regret for turn in series.turns if turn.way == "sharing") < 0.03
 
 
 def test_a_search_among_siblings_learns_of_its_own_before_it_ends() -> None:
     """The order in which the fourth search once ended after 12 measurements, 5.9 % behind."""
-    seed, shapes, family = 6, list(recordings("lab_shapes").values()), Family(6)
+    seed, family = 6, Family(6)
+    shapes = [recording for recording in recordings("lab_shapes").values() if kernel(recording) == "matmul"]
     for recording in random.Random(seed).sample(shapes, len(shapes)):
         header = recording.header
         task = Task.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)

@@ -14,7 +14,9 @@ from tileflow_experiments.lab import transfer
 from tileflow_experiments.lab.recording import Recording
 from tileflow_search import Result, make
 from tileflow_search.default import DefaultStrategy
-from tileflow_search.surrogate import FEWEST
+from tileflow_search.features import Features
+from tileflow_search.progress import Progress
+from tileflow_search.surrogate import FEWEST, TimeModel
 from tileflow_search.transfer import NEAREST, Family, Member, Task
 
 from tileflow.config import Config, ConfigSpace, Knob
@@ -142,6 +144,40 @@ class TestMembers:
         assert here.distance(here) == 0
         assert here.distance(Task.of({"m": 4096, "n": 32, "dtype": "bfloat16", "causal": True})) == 3
         assert here.distance(Task.of({"m": 1024, "n": 64, "dtype": "float16", "causal": True})) == 1
+
+
+class TestKinship:
+    """Siblings' searches shorten one whose own times they explain, and no other."""
+
+    @staticmethod
+    def model(shape: Shape, verdicts: int, sign: float) -> TimeModel:
+        """Of ``shape`` after so many verdicts, of which a well taught sibling's landscape is ``sign`` times its own."""
+        one, other = family([shape, SQUARE])
+        for config in some(150, seed=1):
+            other.learn(config, sign * math.log2(lab_synthetic.time_us(config, SQUARE)))
+        model = TimeModel(Features(one.space), 0, one)
+        for config in some(verdicts, seed=2):
+            model.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+        model.before(some(3))
+        return model
+
+    def test_is_unknown_before_there_are_times(self) -> None:
+        assert self.model(Shape(2048, 4096, 4096), FEWEST - 1, 1.0).kin is None
+
+    def test_is_what_the_times_say(self) -> None:
+        assert self.model(Shape(2048, 4096, 4096), 30, 1.0).kin is True
+        assert self.model(Shape(2048, 4096, 4096), 30, -1.0).kin is False
+
+    def test_makes_a_search_doubt_and_end_earlier(self) -> None:
+        space = lab_synthetic.space()
+        alone, helped = Progress(Features(space)), Progress(Features(space))
+        helped.helpers = 3
+        for config in some(20):
+            for progress in (alone, helped):
+                progress.learn(config, 1.0)
+        assert helped.doubt - 1 == pytest.approx(4 * (alone.doubt - 1)) and alone.doubt > 1
+        assert [p.restart() for p in (alone, helped)] == [True, True]
+        assert [p.restart() for p in (alone, helped)] == [True, False]
 
 
 def test_a_strategy_with_peers_keeps_to_ask_and_tell() -> None:
