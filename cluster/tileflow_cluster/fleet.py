@@ -82,8 +82,8 @@ class Fleet:
         self._retired_ready_s: dict[Phase, float] = dict.fromkeys(DEPTH, 0.0)
 
     def follow(self, plan: Plan) -> Iterator[Worker]:
-        """Start what is missing from ``plan``, device workers first, which take longest to be ready; workers that wait in
-        vain for a place that is gone are stopped.
+        """Start what is missing from ``plan``, device workers first, which take longest to be ready; workers that wait
+        in vain for a place that is gone are stopped.
 
         Yields the started ones, whose ``describe`` tells when they are ready.
         """

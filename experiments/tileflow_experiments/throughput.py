@@ -3,8 +3,9 @@
 ``python -m tileflow_experiments.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER`` searches with
 each number of GPUs in a process of its own, bound to that many times ``--cores`` cores with a compile worker on each,
 and prints a row for each as soon as it has ended. Only the search counts: workers are up before it begins.
-``--rehearse`` puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where
-the driver spends its own.
+``--model`` puts the cost model in the place of the GPUs, which leaves what the cores can compile; ``--rehearse`` puts
+stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where the driver spends
+its own.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from .rehearsal import Pace, RehearsedStages
 
 COLUMNS = {
     "s": "{elapsed_s:.1f}",
-    "measured": "{measured}",
-    "/s": "{measured_per_s:.2f}",
+    "tried": "{tried}",
+    "/s": "{per_s:.2f}",
     "/s a GPU": "{each:.2f}",
     "efficiency": "{efficiency:.0%}",
     "GPU workers idle": "{device_idle:.0%}",
@@ -40,26 +41,29 @@ COLUMNS = {
 }
 
 
-def search(wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Stages, *, real: bool) -> dict[str, Any]:
+def search(
+    wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Stages, *, real: bool, model: bool
+) -> dict[str, Any]:
     """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
 
-    ``real``: the GPUs that this process sees, else pretended ones. Raises ClusterError where they are not there.
+    ``real``: the GPUs that this process sees, else pretended ones; ``model``: none of either. Raises ClusterError where
+    they are not there.
     """
     from tileflow_cluster.devices import visible_gpus
     from tileflow_cluster.local import local_ray
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
-    labels = labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
+    labels = {} if model else labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
 
     def evaluator(wanted: spec.SweepSpec) -> Evaluator:
-        made = RayEvaluator(stages, wanted.device_classes, must_measure=True)
+        made = RayEvaluator(stages, wanted.device_classes, must_measure=not model)
         made.await_workers()
         return made
 
     def unchecked(request: object) -> Outcome:
         return Outcome(Status.OK, measured=False)
 
-    with local_ray(cores, gpus, labels):
+    with local_ray(cores, 0 if model else gpus, labels):
         sweep.run(wanted, out, sweep.Tools(evaluator, check=unchecked))
     events = journal.events(journal.read(out / "journal.jsonl"), "counters")
     return next(dict(event) for event in events if event["phase"] == "search")
@@ -74,7 +78,8 @@ def main() -> int:
     print("| GPUs |", " | ".join(COLUMNS), "|\n|" + "---:|" * (len(COLUMNS) + 1), flush=True)
     alone = None
     for gpus in asked.gpus:
-        visible = {} if asked.rehearse else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus)))}
+        shown = "" if asked.model else ",".join(map(str, range(gpus)))
+        visible = {} if asked.rehearse else {"CUDA_VISIBLE_DEVICES": shown}
         command = [sys.executable, "-m", "tileflow_experiments.throughput", *sys.argv[1:], "--one", str(gpus)]
         with (asked.out / f"{gpus}.log").open("w") as log:
             done = subprocess.run(command, env=os.environ | visible, stdout=log, stderr=log, timeout=asked.limit_s)
@@ -82,9 +87,10 @@ def main() -> int:
             print((asked.out / f"{gpus}.log").read_text()[-3000:], file=sys.stderr)
             return done.returncode
         found = json.loads((asked.out / f"{gpus}.json").read_text())
-        each = found["measured_per_s"] / gpus
-        alone = alone or each
-        found |= {"each": each, "efficiency": each / alone}
+        tried = found["measured"] + found["modelled"]
+        per_s = tried / found["elapsed_s"]
+        alone = alone or per_s / gpus
+        found |= {"tried": tried, "per_s": per_s, "each": per_s / gpus, "efficiency": per_s / gpus / alone}
         print(f"| {gpus} |", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
     return 0
 
@@ -108,7 +114,7 @@ def _one(asked: argparse.Namespace) -> None:
     if profile is not None:
         profile.enable()
     folder = asked.out / str(asked.one)
-    found = search(spec.parse(data), asked.one, cores, folder, stages, real=not asked.rehearse)
+    found = search(spec.parse(data), asked.one, cores, folder, stages, real=not asked.rehearse, model=asked.model)
     if profile is not None:
         profile.disable()
         pstats.Stats(profile).sort_stats("cumulative").print_stats(80)
@@ -123,6 +129,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=16, help="compile workers beside each GPU")
     parser.add_argument("--seconds", type=float, help="of each study, instead of the spec's budget")
     parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
+    parser.add_argument("--model", action="store_true", help="the cost model instead of GPUs")
     parser.add_argument("--rehearse", action="store_true", help="without compilers and GPUs")
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a rehearsed compile")
     parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
