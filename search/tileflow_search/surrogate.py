@@ -19,7 +19,7 @@ from .features import Features
 TREES = 16  # a fit of 200 verdicts takes 10 to 17 ms on one core
 FEWEST = 12  # verdicts before the first fit
 GROWTH = 1.25  # of the verdicts, before another fit
-KINSHIP = 0.25  # of the variance of the times here, that a prior must explain to be believed about what it has not seen
+KINSHIP = 1 / 3  # of the variance of the times here: what a prior must explain to be believed about the rest
 NOISE = 0.01  # of log2 time: two measurements of one config
 # Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
 # that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
@@ -92,8 +92,8 @@ class TimeModel:
     """Two ensembles over one set of verdicts: ``before`` building sees the knobs, ``after`` it the binaries too.
 
     Where other searches know something (``peers``) the trees learn what their prior misses (stacked residuals, as in
-    Vizier: Golovin et al., 2017). Each ensemble is fitted again, when it is next asked, once the verdicts have grown by
-    a quarter or the prior has changed.
+    Vizier: Golovin et al., 2017); where it explains too little of the times here, they learn those alone. Each ensemble
+    is fitted again, when it is next asked, once the verdicts have grown by a quarter or the prior has changed.
     """
 
     def __init__(self, features: Features, seed: int, peers: Prior | None = None) -> None:
@@ -101,7 +101,7 @@ class TimeModel:
         self._facts: dict[Config, list[float]] = {}
         self._verdicts: dict[Config, float | None] = {}
         self._rows: dict[Config, list[float]] = {}
-        self._fits: dict[str, tuple[int, int, Forest]] = {}
+        self._fits: dict[str, _Fit] = {}
         self._explained: float | None = None
 
     @property
@@ -146,40 +146,62 @@ class TimeModel:
         if len(known) < FEWEST or all(self._verdicts[config] is None for config in known):
             guess = self._shifted(prior, known)
         else:
-            fits = self._peers.fits if self._peers is not None else 0
-            count, since, forest = self._fits.get(name, (0, 0, None))
-            if forest is None or len(known) > GROWTH * count or since != fits:
-                missed = self._missed(known)
-                if prior is not None:
-                    self._learn_kinship(known, missed)
-                forest = Forest([row(config) for config in known], missed, self._seed)
-                self._fits[name] = len(known), fits, forest
-            guess = forest.guess([row(config) for config in configs])
-            if prior is not None:
+            fit = self._fitted(name, row, known)
+            guess = fit.forest.guess([row(config) for config in configs])
+            if prior is not None and fit.on_prior:
                 guess = Guess(guess.means + prior.means, np.hypot(guess.deviations, prior.deviations))
         if guess is None:
             return [Prediction(0.0, 1e3)] * len(configs)
         deviations = np.hypot(guess.deviations, NOISE)
         return [Prediction(float(m), float(d)) for m, d in zip(guess.means, deviations, strict=True)]
 
+    def _fitted(self, name: str, row: Callable[[Config], list[float]], known: Sequence[Config]) -> _Fit:
+        """The ensemble ``name``, fitted again where that is due."""
+        fits = self._peers.fits if self._peers is not None else 0
+        fit = self._fits.get(name)
+        if fit is None or len(known) > GROWTH * fit.count or fit.prior_fits != fits:
+            times, prior = [self._verdicts[config] for config in known], self._prior(known)
+            targets, on_prior = capped(times, WORST), False
+            if prior is not None:
+                missed = _missed(times, prior)
+                self._explained = _share_explained(capped(times, WORST_KNOWN), missed)
+                if self.kin:
+                    targets, on_prior = missed, True
+            fit = _Fit(Forest([row(config) for config in known], targets, self._seed), len(known), fits, on_prior)
+            self._fits[name] = fit
+        return fit
+
     def _prior(self, configs: Sequence[Config]) -> Guess | None:
         return None if self._peers is None else self._peers.prior(configs)
-
-    def _missed(self, known: Sequence[Config]) -> list[float]:
-        """The log2 times of ``known`` less their priors, or as they are where there is none."""
-        times, prior = [self._verdicts[config] for config in known], self._prior(known)
-        if prior is None:
-            return capped(times, WORST)
-        return [v - float(m) for v, m in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
-
-    def _learn_kinship(self, known: Sequence[Config], missed: Sequence[float]) -> None:
-        """Hold the prior against the verdicts of ``known``, of which it ``missed`` so much."""
-        spread = statistics.pvariance(capped([self._verdicts[config] for config in known], WORST_KNOWN))
-        self._explained = 1.0 - statistics.pvariance(missed) / spread if spread else 0.0
 
     def _shifted(self, prior: Guess | None, known: Sequence[Config]) -> Guess | None:
         """The prior alone, moved to where the few verdicts are."""
         if prior is None:
             return None
         good = [config for config in known if self._verdicts[config] is not None]
-        return Guess(prior.means + (statistics.median(self._missed(good)) if good else 0.0), prior.deviations)
+        expected = self._prior(good)
+        if not good or expected is None:
+            return prior
+        shift = statistics.median(_missed([self._verdicts[config] for config in good], expected))
+        return Guess(prior.means + shift, prior.deviations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """``count``: of verdicts. ``on_prior``: to what the prior misses, in the state after so many of its fits."""
+
+    forest: Forest
+    count: int
+    prior_fits: int
+    on_prior: bool
+
+
+def _missed(times: Sequence[float | None], prior: Guess) -> list[float]:
+    """What ``prior`` gets wrong about log2 times. One must be a time."""
+    return [time - float(mean) for time, mean in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
+
+
+def _share_explained(times: Sequence[float], missed: Sequence[float]) -> float:
+    """Of the variance of ``times``, by what ``missed`` so much of each; negative where it is worse than their mean."""
+    spread = statistics.pvariance(times)
+    return 1.0 - statistics.pvariance(missed) / spread if spread else 0.0
