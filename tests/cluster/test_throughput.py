@@ -1,5 +1,5 @@
-"""``python -m tileflow_experiments.throughput --rehearse``: a real Ray, driver and strategy; compilers and a GPU that only
-take their time."""
+"""``python -m tileflow_experiments.throughput --rehearse``: a real Ray, driver and strategy; compilers and a GPU that
+only take their time."""
 
 from __future__ import annotations
 
