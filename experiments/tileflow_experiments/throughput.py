@@ -18,7 +18,7 @@ import pstats
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tileflow_cluster.labels import DEVICE_CLASS, labels_for
 from tileflow_cluster.protocol import Evaluator
@@ -41,29 +41,38 @@ COLUMNS = {
 }
 
 
+Devices = Literal["gpus", "model", "rehearsal"]
+
+
 def search(
-    wanted: spec.SweepSpec, gpus: int, cores: int, out: Path, stages: Stages, *, real: bool, model: bool
+    wanted: spec.SweepSpec, devices: Devices, gpus: int, cores: int, out: Path, stages: Stages
 ) -> dict[str, Any]:
     """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
 
-    ``real``: the GPUs that this process sees, else pretended ones; ``model``: none of either. Raises ClusterError where
-    they are not there.
+    ``devices``: the GPUs that this process sees, pretended ones for a rehearsal, or none of either. Raises ClusterError
+    where they are not there.
     """
     from tileflow_cluster.devices import visible_gpus
     from tileflow_cluster.local import local_ray
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
-    labels = {} if model else labels_for(visible_gpus()) if real else {DEVICE_CLASS: wanted.device_classes[0]}
+    match devices:
+        case "gpus":
+            labels = labels_for(visible_gpus())
+        case "rehearsal":
+            labels = {DEVICE_CLASS: wanted.device_classes[0]}
+        case "model":
+            gpus, labels = 0, {}
 
     def evaluator(wanted: spec.SweepSpec) -> Evaluator:
-        made = RayEvaluator(stages, wanted.device_classes, must_measure=not model)
+        made = RayEvaluator(stages, wanted.device_classes, must_measure=devices != "model")
         made.await_workers()
         return made
 
     def unchecked(request: object) -> Outcome:
         return Outcome(Status.OK, measured=False)
 
-    with local_ray(cores, 0 if model else gpus, labels):
+    with local_ray(cores, gpus, labels):
         sweep.run(wanted, out, sweep.Tools(evaluator, check=unchecked))
     events = journal.events(journal.read(out / "journal.jsonl"), "counters")
     return next(dict(event) for event in events if event["phase"] == "search")
@@ -78,8 +87,7 @@ def main() -> int:
     print("| GPUs |", " | ".join(COLUMNS), "|\n|" + "---:|" * (len(COLUMNS) + 1), flush=True)
     alone = None
     for gpus in asked.gpus:
-        shown = "" if asked.model else ",".join(map(str, range(gpus)))
-        visible = {} if asked.rehearse else {"CUDA_VISIBLE_DEVICES": shown}
+        visible = {"CUDA_VISIBLE_DEVICES": "" if asked.devices == "model" else ",".join(map(str, range(gpus)))}
         command = [sys.executable, "-m", "tileflow_experiments.throughput", *sys.argv[1:], "--one", str(gpus)]
         with (asked.out / f"{gpus}.log").open("w") as log:
             done = subprocess.run(command, env=os.environ | visible, stdout=log, stderr=log, timeout=asked.limit_s)
@@ -99,12 +107,13 @@ def _one(asked: argparse.Namespace) -> None:
     """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
     sys.path.insert(0, os.getcwd())
     cores = asked.one * asked.cores
-    if not asked.rehearse:  # the driver and the GPUs' workers need some too: one GPU has no more of them than several
+    # The driver and the GPUs' workers need cores too: one GPU has no more of them than several.
+    if asked.devices != "rehearsal":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     data: dict[str, Any] = spec.read(asked.spec).to_json()
     if asked.seconds:
         data["budget"] = {"seconds": asked.seconds}
-    if asked.rehearse:
+    if asked.devices == "rehearsal":
         stages: Stages = RehearsedStages(Pace(compile_s=asked.compile_s))
     else:
         from tileflow_cluster.pipeline import TileflowStages
@@ -114,7 +123,7 @@ def _one(asked: argparse.Namespace) -> None:
     if profile is not None:
         profile.enable()
     folder = asked.out / str(asked.one)
-    found = search(spec.parse(data), asked.one, cores, folder, stages, real=not asked.rehearse, model=asked.model)
+    found = search(spec.parse(data), asked.devices, asked.one, cores, folder, stages)
     if profile is not None:
         profile.disable()
         pstats.Stats(profile).sort_stats("cumulative").print_stats(80)
@@ -129,8 +138,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=16, help="compile workers beside each GPU")
     parser.add_argument("--seconds", type=float, help="of each study, instead of the spec's budget")
     parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
-    parser.add_argument("--model", action="store_true", help="the cost model instead of GPUs")
-    parser.add_argument("--rehearse", action="store_true", help="without compilers and GPUs")
+    parser.set_defaults(devices="gpus")
+    instead = parser.add_mutually_exclusive_group()
+    for flag, devices, meaning in (
+        ("--model", "model", "the cost model instead of GPUs"),
+        ("--rehearse", "rehearsal", "without compilers and GPUs"),
+    ):
+        instead.add_argument(flag, dest="devices", action="store_const", const=devices, help=meaning)
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a rehearsed compile")
     parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
