@@ -16,7 +16,7 @@ from tileflow.errors import ClusterError
 from tileflow.target import Target, Vendor, identify
 
 _ASK = "import json; from tileflow_cluster.devices import listed; print(json.dumps(listed()))"
-_CHOOSE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_CHOOSE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 ASK_LIMIT_S = 120.0
 
 
@@ -42,7 +42,8 @@ def visible_gpus() -> tuple[VisibleGpu, ...]:
     """
     torch = sys.modules.get("torch")
     in_use = torch is not None and torch.cuda.is_initialized()
-    found = listed() if in_use else _listed_by_child(tuple(os.environ.get(name, "") for name in _CHOOSE))
+    # Unset is not empty: the first leaves every GPU, the second none.
+    found = listed() if in_use else _listed_by_child(tuple(os.environ.get(name) for name in _CHOOSE))
     return tuple(VisibleGpu(**gpu) for gpu in found)
 
 
@@ -50,13 +51,16 @@ def listed() -> list[dict[str, Any]]:
     """The fields of a :class:`VisibleGpu` for each GPU that torch sees. Leaves a context behind."""
     import torch
 
-    properties = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    try:
+        properties = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    except RuntimeError as error:
+        raise ClusterError("torch must be able to list the GPUs", got=error) from error
     vendor = "amd" if torch.version.hip else "nvidia"
     return [{"uuid": str(p.uuid), "name": p.name, "vendor": vendor} for p in properties]
 
 
 @functools.cache
-def _listed_by_child(chosen: tuple[str, ...]) -> list[dict[str, Any]]:
+def _listed_by_child(chosen: tuple[str | None, ...]) -> list[dict[str, Any]]:
     """``chosen``: the variables that choose among the GPUs, as the child finds them."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     try:

@@ -151,9 +151,11 @@ class Fleet:
         return self._reasons.get(device_class, "no node with its label is left")
 
     def start_clock(self) -> None:
-        """Nobody was idle before now, however long the others kept him waiting."""
+        """Shares of idle time count from now, however long workers waited for each other before."""
+        self._retired_busy_s = dict.fromkeys(DEPTH, 0.0)
+        self._retired_ready_s = dict.fromkeys(DEPTH, 0.0)
         for worker in self._workers:
-            worker.ready_at = time.monotonic()
+            worker.ready_at, worker.busy_s = time.monotonic(), 0.0
 
     def idle(self, phase: Phase) -> float:
         """Share of these workers' ready time that passed without a request; what they work on now counts as idle."""

@@ -24,6 +24,7 @@ from tileflow_cluster.labels import DEVICE_CLASS, labels_for
 from tileflow_cluster.protocol import Evaluator
 from tileflow_cluster.stages import Stages
 
+from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
 
 from . import journal, spec, sweep
@@ -49,7 +50,7 @@ def search(
 ) -> dict[str, Any]:
     """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
 
-    ``devices``: the GPUs that this process sees, pretended ones for a rehearsal, or none of either. Raises ClusterError
+    ``devices``: the GPUs that this process sees, pretended ones for a rehearsal, or the cost model. Raises ClusterError
     where they are not there.
     """
     from tileflow_cluster.devices import visible_gpus
@@ -109,7 +110,10 @@ def _one(asked: argparse.Namespace) -> None:
     cores = asked.one * asked.cores
     # The driver and the GPUs' workers need cores too: one GPU has no more of them than several.
     if asked.devices != "rehearsal":
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+        free = sorted(os.sched_getaffinity(0))
+        if len(free) < cores:
+            raise ClusterError("each GPU must have its cores", got=f"{len(free)} for {cores}", hint="--cores")
+        os.sched_setaffinity(0, free[:cores])
     data: dict[str, Any] = spec.read(asked.spec).to_json()
     if asked.seconds:
         data["budget"] = {"seconds": asked.seconds}
@@ -131,11 +135,11 @@ def _one(asked: argparse.Namespace) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Trials measured a second with several numbers of GPUs.")
+    parser = argparse.ArgumentParser(description="Trials a second with several numbers of GPUs.")
     parser.add_argument("spec", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
-    parser.add_argument("--gpus", type=int, nargs="+", default=[1])
-    parser.add_argument("--cores", type=int, default=16, help="compile workers beside each GPU")
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1], help="efficiency is relative to the first")
+    parser.add_argument("--cores", type=int, default=16, help="and compile workers for each GPU")
     parser.add_argument("--seconds", type=float, help="of each study, instead of the spec's budget")
     parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
     parser.set_defaults(devices="gpus")

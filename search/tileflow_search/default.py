@@ -87,7 +87,7 @@ class DefaultStrategy(RandomStrategy):
         return self._promise.in_turns([self._untried(place) for place in places], BATCH)
 
     def _polish(self, best: Config) -> list[Config]:
-        """Every untried neighbour, whatever the model says; the likely ones where enough siblings were polished."""
+        """Every untried neighbour, whatever the model says; the likely ones where enough siblings speak for it."""
         beside = self._untried(self._candidates.neighbours(best))
         if self._progress.helpers >= ENOUGH:
             beside = self._promise.likely(beside)

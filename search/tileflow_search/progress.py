@@ -17,7 +17,7 @@ RESTARTS = 3  # starts elsewhere, without a gain, before the end
 class Progress:
     """``times``: log2 of the good ones. ``best``: the lowest, infinite before there is one. ``finished``: why the
     search is over; a gain, from what was still under way, takes that back. ``helpers``: how many searches of other
-    problems speak for this one too."""
+    problems there are, where what they know together holds here too."""
 
     def __init__(self, features: Features) -> None:
         self.times: dict[Config, float] = {}
@@ -61,7 +61,7 @@ class Progress:
         return centres
 
     def restart(self) -> bool:
-        """Whether the search may start elsewhere once more: once, where others have started elsewhere for it."""
+        """Whether the search may start elsewhere again: one time where others have for it, else three."""
         if self._restarts >= (1 if self.helpers else RESTARTS):
             return False
         self._restarts += 1
@@ -69,6 +69,6 @@ class Progress:
 
     def end(self) -> None:
         self.finished = (
-            f"no candidate promises {2**WORTHWHILE - 1:.1%}, every neighbour of the best is known, "
-            f"and {self._restarts} restarts have not helped"
+            f"no candidate promises {2**WORTHWHILE - 1:.1%}, the best has no neighbour left that could, "
+            f"and starting elsewhere has not helped ({self._restarts} times)"
         )

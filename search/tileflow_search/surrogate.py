@@ -106,7 +106,8 @@ class TimeModel:
 
     @property
     def kin(self) -> bool | None:
-        """Whether what other searches expect explains the times measured here; None while those are too few to say."""
+        """Whether what other searches expect explains the times here, of which what failed counts as twice the best;
+        None while there are too few verdicts to say."""
         return None if self._explained is None else self._explained >= KINSHIP
 
     @property
@@ -188,7 +189,8 @@ class TimeModel:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """``count``: of verdicts. ``on_prior``: to what the prior misses, in the state after so many of its fits."""
+    """``count``: of the verdicts it was fitted to. ``prior_fits``: how often the prior had been fitted by then.
+    ``on_prior``: it knows what the prior misses, rather than times."""
 
     forest: Forest
     count: int
@@ -202,6 +204,7 @@ def _missed(times: Sequence[float | None], prior: Guess) -> list[float]:
 
 
 def _share_explained(times: Sequence[float], missed: Sequence[float]) -> float:
-    """Of the variance of ``times``, by what ``missed`` so much of each; negative where it is worse than their mean."""
-    spread = statistics.pvariance(times)
-    return 1.0 - statistics.pvariance(missed) / spread if spread else 0.0
+    """Of the variance of ``times``, by what ``missed`` so much of each; negative where it is worse than their mean.
+    What noise alone makes needs no explanation."""
+    noise = 4 * NOISE**2
+    return 1.0 - max(statistics.pvariance(missed) - noise, 0.0) / max(statistics.pvariance(times) - noise, noise)

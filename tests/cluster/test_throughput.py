@@ -27,13 +27,15 @@ def test_a_row_for_each_number_of_gpus(tmp_path: Path) -> None:
     spec.write_text(SPEC)
     command = [sys.executable, "-m", "tileflow_experiments.throughput", str(spec), "--rehearse", "--cores", "2"]
     done = subprocess.run(
-        [*command, "--compile-s", "0.02", "--out", str(tmp_path / "out")],
+        [*command, "--gpus", "1", "2", "--compile-s", "0.02", "--out", str(tmp_path / "out")],
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    title, _, row = done.stdout.strip().splitlines()
-    cells = dict(zip(title.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
-    found = json.loads((tmp_path / "out" / "1.json").read_text())
-    assert (cells["GPUs"], cells["tried"], cells["efficiency"]) == ("1", "12", "100%")
-    assert float(cells["/s"]) == round(12 / found["elapsed_s"], 2)
-    assert 0 < found["device_idle"] < 1 and 0 < found["compile_idle"] < 1
+    title, _, *rows = (line.strip("| ").split(" | ") for line in done.stdout.strip().splitlines())
+    one, two = (dict(zip(title, row, strict=True)) for row in rows)
+    found = [json.loads((tmp_path / "out" / f"{gpus}.json").read_text()) for gpus in (1, 2)]
+    rates = [12 / counters["elapsed_s"] for counters in found]
+    assert (one["GPUs"], one["tried"], one["efficiency"]) == ("1", "12", "100%")
+    assert (two["GPUs"], two["tried"], two["efficiency"]) == ("2", "12", f"{rates[1] / 2 / rates[0]:.0%}")
+    assert [float(row["/s"]) for row in (one, two)] == [round(rate, 2) for rate in rates]
+    assert all(0 < counters[share] < 1 for counters in found for share in ("device_idle", "compile_idle"))

@@ -8,11 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from tileflow_cluster import devices, fleet
 from tileflow_cluster.fleet import Fleet, Recycling
 from tileflow_cluster.placement import Plan
+from tileflow_cluster.protocol import DeviceClass
 from tileflow_cluster.workers import WorkerFacts
 from tileflow_experiments.rehearsal import RehearsedStages
+
+from tileflow.errors import ClusterError
 
 
 def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,14 +39,42 @@ def test_gpus_are_asked_for_once_for_each_choice_among_them(monkeypatch: pytest.
     asked = []
 
     def answer(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
-        asked.append(env["CUDA_VISIBLE_DEVICES"])
+        asked.append(env.get("CUDA_VISIBLE_DEVICES", "all"))
         gpu = {"uuid": f"uuid-{asked[-1]}", "name": "NVIDIA H200", "vendor": "nvidia"}
-        return subprocess.CompletedProcess(command, 0, stdout=json.dumps([gpu]))
+        return subprocess.CompletedProcess(command, 0, stdout=json.dumps([gpu] if asked[-1] else []))
 
     monkeypatch.setattr(devices.subprocess, "run", answer)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "as nowhere else")
     found = []
-    for chosen in ("asked-once-0", "asked-once-0", "asked-once-1"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
-        found += [gpu.uuid for gpu in devices.visible_gpus()]
-    assert found == ["uuid-asked-once-0", "uuid-asked-once-0", "uuid-asked-once-1"]
-    assert asked == ["asked-once-0", "asked-once-1"]
+    for chosen in ("0", "0", "1", "", None):
+        if chosen is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+        found.append([gpu.uuid for gpu in devices.visible_gpus()])
+    assert found == [["uuid-0"], ["uuid-0"], ["uuid-1"], [], ["uuid-all"]]
+    assert asked == ["0", "1", "", "all"]
+
+
+def test_gpus_in_use_are_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    names = SimpleNamespace(uuid="u", name="NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: names)
+    assert [gpu.target.name for gpu in devices.visible_gpus()] == ["nvidia-h200"] * 2
+
+    def lost(index: int) -> None:
+        raise RuntimeError("the device is gone")
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lost)
+    with pytest.raises(ClusterError, match="list the GPUs"):
+        devices.visible_gpus()
+
+
+def test_device_workers_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("start_compiler", "start_model"):
+        monkeypatch.setattr(fleet, name, lambda *_: object())
+    workers = Fleet(RehearsedStages(), Recycling())
+    started = list(workers.follow(Plan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
+    assert [worker.phase for worker in started] == ["device", "compile", "compile"]

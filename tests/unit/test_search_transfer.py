@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -14,9 +15,10 @@ from tileflow_experiments.lab import transfer
 from tileflow_experiments.lab.recording import Recording
 from tileflow_search import Result, make
 from tileflow_search.default import DefaultStrategy
+from tileflow_search.diverse import EACH, diverse
 from tileflow_search.features import Features
 from tileflow_search.progress import Progress
-from tileflow_search.surrogate import FEWEST, TimeModel
+from tileflow_search.surrogate import FEWEST, NOISE, TimeModel
 from tileflow_search.transfer import NEAREST, Family, Member, Task
 
 from tileflow.config import Config, ConfigSpace, Knob
@@ -167,6 +169,36 @@ class TestKinship:
     def test_is_what_the_times_say(self) -> None:
         assert self.model(Shape(2048, 4096, 4096), 30, 1.0).kin is True
         assert self.model(Shape(2048, 4096, 4096), 30, -1.0).kin is False
+
+    def test_of_times_that_differ_by_noise_alone_nothing_need_be_explained(self) -> None:
+        one, other = family([SQUARE, Shape(2048, 4096, 4096)])
+        model = TimeModel(Features(one.space), 0, one)
+        for i, config in enumerate(some(40)):
+            other.learn(config, 1.0)
+            model.learn(config, 1.0 + (i % 2) * NOISE)
+        model.before(some(3))
+        assert model.kin is True
+
+    def test_without_it_the_others_are_left_out(self) -> None:
+        shape, asked = Shape(2048, 4096, 4096), some(20, seed=7)
+        misled, alone = self.model(shape, 30, -1.0), TimeModel(Features(lab_synthetic.space()), 0)
+        for config in some(30, seed=2):
+            alone.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+        assert misled.before(asked) == alone.before(asked)
+        assert self.model(shape, 30, 1.0).before(asked) != alone.before(asked)
+
+    def test_a_misled_search_makes_up_for_its_short_start(self) -> None:
+        one, *others = family([SQUARE, *(Shape(2048 << i, 4096, 4096) for i in range(2, 5))])
+        for member in others:
+            for config in some(60, seed=1):
+                member.learn(config, -math.log2(lab_synthetic.time_us(config, SQUARE)))
+        strategy = DefaultStrategy(one.space, 0, peers=one)
+        opening = list(itertools.islice(diverse(one.space, 0), EACH * len(Features(one.space).names)))
+        asked: list[Config] = []
+        for _ in range(2 * len(opening)):
+            asked += strategy.ask(1)
+            strategy.tell(asked[-1], Result(lab_synthetic.time_us(asked[-1], SQUARE)))
+        assert strategy._progress.helpers == 0 and set(opening) <= set(asked)
 
     def test_makes_a_search_doubt_and_end_earlier(self) -> None:
         space = lab_synthetic.space()
