@@ -68,6 +68,9 @@ class LaunchArg:
     an int is ``value``, an Expr over launch symbols. ``divisible_by_16`` was assumed by the compiler (guarded).
     A descriptor (``tensordesc<bf16[128, 64]>``) is the tensor at ``path`` seen through ``tensor_map``; it fills
     several of the binary's parameters: the map, the shape as i32, the strides as i64.
+
+    ``dtype``, ``rank``: what the binary assumes of a tensor, as torch names dtypes (``float8_e4m3fn``); empty and -1 in
+    an ABI of version 1 or 2. ``stored``: whether the binary may write into the tensor; None where that is not known.
     """
 
     name: str
@@ -77,6 +80,9 @@ class LaunchArg:
     value: Expr | None = None
     divisible_by_16: bool = False
     tensor_map: TensorMap | None = None
+    dtype: str = ""
+    rank: int = -1
+    stored: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "type": self.type}
@@ -88,6 +94,10 @@ class LaunchArg:
             data["divisible_by_16"] = True
         if self.tensor_map is not None:
             data["tensor_map"] = self.tensor_map.to_json()
+        if self.dtype:
+            data |= {"dtype": self.dtype, "rank": self.rank}
+        if self.stored is not None:
+            data["stored"] = self.stored
         return data
 
     @staticmethod
@@ -97,6 +107,7 @@ class LaunchArg:
             data["name"], data["kind"], data["type"], data.get("path", ""),
             None if value is None else Expr.from_json(value), data.get("divisible_by_16", False),
             None if tensor_map is None else TensorMap.from_json(tensor_map),
+            data.get("dtype", ""), data.get("rank", -1), data.get("stored"),
         )  # fmt: skip
 
 
@@ -122,7 +133,9 @@ class LaunchAbi:
 
     @property
     def version(self) -> int:
-        """The oldest reader of this ABI: 2 knows descriptors."""
+        """The oldest reader of this ABI: 2 knows descriptors, 3 what is assumed of each tensor."""
+        if any(a.dtype or a.stored is not None for a in self.args):
+            return 3
         return 2 if any(a.kind == "descriptor" for a in self.args) else 1
 
     def to_json(self) -> dict[str, Any]:
@@ -135,8 +148,8 @@ class LaunchAbi:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> LaunchAbi:
-        if data.get("version") not in (1, 2):
-            raise TableError("launch_abi.version must be 1 or 2", got=data.get("version"), hint="upgrade tileflow")
+        if data.get("version") not in (1, 2, 3):
+            raise TableError("launch_abi.version must be 1, 2 or 3", got=data.get("version"), hint="upgrade tileflow")
         x, y, z = (Expr.from_json(g) for g in data["grid"])
         cx, cy, cz = data["cluster"]
         return LaunchAbi(
