@@ -288,10 +288,7 @@ class Expr:
 
         A product of sums is refused: it is written expanded, and expanding one takes exponential time.
         """
-        expr = _Reader().read(data, 0)
-        if _brackets(expr) > _MAX_BRACKETS:
-            raise _too_much(f"an expression's text must nest at most {_MAX_BRACKETS} brackets", "more")
-        return expr
+        return _Reader().expression(data)
 
 
 TRUE = Expr("const", (1,))
@@ -450,35 +447,27 @@ class _Reader:
     def __init__(self) -> None:
         self._nodes = 0
 
-    def read(self, data: Any, depth: int) -> Expr:
+    def expression(self, data: Any) -> Expr:
+        expr = self._read(data, 0)
+        if 2 * self._nodes > _MAX_BRACKETS and _brackets(expr) > _MAX_BRACKETS:
+            raise _too_much(f"an expression's text must nest at most {_MAX_BRACKETS} brackets", "more")
+        return expr
+
+    def _read(self, data: Any, depth: int) -> Expr:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise _too_much(f"an expression must have at most {MAX_NODES} nodes", "more")
-        if depth > MAX_DEPTH:
-            raise _too_much(f"an expression must be at most {MAX_DEPTH} levels deep", "more")
-        expr = self._node(data, depth + 1)
-        if any(not MIN_INT <= number <= MAX_INT for number in _numbers(expr)):
-            raise _too_much("an expression's numbers must be integers of 64 bits", "a larger one")
-        return expr
-
-    def _node(self, data: Any, depth: int) -> Expr:
-        match data:
-            case bool():
-                pass
-            case int():
-                return Expr.of(data)
-            case {"sym": str() as name, **rest} if not rest and 0 < len(name) <= MAX_NAME:
-                return Expr.sym(name)
-            case ["sum", *args] if 0 < len(args) <= MAX_TERMS:
-                return _sum([self.read(a, depth) for a in args])
-            case ["prod", *args] if 0 < len(args) <= MAX_FACTORS:
-                return self._product([self.read(a, depth) for a in args])
-            case [str() as op, arg] if op in _UNARY:
-                return _unary(op, self.read(arg, depth))
-            case [str() as op, _, _] if op in _CHAINS:
-                return self._chain(op, data, depth)
-            case [str() as op, left, right] if op in _BINARY:
-                return self._operator(op, self.read(left, depth), self.read(right, depth))
+        if type(data) is int:
+            return Expr("const", (_bounded(data),))
+        if type(data) is dict:
+            name = data.get("sym")
+            if len(data) == 1 and type(name) is str and 0 < len(name) <= MAX_NAME:
+                return Expr("sym", (name,))
+        elif type(data) is list and data and type(data[0]) is str:
+            if depth == MAX_DEPTH:
+                raise _too_much(f"an expression must be at most {MAX_DEPTH} levels deep", "more")
+            if (expr := self._operation(data[0], data, depth + 1)) is not None:
+                return expr
         raise TableError(
             "an expression must be an int, {'sym': name} or [op, args...] with a known op",
             got=reprlib.repr(data),
@@ -486,12 +475,26 @@ class _Reader:
             f"product {MAX_FACTORS} factors, a name {MAX_NAME} characters",
         )
 
+    def _operation(self, op: str, data: list[Any], depth: int) -> Expr | None:
+        operands = len(data) - 1
+        if op in _CHAINS and operands == 2:
+            return self._chain(op, data, depth)
+        if op in _BINARY and operands == 2:
+            return self._operator(op, self._read(data[1], depth), self._read(data[2], depth))
+        if op in _UNARY and operands == 1:
+            return _checked(_unary(op, self._read(data[1], depth)))
+        if op == "sum" and 0 < operands <= MAX_TERMS:
+            return _checked(_sum([self._read(a, depth) for a in data[1:]]))
+        if op == "prod" and 0 < operands <= MAX_FACTORS:
+            return self._product([self._read(a, depth) for a in data[1:]])
+        return None
+
     def _product(self, factors: list[Expr]) -> Expr:
         if any(f.op in ("sum", "prod") for f in factors):
             raise _too_much("a product's factors must be neither sums nor products", "one, where the file is expanded")
         result = Expr.of(1)
         for factor in factors:
-            result = result * factor
+            result = _checked(result * factor)
         return result
 
     def _chain(self, op: str, data: Any, depth: int) -> Expr:
@@ -502,17 +505,30 @@ class _Reader:
             data = data[1]
             if len(operands) >= MAX_OPERANDS:
                 raise _too_much(f"{op} must have at most {MAX_OPERANDS} operands", "more")
-        return _folded(op, [self.read(a, depth) for a in (data, *reversed(operands))])
+        return _folded(op, [self._read(a, depth) for a in (data, *reversed(operands))])
 
     def _operator(self, op: str, left: Expr, right: Expr) -> Expr:
         if op in _DIVISIONS and right.constant == 0:
             raise TableError("an expression must not divide by zero", got=f"{op} by the constant 0",
                              hint="the file is damaged; export it again")  # fmt: skip
-        return _binary(op, left, right)
+        return _checked(_binary(op, left, right))
+
+
+def _checked(e: Expr) -> Expr:
+    """``e``, where the numbers that reading it has computed are of 64 bits."""
+    for number in _numbers(e):
+        _bounded(number)
+    return e
+
+
+def _bounded(number: int) -> int:
+    if not MIN_INT <= number <= MAX_INT:
+        raise _too_much("an expression's numbers must be integers of 64 bits", "a larger one")
+    return number
 
 
 def _numbers(e: Expr) -> Iterator[int]:
-    """The constants of a node that :class:`_Reader` may have computed."""
+    """The constants of one node."""
     if e.op == "const":
         yield e.args[0]
     elif e.op == "sum":

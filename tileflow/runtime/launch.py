@@ -20,7 +20,7 @@ from ..target import CATALOGUE
 from .abi import Binary, LaunchAbi, LaunchArg
 from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
-from .paths import Path, Symbol, cell_of, default_of, read_step, root_reader
+from .paths import Path, Symbol, cell_of, default_of, is_name, read_step, root_reader
 from .settled import Settled
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _GRID = ("gx", "gy", "gz")
 _NULL = "0Q8x"  # struct's code of a null pointer: aligned, packed without a value
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
 _UNPACKABLE = (struct.error, OverflowError, TypeError)
+# a guard or a grid that cannot be computed: it divides by zero, or asks for an axis or an arithmetic that is not there
+_UNDEFINED = (ZeroDivisionError, IndexError, TypeError, OverflowError)
 
 
 class Launcher(Protocol):
@@ -154,6 +156,7 @@ def _generate(
         "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
+        "UNDEFINED": _UNDEFINED,
         "take": pool.pop,
         "give": pool.append,
         "new_buffer": _buffer_maker(writer.slots),
@@ -162,7 +165,7 @@ def _generate(
     for slot, arg in writer.maps.items():
         namespace[f"map{slot}"] = loaded.tensor_map(arg)
 
-    exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
+    exec(compile(text, f"<launcher of {binary.abi.symbol!r}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
     launch.settle = partial(_generate, binary, loaded, index, stream, scope)
@@ -202,9 +205,9 @@ class _Writer:
         accepts = " and ".join([*guards, *dtypes])
         elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in movable)
         devices = ", ".join(f"{v}.device" for v in tensors)
-        sizes = [n if (g.constant or 0) < 1 else str(g.constant) for n, g in zip(_GRID, abi.grid, strict=True)]
+        sizes = [n if (g.constant or 0) < 1 else str(int(g.constant)) for n, g in zip(_GRID, abi.grid, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
-        launched = [f"{n} * {c}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
+        launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
         enqueue = (
             f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
             "stream, buffer[0], 0)"
@@ -212,7 +215,7 @@ class _Writer:
         parameters = passed = "frame, begins, ends"
         declined, reads_bounds = "False", False
         if self.names is not None:
-            own = [f"own_{name}" for name in self.names]
+            own = [f"own_{_name(name)}" for name in self.names]
             passed = ", ".join([*own, "begin_or_end", "end"])
             parameters = ", ".join([*own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
             declined, reads_bounds = f"otherwise({passed})", self._reads_bounds
@@ -223,8 +226,8 @@ class _Writer:
             "    except MISSING as error:",
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
-            *([f"    if not ({accepts}):", f"        return {declined}"] if accepts else []),
-            *(f"    {n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended),
+            *(self._accept_lines(accepts, declined) if accepts else []),
+            *(self._grid_lines([f"{n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended])),
             *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
             *([f"    if {elsewhere}:", f"        raise wrong_device([{devices}])"] if movable else []),
             "    stream = current_stream()",
@@ -249,12 +252,35 @@ class _Writer:
         ]
         return "\n".join(lines) + "\n"
 
+    def _accept_lines(self, accepts: str, declined: str) -> list[str]:
+        """A guard that has no value for what was captured is one that does not hold."""
+        return [
+            "    try:",
+            f"        accepted = {accepts}",
+            "    except UNDEFINED:",
+            "        accepted = False",
+            "    if not accepted:",
+            f"        return {declined}",
+        ]
+
+    def _grid_lines(self, assignments: list[str]) -> list[str]:
+        if not assignments:
+            return []
+        return [
+            "    try:",
+            *(f"        {assignment}" for assignment in assignments),
+            "    except UNDEFINED as error:",
+            "        raise missing(error) from error",
+        ]
+
     def _pack_lines(self, values: list[str]) -> list[str]:
         if not values:
             return []
         return [
             "    try:",
             f"        pack(buffer[1], 0, {', '.join(values)})",
+            "    except (ZeroDivisionError, IndexError) as error:",
+            "        raise missing(error) from error",
             "    except UNPACKABLE as error:",
             f"        raise unpackable(({', '.join(values)},), error) from error",
         ]
@@ -324,9 +350,9 @@ class _Writer:
             # a static variant knows every size, so that their number is the rank; none knows the stride of a size of 1
             rank = len(known.get(("shape", path), ())) if self.binary.mode == "static" else -1
             if sorted(numbers) == list(range(rank)):
-                rest.append(f"{whole} == {tuple(numbers[i] for i in range(len(numbers)))}")
+                rest.append(f"{whole} == {tuple(int(numbers[i]) for i in range(len(numbers)))}")
             else:
-                rest += [f"{whole}[{axis}] == {number}" for axis, number in numbers.items()]
+                rest += [f"{whole}[{int(axis)}] == {int(number)}" for axis, number in numbers.items()]
         if aligned:
             rest.append(f"not ({' | '.join(aligned)}) & 15")
         return rest
@@ -338,14 +364,14 @@ class _Writer:
         symbol = Symbol.parse(name)
         if symbol.path is None:
             self._reads_bounds = True
-            return f"{symbol.field}s[{symbol.axis}]"
+            return f"{symbol.field}s[{int(symbol.axis)}]"
         match symbol.field:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
             case "shape":
-                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{symbol.axis}]"
+                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{int(symbol.axis)}]"
             case "stride":
-                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{symbol.axis}]"
+                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{int(symbol.axis)}]"
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:
@@ -360,7 +386,7 @@ class _Writer:
             return local
         text, home = root_reader(path.root, self.scope)
         if home is None:
-            return self._local(path, text) if self.names is None else f"own_{path.root}"
+            return self._local(path, text) if self.names is None else f"own_{_name(path.root)}"
         name = f"home{len(self.namespace)}"
         self.namespace[name] = home
         local = self._local(path, text.format(home=name))
@@ -372,6 +398,13 @@ class _Writer:
             self._locals[key] = f"v{len(self._locals)}"
             self._reads.append(f"{self._locals[key]} = {source}")
         return self._locals[key]
+
+
+def _name(text: str) -> str:
+    """``text``, where source text may spell it as part of a name. Raises TableError."""
+    if not is_name(text):
+        raise TableError("a launcher's variables must be named by identifiers", got=repr(text)[:80])
+    return text
 
 
 def _conjuncts(guards: Expr) -> Iterator[Expr]:
