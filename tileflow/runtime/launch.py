@@ -205,7 +205,8 @@ class _Writer:
         accepts = " and ".join([*guards, *dtypes])
         elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in movable)
         devices = ", ".join(f"{v}.device" for v in tensors)
-        sizes = [n if (g.constant or 0) < 1 else str(int(g.constant)) for n, g in zip(_GRID, abi.grid, strict=True)]
+        fixed = [int(g.constant or 0) for g in abi.grid]
+        sizes = [str(number) if number > 0 else n for n, number in zip(_GRID, fixed, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
         enqueue = (
