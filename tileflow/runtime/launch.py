@@ -39,9 +39,10 @@ _DTYPES = {
 _GRID = ("gx", "gy", "gz")
 _NULL = "0Q8x"  # struct's code of a null pointer: aligned, packed without a value
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
-_UNPACKABLE = (struct.error, OverflowError, TypeError)
-# a guard or a grid that cannot be computed: it divides by zero, or asks for an axis or an arithmetic that is not there
-_UNDEFINED = (ZeroDivisionError, IndexError, TypeError, OverflowError)
+# a guard or a grid that cannot be computed: it divides by zero, or asks a captured value for what its kind does not
+# have (a missing axis, arithmetic with None, the truth of a tensor)
+_UNDEFINED = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError, RuntimeError)
+_UNPACKABLE = (struct.error, *_UNDEFINED)
 
 
 class Launcher(Protocol):
@@ -228,8 +229,7 @@ class _Writer:
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
             *(self._accept_lines(accepts, declined) if accepts else []),
-            *(self._grid_lines([f"{n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended])),
-            *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
+            *(self._grid_lines([(n, g) for n, g in zip(_GRID, grid, strict=True) if n in open_ended])),
             *([f"    if {elsewhere}:", f"        raise wrong_device([{devices}])"] if movable else []),
             "    stream = current_stream()",
             "    if stream is None:",
@@ -257,19 +257,22 @@ class _Writer:
         """A guard that has no value for what was captured is one that does not hold."""
         return [
             "    try:",
-            f"        accepted = {accepts}",
+            f"        declines = not ({accepts})",
             "    except UNDEFINED:",
-            "        accepted = False",
-            "    if not accepted:",
+            "        declines = True",
+            "    if declines:",
             f"        return {declined}",
         ]
 
-    def _grid_lines(self, assignments: list[str]) -> list[str]:
-        if not assignments:
+    def _grid_lines(self, extents: list[tuple[str, str]]) -> list[str]:
+        """Of the axes whose extent is not a constant. An empty grid launches nothing."""
+        if not extents:
             return []
         return [
             "    try:",
-            *(f"        {assignment}" for assignment in assignments),
+            *(f"        {name} = {extent}" for name, extent in extents),
+            f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:",
+            "            return True",
             "    except UNDEFINED as error:",
             "        raise missing(error) from error",
         ]
@@ -280,10 +283,12 @@ class _Writer:
         return [
             "    try:",
             f"        pack(buffer[1], 0, {', '.join(values)})",
-            "    except (ZeroDivisionError, IndexError) as error:",
-            "        raise missing(error) from error",
             "    except UNPACKABLE as error:",
-            f"        raise unpackable(({', '.join(values)},), error) from error",
+            "        try:",
+            f"            values = ({', '.join(values)},)",
+            "        except UNDEFINED:",
+            "            values = ()",
+            "        raise unpackable(values, error) from error",
         ]
 
     def _scratch_lines(self, abi: LaunchAbi, grid: list[str], tensors: list[str]) -> list[str]:
@@ -370,9 +375,11 @@ class _Writer:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
             case "shape":
-                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{int(symbol.axis)}]"
+                local = self._local(("shape", symbol.path), self._value(symbol.path) + ".shape")
+                return f"{local}[{int(symbol.axis)}]"
             case "stride":
-                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{int(symbol.axis)}]"
+                local = self._local(("stride", symbol.path), self._value(symbol.path) + ".stride()")
+                return f"{local}[{int(symbol.axis)}]"
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:

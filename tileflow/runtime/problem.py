@@ -6,7 +6,6 @@ No torch is needed to read one: dtypes are torch's names without the ``torch.`` 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
