@@ -39,8 +39,8 @@ HOSTILE_EXPRS: tuple[Any, ...] = (
 )  # fmt: skip
 MILD_EXPRS: tuple[Any, ...] = (
     1, 0, -7, ["eq", _X, 64], ["le", ["floordiv", 4096, {"sym": "x.stride.1"}], 1 << 20],
-    ["mod", _X, {"sym": "begin.0"}], ["cdiv", {"sym": "end.0"}, ["sum", _X, -64]], {"sym": "x.shape.63"}, {"sym": "end.5"},
-    ["next_pow2", ["prod", _X, _X]], ["or", ["lt", 0, _N], ["eq", ["mod", _X, 16], 0]],
+    ["mod", _X, {"sym": "begin.0"}], ["cdiv", {"sym": "end.0"}, ["sum", _X, -64]], {"sym": "x.shape.63"},
+    {"sym": "end.5"}, ["next_pow2", ["prod", _X, _X]], ["or", ["lt", 0, _N], ["eq", ["mod", _X, 16], 0]],
     {"sym": "f.cell:scale.attr:name"}, {"sym": "target.sm_count"}, ["prod", 1 << 40, _X, _X, _X],
     ["floordiv", 1, ["sum", {"sym": "target.sm_count"}, -132]],
 )  # fmt: skip

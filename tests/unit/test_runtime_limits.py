@@ -284,7 +284,8 @@ def test_finding_9_fields_of_a_launch_abi_are_checked(field: str, value: Any) ->
     ("change", "place"),
     [({"path": 3}, "path"), ({"path": ["x"]}, "path"), ({"path": ""}, "args[0]"), ({"path": "x" * 600}, "path"),
      ({"type": "*fp33"}, "type"), ({"type": "i32"}, "type"), ({"kind": "int"}, "args[0]"),
-     ({"kind": "descriptor"}, "args[0]"),     ({"value": 3}, "args[0]"), ({"rank": 2}, "args[0]"), ({"dtype": "bfloat16", "rank": 65}, "rank"),
+     ({"kind": "descriptor"}, "args[0]"),     ({"value": 3}, "args[0]"), ({"rank": 2}, "args[0]"),
+     ({"dtype": "bfloat16", "rank": 65}, "rank"),
      ({"divisible_by_16": 1}, "divisible_by_16"), ({"stored": "no"}, "stored"), ({"colour": 1}, "colour")],
 )  # fmt: skip
 def test_finding_9_fields_of_an_argument_are_checked(change: dict[str, Any], place: str) -> None:
