@@ -1,0 +1,179 @@
+"""Planning a call: rows with their binaries, then a compiler, the reference or an error, as ``on_miss`` says.
+
+The compiler is imported where something must be compiled, and only then.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .errors import OutOfResources
+from .runtime import observe
+from .runtime.abi import Binary
+from .runtime.argtree import tensors
+from .runtime.bounded import BoundedCache
+from .runtime.call_cache import Direct
+from .runtime.launch import Launcher, lazy_launcher
+from .runtime.problem import Problem
+from .runtime.registry import Hit, on_change, on_miss
+from .runtime.serving import (
+    Attempt,
+    BuiltServer,
+    MissedCalls,
+    Server,
+    asked_of,
+    decide,
+    no_row,
+    refused,
+    servers_of_rows,
+)
+from .target import target
+
+if TYPE_CHECKING:
+    from .api import Kernel
+    from .lowered import Lowered
+
+ANY_TARGET = "nvidia-h200"
+MOST_BUILT = 4_096  # configs that were compiled for calls of this process
+_MOST_SHRINKS = 8  # of a default that the device has too little for
+
+_log = logging.getLogger("tileflow")
+_built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
+on_change(_built.clear)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call that is planned. ``live``: the class of the GPU ``device``, None on a CPU."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    problem: Problem
+    device: torch.device
+    live: str | None
+
+
+def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
+    """What may serve a call, in order. Raises MissError at its end where nothing may."""
+    policy = on_miss(kernel.name)
+    asked = asked_of(kernel.host.sites.values())
+    rows = partial(
+        servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, _maker(kernel, call.device),
+        (call.device, id(kernel)),
+    )  # fmt: skip
+    attempted: set[tuple[Any, ...]] = set()
+    tried: list[str] = []
+    nearest: Hit | None = None
+    for hit, server in rows():
+        if hit.step == "default" and policy != "default":
+            continue
+        if server is not None:
+            answers = asked(server.config)
+            if answers not in attempted:
+                attempted.add(answers)
+                yield Attempt(server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live))
+            tried.append(f"{hit.reason}: its guards decline")
+        elif hit.bundle is None and _has_compiler() and policy in ("default", "compile"):
+            yield from _built_attempts(kernel, call, hit, None)
+        else:
+            nearest = nearest or hit
+            tried.append(f"{hit.reason}: no machine code for such a call")
+    yield from _missed(kernel, call, policy, nearest, tried)
+
+
+def _missed(
+    kernel: Kernel, call: Call, policy: str, nearest: Hit | None, tried: Sequence[str]
+) -> Iterator[Attempt | Direct]:
+    """What takes the place of a row."""
+    missed = no_row(kernel.name, call.problem, call.live, tried)
+    if policy in ("default", "compile") and _has_compiler():
+        yield from _built_attempts(kernel, call, nearest, missed)
+        return
+    if policy in ("default", "reference"):
+        counter = observe.served(kernel.name, "reference", "no row serves the call", call.live)
+        observe.say_once(logging.WARNING, kernel.name, "reference", "runs as its reference in torch, not as a kernel")
+        yield Direct(kernel.stand_in, MissedCalls(counter, missed))
+        return
+    why = "on_miss is 'error'" if policy == "error" else "there is no compiler (triton) on this machine"
+    raise refused(kernel.name, call.problem, call.live, why)
+
+
+def _servers(rows: Callable[[], Iterator[tuple[Hit, Server | None]]]) -> Iterator[Server]:
+    return (server for _, server in rows() if server is not None)
+
+
+def _maker(kernel: Kernel, device: torch.device) -> Callable[[Binary], Launcher]:
+    return lambda binary: lazy_launcher(binary, device, kernel.scope)
+
+
+def _counter(kernel: str, problem: Problem, live: str | None, server: Server) -> Any:
+    decide(kernel, problem, server.step, server.config)
+    return observe.served(kernel, server.step, server.reason, live)
+
+
+# ---- compiling ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _has_compiler() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
+
+
+def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) -> Iterator[Attempt]:
+    """The call compiled now, or found compiled: threads that meet it at once wait for one of them. What was found may
+    decline what host code makes now, or what a global holds now, and is compiled anew."""
+
+    def counter(server: Server) -> Any:
+        served = _counter(kernel.name, call.problem, call.live, server)
+        return served if missed is None else MissedCalls(served, missed)
+
+    key = (id(kernel), kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
+    was_there = _built.get(key) is not None
+    server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+    if was_there:
+        _built.drop(key)
+        server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
+        yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
+    """By the row's config, fitted to this call's own space, or by the default where there is no row, or one of another
+    problem that serves such calls worse."""
+    device = target(call.live or (hit and hit.device) or ANY_TARGET)
+    lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), device)
+    if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):
+        # host code reads data, so that sizes differ from call to call: they are no constants
+        lowered = kernel.lower(lowered.args, device, "dynamic")
+    if hit is None or hit.default_is_better:
+        _log.warning(
+            "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
+            kernel.name, lowered.problem.key,
+        )  # fmt: skip
+        return _fitting(kernel, lowered, call.device)
+    config = lowered.space.adapt(hit.config.to_dict())
+    return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
+
+
+def _fitting(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
+    """The default, or where the device turns out to have too little for it, a smaller config."""
+    from .default import smaller_config
+
+    config = lowered.default
+    for _ in range(_MOST_SHRINKS):
+        try:
+            return BuiltServer(config, kernel.launchers(lowered, config, device))
+        except OutOfResources as error:
+            smaller = smaller_config(config, lowered.space)
+            if smaller is None:
+                raise
+            _log.warning("%s: %s; a smaller config runs instead", kernel.name, error)
+            config = smaller
+    return BuiltServer(config, kernel.launchers(lowered, config, device))
