@@ -1,4 +1,4 @@
-"""Hatchling's hook: a wheel holds the C extension of launches where it can be compiled, and is pure Python otherwise."""
+"""Hatchling's hook: a wheel holds the C extension of launches where it can be compiled, else it is pure Python."""
 
 from __future__ import annotations
 

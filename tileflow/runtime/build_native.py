@@ -1,5 +1,6 @@
-"""Compiles ``_native.c`` in place: ``python -P tileflow/runtime/build_native.py``. It needs a C compiler (CC, or cc, gcc,
-clang) and the headers of CPython 3.11 or later, and the standard library only.
+"""Compiles ``_native.c`` in place: ``python -P tileflow/runtime/build_native.py``.
+
+It needs a C compiler (CC, or cc, gcc, clang) and the headers of CPython 3.11 or later, and the standard library only.
 
 The limited API makes one build serve every CPython from 3.11, on any machine with this one's architecture and no older
 glibc than 2.14. TILEFLOW_NATIVE=0 builds nothing, =1 makes what prevents building an error; ``--quiet`` says only
@@ -40,7 +41,7 @@ def build() -> Path | None:
         raise CannotBuild(f"there is no Python.h in {headers}")
     with tempfile.TemporaryDirectory(dir=BUILT.parent, prefix=".native") as scratch:
         made = Path(scratch) / BUILT.name
-        flags = ["-O2", "-shared", "-fPIC", "-Wall", "-Wextra", f"-I{headers}"]
+        flags = ["-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror=implicit-function-declaration", f"-I{headers}"]
         run = subprocess.run([*_compiler(), *flags, str(SOURCE), "-o", str(made)], capture_output=True, text=True)
         if run.returncode:
             raise CannotBuild(f"the compiler refused it:\n{run.stderr}")

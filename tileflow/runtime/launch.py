@@ -1,14 +1,12 @@
 """Launching one region's binary: the Launcher protocol, and launchers generated from a binary's ABI.
 
 A launch costs 5 us in the driver, so what is ours around it is one Python function, generated for the binary at
-hand: it reads the captured values by their paths, checks the guards, packs the arguments with one ``struct`` call
-into a buffer that the driver reads, and enqueues. Nothing of Triton's launcher is used (it compiles C).
+hand: it reads the captured values by their paths, checks the guards, and hands the values to the binary's enqueue,
+which packs them for the driver. Nothing of Triton's launcher is used (it compiles C).
 """
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FunctionType
@@ -26,20 +24,13 @@ from .settled import Settled
 if TYPE_CHECKING:
     import torch
 
-# struct's codes of Triton's signature words; native sizes and alignment are the kernel parameters' own
-_FORMATS = {
-    "i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
-}  # fmt: skip
 _DTYPES = {
     "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 _GRID = ("gx", "gy", "gz")
-_NULL = "0Q8x"  # struct's code of a null pointer: aligned, packed without a value
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
-_UNPACKABLE = (struct.error, OverflowError, TypeError)
+_UNPACKABLE = (OverflowError, TypeError)
 
 
 class Launcher(Protocol):
@@ -86,7 +77,7 @@ def cuda_launcher(
     """
     index = _index(device)
     loaded = cuda_load(binary, index, driver)
-    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index), scope)
 
 
 def hip_launcher(
@@ -102,7 +93,7 @@ def hip_launcher(
     """
     index = _index(device)
     loaded = hip_load(binary, index, library)
-    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index), scope)
 
 
 def _index(device: torch.device | str | int) -> int:
@@ -134,14 +125,12 @@ def _generate(
     """
     writer = _Writer(binary, scope, settled, names)
     text = writer.source()
-    pool: list[Any] = []
     namespace: dict[str, Any] = writer.namespace | {
         "cell_of": cell_of,
         "default_of": default_of,
         "device_index": index,
         "current_stream": stream,
         "enqueue": loaded.enqueue,
-        "function": loaded.function,
         "success": loaded.success,
         "recover": loaded.recover,
         "refused": loaded.refused,
@@ -154,10 +143,6 @@ def _generate(
         "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
-        "take": pool.pop,
-        "give": pool.append,
-        "new_buffer": _buffer_maker(writer.slots),
-        "pack": struct.Struct("@" + "".join(s for s in writer.slots if s)).pack_into,
     }
     for slot, arg in writer.maps.items():
         namespace[f"map{slot}"] = loaded.tensor_map(arg)
@@ -180,9 +165,7 @@ class _Writer:
         self.settled = settled
         self.names = names
         self.namespace: dict[str, Any] = {}
-        scratch = tuple("Q" if size else _NULL for _, size, _ in binary.abi.scratch)
-        self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + scratch
-        self.maps: dict[int, LaunchArg] = {}  # by the slot of the map
+        self.maps: dict[int, LaunchArg] = {}  # by the place of the map among the values
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._outside: set[str] = set()
@@ -205,10 +188,8 @@ class _Writer:
         sizes = [n if (g.constant or 0) < 1 else str(g.constant) for n, g in zip(_GRID, abi.grid, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {c}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
-        enqueue = (
-            f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
-            "stream, buffer[0], 0)"
-        )
+        values += [f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size]
+        enqueue = f"enqueue({', '.join(['stream', *launched, *values])})"
         parameters = passed = "frame, begins, ends"
         declined, reads_bounds = "False", False
         if self.names is not None:
@@ -231,33 +212,18 @@ class _Writer:
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, list(tensors))),
-            # each thread takes its own; a list's pop and append are atomic
-            "    try:",
-            "        buffer = take()",
-            "    except IndexError:",
-            "        buffer = new_buffer()",
-            *(self._pack_lines([*values, *(f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size)])),
             *(f"    m{slot} = {text}" for slot, text in maps.items()),
-            *(f"    buffer[2][{slot}] = m{slot}[0]" for slot in maps),
-            f"    status = {enqueue}",
+            "    try:",
+            f"        status = {enqueue}",
+            "    except UNPACKABLE as error:",
+            f"        raise unpackable([{', '.join(values)}], error) from error",
             "    if status != success and recover(status):",
             f"        status = {enqueue}",
-            "    give(buffer)",
             "    if status != success:",
             "        raise refused(status)",
             "    return True",
         ]
         return "\n".join(lines) + "\n"
-
-    def _pack_lines(self, values: list[str]) -> list[str]:
-        if not values:
-            return []
-        return [
-            "    try:",
-            f"        pack(buffer[1], 0, {', '.join(values)})",
-            "    except UNPACKABLE as error:",
-            f"        raise unpackable(({', '.join(values)},), error) from error",
-        ]
 
     def _scratch_lines(self, abi: LaunchAbi, grid: list[str], tensors: list[str]) -> list[str]:
         """Scratch memory lives in torch's allocator, which hands it out again in the order of the stream."""
@@ -272,7 +238,7 @@ class _Writer:
         return lines
 
     def _values(self, abi: LaunchAbi) -> tuple[list[str], dict[int, str]]:
-        """The texts of the packed parameters, and of the tensor maps by their slots."""
+        """The texts of the parameters' values, and of the tensor maps by their places."""
         values: list[str] = []
         maps: dict[int, str] = {}
         for arg in abi.args:
@@ -280,10 +246,10 @@ class _Writer:
                 values.append(self._argument(arg))
                 continue
             shape, strides = ([self._expr(e) for e in side] for side in (arg.tensor_map.shape, arg.tensor_map.strides))
-            slot = len(values) + len(maps)
+            slot = len(values)
             self.maps[slot] = arg
             maps[slot] = f"map{slot}({self._pointer(Path.parse(arg.path))}, {', '.join([*shape, *strides])})"
-            values += [*shape, *strides]
+            values += [f"m{slot}[0]", *shape, *strides]
         return values, maps
 
     def _argument(self, arg: LaunchArg) -> str:
@@ -406,37 +372,6 @@ def _element(arg: LaunchArg) -> str:
     return arg.type.removeprefix("tensordesc<").removeprefix("*").split("[")[0]
 
 
-def _slots(arg: LaunchArg) -> tuple[str, ...]:
-    """struct's code of each parameter that an argument fills; an empty one for a tensor map, which lies elsewhere."""
-    if arg.kind == "tensor":
-        return ("Q",)
-    if arg.tensor_map is not None:
-        rank = len(arg.tensor_map.shape)
-        return ("", *"i" * rank, *"q" * rank)
-    try:
-        return (_FORMATS[arg.type],)
-    except KeyError:
-        raise TableError(
-            f"argument {arg.name} must have one of the types {', '.join(_FORMATS)}", got=repr(arg.type)
-        ) from None
-
-
-def _buffer_maker(slots: tuple[str, ...]) -> Callable[[], tuple[int, Any, Any]]:
-    """Makes (address of the pointer array, the values' buffer, the array). A launch takes one out of its pool for as
-    long as the driver reads it, so that threads never share one. A tensor map's pointer is set by each launch."""
-    before = ["@" + "".join(slots[:i]) for i in range(len(slots) + 1)]
-    ends = [struct.calcsize(fmt) for fmt in before]
-    offsets = [end - struct.calcsize(slot) if slot else 0 for slot, end in zip(slots, ends[1:], strict=True)]
-
-    def new_buffer() -> tuple[int, Any, Any]:
-        values = ctypes.create_string_buffer(max(ends[-1], 1))
-        base = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
-        return ctypes.addressof(pointers), values, pointers
-
-    return new_buffer
-
-
 def _scratch(size: int, device: torch.device) -> torch.Tensor:
     import torch
 
@@ -477,8 +412,8 @@ def _device_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError
     return wrong_device
 
 
-def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
-    def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
+def _argument_error(binary: Binary) -> Callable[[list[Any], Exception], CallError]:
+    def unpackable(values: list[Any], error: Exception) -> CallError:
         types = [a.type for a in binary.abi.args]
         return CallError(
             f"the arguments must fit {', '.join(types)}",

@@ -106,7 +106,7 @@ def _misfit(codes: str, values: tuple[Any, ...]) -> Exception:
             struct.pack("@" + code.replace(_TENSOR_MAP, "Q"), value)
         except struct.error:
             try:
-                float(value) if code in "fd" else operator.index(value)
+                ctypes.c_double(value) if code in "fd" else operator.index(value)
             except TypeError:
                 return TypeError(f"argument {position} is not a number that '{code}' takes")
             except OverflowError:
