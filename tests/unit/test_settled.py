@@ -168,7 +168,7 @@ NAMES = ("out", "x")
 def launcher(guards: Expr, grid: tuple[Expr, ...] = ONE) -> tuple[Any, FakeCuda]:
     driver = FakeCuda([ctypes.c_uint64] * 2)
     binary = make_binary(TENSOR, OUT, guards=guards, grid=grid)
-    return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: "the stream"), driver
+    return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: 0x57), driver
 
 
 def served(launchers: list[Any], settled: Settled = SETTLED, run: Any = None, names: tuple[str, ...] = NAMES) -> Any:
