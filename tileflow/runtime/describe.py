@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
@@ -16,11 +17,13 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from ..target import identify
+from ..target import CATALOGUE, DeviceProperties, classify, normalise_arch, nvidia_arch
 from .leaves import is_record
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[FunctionType], str]
+
+_log = logging.getLogger("tileflow.runtime")
 
 _PLAIN = torch.Tensor.__torch_dispatch__
 
@@ -178,7 +181,7 @@ def is_traced(tensor: torch.Tensor) -> bool:
 
 
 def device_class(device: torch.device | str | int) -> str:
-    """The catalogue's name of a live device. Raises SpecError where the catalogue lacks it, CallError for a CPU."""
+    """The class of a live device: the catalogue's, or one that its figures describe. Raises CallError for a CPU."""
     device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if device.type != "cuda":
         raise CallError("a device class is asked of a GPU", got=str(device), hint='load(..., as_device="nvidia-h200")')
@@ -187,4 +190,32 @@ def device_class(device: torch.device | str | int) -> str:
 
 @cache
 def _class_of(index: int) -> str:
-    return identify(torch.cuda.get_device_name(index)).name
+    found = device_properties(index)
+    made = classify(found)
+    if made.name not in CATALOGUE:
+        _log.warning(
+            "%s with %d SMs or CUs is not in the catalogue: it is the class %s, and borrows from %s",
+            found.display_name, found.sm_count, made.name, ", ".join(made.siblings) or "no other",
+        )  # fmt: skip
+    return made.name
+
+
+def device_properties(index: int) -> DeviceProperties:
+    """What torch says of a live device; which figures it has differs between its builds and versions."""
+    said: Any = torch.cuda.get_device_properties(index)
+    amd = torch.version.hip is not None
+    # 0, or no such figure, on ROCm: there a block may have all that there is without asking for it.
+    most = getattr(said, "shared_memory_per_block_optin", 0) or None
+    return DeviceProperties(
+        display_name=said.name,
+        vendor="amd" if amd else "nvidia",
+        arch=normalise_arch(said.gcnArchName) if amd else nvidia_arch(said.major, said.minor),
+        sm_count=said.multi_processor_count,
+        mem_bytes=said.total_memory,
+        smem_per_block=getattr(said, "shared_memory_per_block", None) if amd and most is None else most,
+        smem_per_sm=getattr(said, "shared_memory_per_multiprocessor", None),
+        max_threads_per_sm=getattr(said, "max_threads_per_multi_processor", None),
+        # ROCm reports one die's second level; the catalogue has the cache that the dies share.
+        l2_bytes=None if amd else getattr(said, "L2_cache_size", None),
+        warp_size=getattr(said, "warp_size", None),
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import CallError, TableError
 from ..expr import Expr
-from ..target import CATALOGUE
+from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
@@ -187,7 +187,7 @@ class _Writer:
         self._locals: dict[Any, str] = {}
         self._outside: set[str] = set()
         self._reads_bounds = False
-        target = CATALOGUE.get(binary.target)
+        target = find(binary.target)
         self._target = {} if target is None else dict(target.symbols())
 
     def source(self) -> str:
