@@ -151,7 +151,7 @@ def validate_table(path: TablePath) -> None:
 @app.command("tune")
 def tune(
     kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
-    device_class: Annotated[list[str], typer.Option(help="A device class of the catalogue; may be repeated.")],
+    device_class: Annotated[list[str], typer.Option(help="A device class; may be repeated.")],
     problem: Annotated[list[str], typer.Option(help="key=value ... in one argument; may be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder for journal, table and report.")],
     budget_s: Annotated[float, typer.Option(help="Seconds for each problem and device class.")] = 60.0,

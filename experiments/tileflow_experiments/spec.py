@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from tileflow.errors import SpecError, TileflowError
-from tileflow.target import CATALOGUE
+from tileflow.target import CATALOGUE, described_here, find
 
 Mode = Literal["static", "dynamic"]
 Parameter = int | float | bool | str
@@ -130,7 +130,7 @@ def parse(data: object) -> SweepSpec:
     return SweepSpec(
         name=_name(fields["name"]),
         kernels=_distinct(fields["kernels"], _kernel, lambda k: k.kernel),
-        device_classes=_distinct(fields["device_classes"], lambda n: n.one_of(CATALOGUE, "a device class"), str),
+        device_classes=_distinct(fields["device_classes"], _device_class, str),
         strategy=_strategy(fields["strategy"]),
         budget=_budget(fields["budget"]),
         seeds=tuple(_absolute(node) for node in fields["seeds"].sequence(empty=True)) if "seeds" in fields else (),
@@ -223,6 +223,16 @@ def _budget(node: _Node) -> Budget:
     return Budget(seconds=fields["seconds"].seconds())
 
 
+def _device_class(node: _Node) -> str:
+    """Of the catalogue, or named by its figures."""
+    if isinstance(node.value, str) and find(node.value) is not None:
+        return node.value
+    return node.one_of(
+        (*CATALOGUE, *described_here()), "a device class",
+        "; for a card that the catalogue lacks, `python -m tileflow_cluster.labels` on its host prints the class",
+    )  # fmt: skip
+
+
 def _mode(node: _Node) -> Mode:
     return cast(Mode, node.one_of(MODES, "a shape mode"))
 
@@ -290,12 +300,12 @@ class _Node:
             raise self.error("the field must be text", "quote it where YAML reads a number or a date")
         return self.value
 
-    def one_of(self, known: Iterable[str], what: str) -> str:
+    def one_of(self, known: Iterable[str], what: str, more: str = "") -> str:
         known = tuple(known)
         if self.value not in known:
             close = difflib.get_close_matches(str(self.value), known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}")
+            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}{more}")
         return str(self.value)
 
     def integer(self, least: int) -> int:

@@ -150,18 +150,6 @@ def test_only_a_gpu_has_a_device_class() -> None:
         device_class("cpu")
 
 
-def test_a_device_class_comes_from_the_drivers_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        torch.cuda, "get_device_name", lambda index: ["NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"][index]
-    )
-    from tileflow.runtime import describe as module
-
-    module._class_of.cache_clear()
-    assert [device_class(i) for i in (0, 1)] == ["nvidia-h100-pcie", "nvidia-h100-sxm"]
-    assert device_class(torch.device("cuda", 1)) == "nvidia-h100-sxm"
-    module._class_of.cache_clear()
-
-
 # ---- readers of keys ----------------------------------------------------------------------------------------------
 
 flat_values = st.one_of(tensors, st.sampled_from([None, True, False, 0, 1, 1.0, 0.5, "a", torch.float32, torch.int8]))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import TableError
-from ..target import CATALOGUE
+from ..errors import SpecError, TableError
+from ..target import vendor_of
 from .abi import Binary
 from .table import Entry, Fallback, Table, Variant, load_table, table_text, write_atomically
 
@@ -137,9 +137,9 @@ def _variants(table: Table) -> Iterator[Variant]:
 
 def _format(variant: Variant) -> str:
     try:
-        return _FORMATS[CATALOGUE[variant.target].vendor]
-    except KeyError:
-        raise TableError("a variant's target must be in the catalogue", got=repr(variant.target)) from None
+        return _FORMATS[vendor_of(variant.target)]
+    except SpecError as error:
+        raise TableError("a variant's target must be a device class", got=repr(variant.target)) from error
 
 
 def _prune(folder: Path, keep: set[str]) -> None:

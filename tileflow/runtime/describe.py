@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -15,13 +16,15 @@ from typing import Any
 import torch
 
 from ..errors import CallError
-from ..target import identify
+from ..target import CATALOGUE, DeviceProperties, classify, normalise_arch, nvidia_arch
 from .ambient import float32_precision
 from .argtree import FunctionShell, RecordShell, bind_call, is_code, is_traced, open_shell, path_text, walk
 from .keys import is_dual
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
 CallableHash = Callable[[FunctionType], str]
+
+_log = logging.getLogger("tileflow.runtime")
 
 
 def describe(
@@ -138,7 +141,7 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
     except RuntimeError as error:
         raise CallError("a kernel's tensors have memory", got=f"{path}: {error}", where=name,
                         hint="call the kernel outside torch.func's transforms, or give it a backward by "
-                             "tileflow.differentiable")  # fmt: skip
+                             "tileflow.differentiable") from error  # fmt: skip
     if value.is_neg() or value.is_conj():
         lazily, remedy = ("negated", "resolve_neg") if value.is_neg() else ("conjugated", "resolve_conj")
         raise CallError(f"a kernel's tensors are not lazily {lazily}: it reads their memory as it is", got=path,
@@ -153,7 +156,7 @@ def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
 
 
 def device_class(device: torch.device | str | int) -> str:
-    """The catalogue's name of a live device. Raises SpecError where the catalogue lacks it, CallError for a CPU."""
+    """The class of a live device: the catalogue's, or one that its figures describe. Raises CallError for a CPU."""
     device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if device.type != "cuda":
         raise CallError("a device class is asked of a GPU", got=str(device), hint='load(..., as_device="nvidia-h200")')
@@ -162,4 +165,32 @@ def device_class(device: torch.device | str | int) -> str:
 
 @cache
 def _class_of(index: int) -> str:
-    return identify(torch.cuda.get_device_name(index)).name
+    found = device_properties(index)
+    made = classify(found)
+    if made.name not in CATALOGUE:
+        _log.warning(
+            "%s with %d SMs or CUs is not in the catalogue: it is the class %s, and borrows from %s",
+            found.display_name, found.sm_count, made.name, ", ".join(made.siblings) or "no other",
+        )  # fmt: skip
+    return made.name
+
+
+def device_properties(index: int) -> DeviceProperties:
+    """What torch says of a live device; which figures it has differs between its builds and versions."""
+    said: Any = torch.cuda.get_device_properties(index)
+    amd = torch.version.hip is not None
+    # 0, or no such figure, on ROCm: there a block may have all that there is without asking for it.
+    most = getattr(said, "shared_memory_per_block_optin", 0) or None
+    return DeviceProperties(
+        display_name=said.name,
+        vendor="amd" if amd else "nvidia",
+        arch=normalise_arch(said.gcnArchName) if amd else nvidia_arch(said.major, said.minor),
+        sm_count=said.multi_processor_count,
+        mem_bytes=said.total_memory,
+        smem_per_block=getattr(said, "shared_memory_per_block", None) if amd and most is None else most,
+        smem_per_sm=getattr(said, "shared_memory_per_multiprocessor", None),
+        max_threads_per_sm=getattr(said, "max_threads_per_multi_processor", None),
+        # ROCm reports one die's second level; the catalogue has the cache that the dies share.
+        l2_bytes=None if amd else getattr(said, "L2_cache_size", None),
+        warp_size=getattr(said, "warp_size", None),
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import CallError, TableError
 from ..expr import Expr
-from ..target import CATALOGUE
+from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .binaries import BINARIES
 from .bounds import bounds
@@ -207,7 +207,7 @@ class _Writer:
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
         self._reads_bounds = False
-        target = CATALOGUE.get(binary.target)
+        target = find(binary.target)
         self._target = {} if target is None else dict(target.symbols())
 
     def source(self) -> str:

@@ -14,14 +14,14 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any, Literal, NoReturn
 
 from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
-from ..target import CATALOGUE, Target
+from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .codec import decode, encode
 from .paths import Path
@@ -87,6 +87,14 @@ class DeviceInfo:
             entry.vendor, entry.arch, entry.sm_count, entry.mem_gb, entry.smem_per_block,
             entry.display_names[0] if entry.display_names else "", entry.siblings,
         )  # fmt: skip
+
+    def target(self, name: str) -> Target:
+        """The class ``name``: as this version knows it, else as the table describes it. Raises SpecError for an
+        architecture that is none."""
+        figures = DeviceProperties(
+            self.display_name, self.vendor, self.arch, self.sm_or_cu_count, self.mem_gb << 30, self.smem_per_block
+        )  # fmt: skip
+        return find(name) or replace(described(figures), name=name, mem_gb=self.mem_gb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,8 @@ class Table:
     def of(kernel: KernelId, entries: Iterable[Entry], **other: Any) -> Table:
         """A table of ``entries``, sorted, with devices from the catalogue, domain and key schema from the entries."""
         rows = tuple(sorted(entries, key=lambda e: e.order))
-        devices = {e.device: DeviceInfo.of(CATALOGUE[e.device]) for e in rows if e.device in CATALOGUE}
+        known = {e.device: find(e.device) for e in rows}
+        devices = {name: DeviceInfo.of(device) for name, device in known.items() if device is not None}
         derived: dict[str, Any] = {"devices": devices, "domain": domain_of(rows), "key_schema": key_schema_of(rows)}
         table = Table(kernel, entries=rows, **(derived | other))
         validate(table)
@@ -425,12 +434,13 @@ def _validate_device(name: str, device: DeviceInfo) -> None:
     if not device.arch or device.sm_or_cu_count < 1:
         raise TableError("a device must have both its arch and its number of SMs or CUs",
                          got=f"{device.arch!r}, {device.sm_or_cu_count}", where=where)  # fmt: skip
-    known = CATALOGUE.get(name)
+    known = find(name)
     if known and (device.vendor, device.arch, device.sm_or_cu_count) != (known.vendor, known.arch, known.sm_count):
         raise TableError(f"{name} must be {known.vendor} {known.arch} with {known.sm_count} SMs or CUs",
                          got=f"{device.vendor} {device.arch} with {device.sm_or_cu_count}", where=where)  # fmt: skip
     for sibling in device.siblings:
-        if sibling in CATALOGUE and CATALOGUE[sibling].vendor != device.vendor:
+        other = find(sibling)
+        if other is not None and other.vendor != device.vendor:
             raise TableError("a sibling must be of the same vendor", got=sibling, where=where)
 
 
