@@ -201,7 +201,10 @@ class Kernel:
     def stand_in(self, *args: Any, **kwargs: Any) -> Any:
         """What a kernel computes, in plain torch: the author's reference where the kernel stores into no argument, else
         the kernel's own text over real tiles."""
-        if self._reference is not None and stores_into_arguments(self.name, self.semantic_hash, self.host.signature.parameters) is False:
+        if (
+            self._reference is not None
+            and stores_into_arguments(self.name, self.semantic_hash, self.host.signature.parameters) is False
+        ):
             return self._reference(*self.positional_args(args, kwargs))
         return self.run_eagerly(*args, **kwargs)
 

@@ -11,9 +11,18 @@ import torch
 from .api import Kernel
 from .errors import CallError
 from .library import Operators
-from .runtime.describe import is_traced, tensors
+from .runtime.argtree import (
+    Leaf,
+    flatten,
+    flatten_call,
+    is_traced,
+    items,
+    leaves_of,
+    rebuild,
+    rebuild_call,
+    tensors,
+)
 from .runtime.handles import enroll
-from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild, rebuild_call
 
 __all__ = ["BackwardContext", "Differentiable", "differentiable"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from .runtime.argtree import FunctionShell, flatten, rebuild
 from .runtime.handles import enrolled
-from .runtime.leaves import flatten, make_function, rebuild
 
 _FUNCTION = "tileflow.dynamo function"
 
@@ -57,12 +57,9 @@ def _unpack(value: Any) -> Any:
     if len(value) == 2:
         return function
     cells, defaults, names, keywords = value[2:]
-    return make_function(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        [_unpack(cell) for cell in cells],
-        tuple(map(_unpack, defaults)),
-        dict(zip(names, map(_unpack, keywords), strict=True)),
-        function.__module__,
-    )
+    code = function.__code__
+    shell = FunctionShell(
+        code, function.__module__, id(function.__globals__), code.co_freevars, (), ("",) * len(defaults), tuple(names),
+        function.__name__, function.__globals__,
+    )  # fmt: skip
+    return shell.make([*map(_unpack, cells), *map(_unpack, defaults), *map(_unpack, keywords)])

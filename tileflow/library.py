@@ -18,7 +18,7 @@ import torch
 from .errors import CallError
 from .frontend.effects import Effects, Shapes, effects
 from .frontend.split import HostFunction
-from .runtime.leaves import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
+from .runtime.argtree import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
 
 NAMESPACE = "tileflow"
 

@@ -78,7 +78,9 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
             answers = asked(server.config)
             if answers not in attempted:
                 attempted.add(answers)
-                yield Attempt(server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live))
+                yield Attempt(
+                    server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live)
+                )
             tried.append(f"{hit.reason}: its guards decline")
         elif hit.bundle is None and _has_compiler() and policy in ("default", "compile"):
             yield from _built_attempts(kernel, call, hit, None)

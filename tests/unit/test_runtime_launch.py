@@ -64,6 +64,8 @@ class FakeCuda:
         self.contexts = 0
         self.pause = 0.0
         self.encoded: list[Any] = []
+        self.capture_mode = "global"
+        self.unloaded: list[str] = []
 
     def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[int, Any]:
         self.encoded.append(args)
@@ -101,6 +103,7 @@ class FakeCuda:
         return (0,)
 
     def cuModuleLoadData(self, code: bytes) -> tuple[int, str]:
+        assert self.capture_mode == "relaxed", "loading must not end another thread's capture"
         assert self.contexts == 1, "a module must be loaded with the device's context current"
         return (0, "module") if code == b"cubin" else (209, "")
 
@@ -110,6 +113,19 @@ class FakeCuda:
     def cuFuncSetAttribute(self, function: str, attribute: str, value: int) -> tuple[int]:
         self.attributes.append((attribute, value))
         return (1,) if attribute == "shared" and value > self.limit else (0,)
+
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: str) -> tuple[int, str]:
+        before, self.capture_mode = self.capture_mode, mode
+        return 0, before
+
+    def cuCtxSynchronize(self) -> tuple[int]:
+        return (0,)
+
+    def cuModuleUnload(self, module: str) -> tuple[int]:
+        self.unloaded.append(module)
+        return (0,)
 
     def cuGetErrorName(self, status: int) -> tuple[int, bytes]:
         return 0, f"error {int(status)}".encode()

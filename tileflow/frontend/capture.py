@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from enum import Enum
 from types import CellType, FunctionType, MethodType
 from typing import Any
@@ -177,12 +176,3 @@ class Capturer:
 def identifier(path: str) -> str:
     """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
     return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", path))
-
-
-def launch_values(frame: Mapping[str, Any], fn: FunctionType, name: str) -> Any:
-    """The value of a captured name: the frame, then the function's closure, then its globals. KeyError if unbound."""
-    if name in frame:
-        return frame[name]
-    if name in fn.__code__.co_freevars:
-        return (fn.__closure__ or ())[fn.__code__.co_freevars.index(name)].cell_contents
-    return fn.__globals__[name]

@@ -18,7 +18,8 @@ from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
-from .capture import Capturer, launch_values
+from ..runtime.paths import read_name
+from .capture import Capturer
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
 from .meta_likes import MetaLikes
@@ -207,7 +208,7 @@ class _RegionTrace:
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:
         try:
-            value = launch_values(self.frame, fn, name)
+            value = read_name(name, self.frame, fn)
         except KeyError:
             return UNDEFINED
         return capturer.capture(value, name)

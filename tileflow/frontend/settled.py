@@ -140,7 +140,7 @@ class _Follower:
             self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
             for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
                 bounds = self._has_settled_bounds(loop)
-                self.found[loop] = Settled(self.arguments, frozenset(self.kinds), bounds, self.names)
+                self.found[loop] = Settled(frozenset(self.arguments), frozenset(self.kinds), bounds, self.names)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = [(target, value)]

@@ -9,9 +9,13 @@ from .bounds import bounds
 from .bundle import Bundle, load_bundle, write_bundle
 from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
+from .misses import Miss, misses
+from .observe import CallCount, counters, stats
+from .openmetrics import openmetrics
 from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
-from .registry import Hit, clear, load, lookup, reject, stats
+from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload
+from .serving import decisions
 from .table import (
     Correct,
     CreatedBy,
@@ -37,6 +41,7 @@ from .table import (
 __all__ = [
     "Binary",
     "Bundle",
+    "CallCount",
     "CallableSpec",
     "Correct",
     "CreatedBy",
@@ -50,6 +55,7 @@ __all__ = [
     "LaunchAbi",
     "LaunchArg",
     "Launcher",
+    "Miss",
     "Problem",
     "RegionLaunch",
     "Requirement",
@@ -64,7 +70,10 @@ __all__ = [
     "bounds",
     "choose_portfolio",
     "clear",
+    "counters",
     "cuda_launcher",
+    "decisions",
+    "digest",
     "dump_table",
     "hip_launcher",
     "launcher_for",
@@ -72,12 +81,18 @@ __all__ = [
     "load",
     "load_bundle",
     "load_table",
+    "loaded",
     "lookup",
     "merge",
+    "misses",
+    "on_miss",
+    "openmetrics",
     "parse_table",
     "reject",
     "requirements_of",
+    "set_on_miss",
     "stats",
     "table_text",
+    "unload",
     "write_bundle",
 ]

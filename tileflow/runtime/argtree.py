@@ -138,7 +138,9 @@ class FunctionShell:
         rest = parts[len(self.cells) :]
         names = self.code.co_freevars
         cells = tuple(CellType(held[name]) if name in held else CellType() for name in names)
-        made = FunctionType(self.code, self.globals, self.name, tuple(rest[: len(self.defaults)]) or None, cells or None)
+        made = FunctionType(
+            self.code, self.globals, self.name, tuple(rest[: len(self.defaults)]) or None, cells or None
+        )
         made.__kwdefaults__ = dict(zip(self.keywords, rest[len(self.defaults) :], strict=True)) or None
         if self.module is not None:
             made.__module__ = self.module
@@ -382,7 +384,9 @@ class Signature(Protocol):
     def constants(self) -> Collection[str]: ...
 
 
-def bind_call(signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def bind_call(
+    signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """A call's arguments by parameter, defaults applied. Raises CallError where ``signature`` does not take them."""
     try:
         bound = signature.bind(*args, **kwargs)

@@ -108,7 +108,9 @@ class CallCache:
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         """The key of any call. Raises CallError where an argument has none."""
         try:
-            values = [args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(self._names) if n in self.by_value]
+            values = [
+                args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(self._names) if n in self.by_value
+            ]
             key = call_key(args, kwargs, self._ambient), *map(_by_value, values)
             hash(key)
         except TypeError as error:
@@ -126,15 +128,22 @@ class CallCache:
 
     def declined(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call again that what was remembered for its key declined. Raises ``error`` where something was launched."""
+        self.begin_again(error, args, kwargs)
+        key = self.key(args, kwargs)
+        self._entries.drop(key)
+        return self._first(key, args, kwargs)
+
+    def begin_again(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """A declined call may be made again, with its ints told apart by value. False: they were already.
+
+        Raises ``error`` where the call has launched something, or written into its arguments.
+        """
         owner = self._owner
         if error.region or not owner.host.restartable:
             raise error
         if owner.host.flat is None and owner.changes_arguments(args, kwargs):
             raise error
-        self.specialize_ints(args, kwargs)
-        key = self.key(args, kwargs)
-        self._entries.drop(key)
-        return self._first(key, args, kwargs)
+        return self.specialize_ints(args, kwargs)
 
     def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """From now on the values of the int arguments tell calls apart, for they select code. False: they do already."""

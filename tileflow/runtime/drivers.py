@@ -9,20 +9,21 @@ import ctypes
 import importlib
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..errors import LaunchError, OutOfResources, TableError
 from .abi import Binary, LaunchAbi, LaunchArg
+from .binaries import MODULES, Module, ModuleCache
 from .native import enqueuer
 from .packing import Enqueue, Launch, parameter_formats, python_enqueue
 from .tensor_maps import Encoded, tensor_map_encoder
 
 _OPT_IN_SHARED = 48 * 1024  # CUDA: more dynamic shared memory than this must be asked for
 _PORTABLE_CLUSTER = 8
-_SUCCESS = 0  # of both drivers
 
 _log = logging.getLogger(__name__)
 
@@ -31,13 +32,14 @@ _log = logging.getLogger(__name__)
 class Loaded:
     """A binary in device memory.
 
-    ``enqueue`` launches it on a raw stream with the values of its parameters (``parameter_formats``) and returns a
-    status: ``success`` when all is well. ``recover`` mends what can be mended after another and says whether to try
-    again; ``refused`` makes its error. ``tensor_map`` gives, for a descriptor argument, the function from (pointer,
-    *shape, *strides) to the encoded map, whose address is the parameter's value."""
+    ``module``: its machine code, which stays there as long as this is held. ``enqueue`` launches it on a raw stream with
+    the values of its parameters (``parameter_formats``) and returns a status, 0 when all is well. ``recover`` mends what
+    can be mended after another and says whether to try again; ``refused`` makes its error. ``tensor_map`` gives, for a
+    descriptor argument, the function from (pointer, *shape, *strides) to the encoded map, whose address is the
+    parameter's value."""
 
+    module: Module
     enqueue: Enqueue
-    success: int
     recover: Callable[[int], bool]
     refused: Callable[[int], LaunchError]
     tensor_map: Callable[[LaunchArg], Callable[..., Encoded]]
@@ -88,9 +90,9 @@ def current_stream_reader(index: int) -> Callable[[], int | None]:
 def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
     """Load a cubin into the primary context of device ``index`` through ``cuda.bindings.driver``.
 
-    Raises OutOfResources where the device has too little shared memory for it, LaunchError otherwise. A module stays
-    loaded for the life of the process: a captured graph may hold its functions.
+    Raises OutOfResources where the device has too little shared memory for it, LaunchError otherwise.
     """
+    modules = MODULES if driver is None else ModuleCache()
     driver = driver or _cuda_bindings()
     where = f"{binary.abi.symbol} for {binary.target}"
 
@@ -101,10 +103,14 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
 
     checked(driver.cuInit(0))
     context = checked(driver.cuDevicePrimaryCtxRetain(checked(driver.cuDeviceGet(index))))
-    checked(driver.cuCtxPushCurrent(context))
-    try:
-        module = checked(driver.cuModuleLoadData(binary.code))
-        function = checked(driver.cuModuleGetFunction(module, binary.abi.symbol.encode()))
+
+    def load() -> Module:
+        handle = checked(driver.cuModuleLoadData(binary.code))
+        return Module(handle, len(binary.code), partial(_cuda_free, driver, context, handle), modules.retire)
+
+    with _cuda_context(driver, context, checked):
+        module = modules.get_or_load(binary, index, load)
+        function = checked(driver.cuModuleGetFunction(module.handle, binary.abi.symbol.encode()))
         attributes = driver.CUfunction_attribute
         invalid = (driver.CUresult.CUDA_ERROR_INVALID_VALUE,)
         if binary.abi.shared > _OPT_IN_SHARED:
@@ -113,8 +119,6 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
         if _cluster_blocks(binary.abi) > _PORTABLE_CLUSTER:
             large = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             checked(driver.cuFuncSetAttribute(function, large, 1), exhausted=invalid)
-    finally:
-        checked(driver.cuCtxPopCurrent())
 
     def recover(status: int) -> bool:
         """A thread that has not touched CUDA yet has no context: give it the device's."""
@@ -124,12 +128,49 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
         return True
 
     return Loaded(
+        module=module,
         enqueue=make_enqueue(driver, binary, function),
-        success=_SUCCESS,
         recover=recover,
         refused=lambda status: _cuda_error(driver, status, where),
-        tensor_map=lambda arg: tensor_map_encoder(driver, arg, where),
+        tensor_map=lambda arg: tensor_map_encoder(driver, arg, where, recover),
     )
+
+
+@contextmanager
+def _cuda_context(driver: Any, context: Any, checked: Callable[[tuple[Any, ...]], Any]) -> Iterator[None]:
+    """The context is current inside, and what this thread does there ends no capture of another thread's graph."""
+    relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    checked(driver.cuCtxPushCurrent(context))
+    try:
+        before = checked(driver.cuThreadExchangeStreamCaptureMode(relaxed))
+        try:
+            yield
+        finally:
+            checked(driver.cuThreadExchangeStreamCaptureMode(before))
+    finally:
+        checked(driver.cuCtxPopCurrent())
+
+
+def _cuda_free(driver: Any, context: Any, handle: Any) -> bool:
+    """Unload a module that nothing launches any more. False while the device cannot be waited for: a graph is being
+    captured."""
+
+    def checked(result: tuple[Any, ...]) -> Any:
+        if result[0] != driver.CUresult.CUDA_SUCCESS:
+            raise _cuda_error(driver, result[0], "freeing machine code")
+        return result[1] if len(result) > 1 else None
+
+    try:
+        checked(driver.cuCtxPushCurrent(context))
+        try:
+            checked(driver.cuCtxSynchronize())
+            checked(driver.cuModuleUnload(handle))
+        finally:
+            checked(driver.cuCtxPopCurrent())
+    except LaunchError as error:
+        _log.debug("machine code stays in device memory for now: %s", error)
+        return False
+    return True
 
 
 def _cuda_bindings() -> Any:
@@ -272,23 +313,40 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
         if status:
             raise _hip_error(hip, status, where)
 
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    previous = ctypes.c_int()
+    function, previous = ctypes.c_void_p(), ctypes.c_int()
+    modules = MODULES if library is None else ModuleCache()
+
+    def load() -> Module:
+        handle = ctypes.c_void_p()
+        checked(hip.hipModuleLoadData(ctypes.byref(handle), binary.code))
+        return Module(handle, len(binary.code), partial(_hip_free, hip, index, handle), modules.retire)
+
     checked(hip.hipGetDevice(ctypes.byref(previous)))
     checked(hip.hipSetDevice(index))
     try:
-        checked(hip.hipModuleLoadData(ctypes.byref(module), binary.code))
-        checked(hip.hipModuleGetFunction(ctypes.byref(function), module, abi.symbol.encode()))
+        module = modules.get_or_load(binary, index, load)
+        checked(hip.hipModuleGetFunction(ctypes.byref(function), module.handle, abi.symbol.encode()))
     finally:
         checked(hip.hipSetDevice(previous.value))
 
     return Loaded(
+        module=module,
         enqueue=make_enqueue(hip, binary, function),
-        success=_SUCCESS,
         recover=lambda status: False,
         refused=lambda status: _hip_error(hip, status, where),
         tensor_map=lambda arg: _no_tensor_map(arg, where),
     )
+
+
+def _hip_free(hip: Any, index: int, handle: Any) -> bool:
+    """Unload a module that nothing launches any more. False where the device cannot be waited for."""
+    previous = ctypes.c_int()
+    if hip.hipGetDevice(ctypes.byref(previous)) or hip.hipSetDevice(index):
+        return False
+    try:
+        return not (hip.hipDeviceSynchronize() or hip.hipModuleUnload(handle))
+    finally:
+        hip.hipSetDevice(previous.value)
 
 
 def _hip_enqueue(hip: Any, abi: LaunchAbi, function: Any) -> Enqueue:

@@ -38,8 +38,8 @@ _NO_MEMORY = "no memory"
 
 
 def is_dual(tensor: torch.Tensor) -> bool:
-    """Whether forward-mode differentiation is going on, whose tangents a kernel would drop: a level is entered."""
-    return not _inference() and forward_ad.unpack_dual(tensor).primal is not tensor
+    """Whether the tensor carries a tangent of forward-mode differentiation, which a kernel would drop."""
+    return not _inference() and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def call_key(
@@ -207,12 +207,13 @@ class _FormWriter:
 
     def text(self, count: int, words: tuple[str, ...], ambient: Collection[str]) -> str:
         """Both functions: ``key`` gives the key, ``call`` looks it up, counts and runs."""
-        parts = [*self.parts]
+        parts, tests = [*self.parts], [*self.tests]
         if self.learned:
+            # while forward-mode differentiation is going on, each tensor may have a tangent: no form looks for them
+            first = self.learned[0]
+            tests.append(f"(inference() or unpack_dual({first}).primal is {first})")
             learned = " or ".join(f"{name}.requires_grad" for name in self.learned)
             parts.append(f"({learned}) and grad_enabled()")  # a call that autograd records is refused whole
-            first = self.learned[0]
-            parts.append(f"inference() or unpack_dual({first}).primal is {first}")
         for name in ambient:
             self.namespace[f"ambient_{name}"] = READERS[name]
             parts.append(f"ambient_{name}()")
@@ -224,8 +225,8 @@ class _FormWriter:
         shared += [f"    k_{word} = kwargs.get({word!r}, missing)" for word in words]
         # what a container is asked for may be gone, and a tensor of torch.func has no memory
         shared += ["    try:"]
-        if self.tests:
-            shared += [f"        if not ({' and '.join(self.tests)}):", "            return {miss}"]
+        if tests:
+            shared += [f"        if not ({' and '.join(tests)}):", "            return {miss}"]
         shared += [
             f"        key = ({' '.join(f'{part},' for part in parts)})",
             "    except (RuntimeError, AttributeError, LookupError, ValueError):",

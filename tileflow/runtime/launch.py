@@ -16,7 +16,6 @@ from ..errors import CallError, TableError
 from ..expr import Expr
 from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
-from .binaries import BINARIES
 from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
@@ -69,7 +68,7 @@ def launcher_for(binary: Binary, device: torch.device | str | int, scope: Functi
 def lazy_launcher(binary: Binary, device: torch.device | str | int, scope: FunctionType | None = None) -> Launcher:
     """As :func:`launcher_for`, but the machine code is loaded when its guards accept a call for the first time."""
     index = _index(device)
-    load = partial(BINARIES.load, binary, index)
+    load = cache(partial(cuda_load if binary.format == "cubin" else hip_load, binary, index))
     return _generate(binary, load, index, current_stream_reader(index), scope)
 
 
@@ -150,7 +149,9 @@ def _generate(
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
     }
-    namespace |= _driver(loaded, writer.maps) if isinstance(loaded, Loaded) else _loading(namespace, loaded, writer.maps)
+    namespace |= (
+        _driver(loaded, writer.maps) if isinstance(loaded, Loaded) else _loading(namespace, loaded, writer.maps)
+    )
     exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
@@ -221,7 +222,9 @@ class _Writer:
         # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
         accepts = " and ".join([*kinds, *guards])
         unfit = " or ".join(f"{v}.get_device() != device_index or {v}.is_neg()" for v in loose)
-        sizes = [n if (g.constant or 0) < 1 else str(int(g.constant or 0)) for n, g in zip(_GRID, abi.grid, strict=True)]
+        sizes = [
+            n if (g.constant or 0) < 1 else str(int(g.constant or 0)) for n, g in zip(_GRID, abi.grid, strict=True)
+        ]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
         tensors = [self._value(path) for path, _ in captured]

@@ -23,9 +23,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..config import Config
 from ..errors import CallError, TableError
-from ..target import CATALOGUE, Target, target
+from ..target import CATALOGUE, Target, find, runs_on, target
 from . import observe
 from .abi import Binary
+from .binaries import MODULES
 from .bundle import MANIFEST, Bundle, load_bundle
 from .problem import Problem
 from .table import Entry, Fallback, RegionLaunch, Requirement, Table, load_table
@@ -66,7 +67,7 @@ class Hit:
     def binaries(self) -> dict[int, tuple[Binary, ...]] | None:
         """For each region the binaries that may be launched, in order; None where a region has none: compile.
 
-        Machine code serves its own arch alone, and static code its own problem alone. Raises TableError for a damaged
+        Machine code serves the archs that run it, and static code its own problem alone. Raises TableError for a damaged
         bundle.
         """
         if self.bundle is None or self.device is None or not self.row.launches:
@@ -84,8 +85,15 @@ class Hit:
         return tuple(
             self.bundle.binary(launch.region, v)
             for v in launch.variants
-            if v.sha256 is not None and target(v.target).arch == arch and (self.exact or v.mode == "dynamic")
+            if v.sha256 is not None and self._runs(v.target, arch) and (self.exact or v.mode == "dynamic")
         )
+
+    def _runs(self, built_for: str, arch: str) -> bool:
+        """Whether machine code for a device class runs on ``arch``; the class may be one of a newer catalogue."""
+        known = find(built_for)
+        listed = None if self.table is None else self.table.devices.get(built_for)
+        own = known.arch if known is not None else listed.arch if listed is not None else ""
+        return runs_on(own, arch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ def load(
     if on_miss is not None:
         _check_policy(on_miss)
     where = Path(path)
-    bundle = load_bundle(where, check=check) if is_bundle(where) else None
+    bundle = load_bundle(where) if (where / MANIFEST).exists() else None
     if bundle is not None:
         tables = bundle.tables
     elif where.is_dir():
@@ -188,6 +196,7 @@ def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
     for source in gone:
         source.servers.clear()
     _changed()
+    MODULES.free_retired()
     return tuple(source.table for source in gone)
 
 
@@ -306,6 +315,7 @@ def clear() -> None:
         _policy[0] = "default"
     observe.clear_counters()
     _changed()
+    MODULES.free_retired()
 
 
 # ---- the steps ----------------------------------------------------------------------------------------------------
@@ -323,7 +333,9 @@ def _of_version(kernel: str, semantic_hash: str) -> list[_Source]:
             raise TableError("a table must be of this version of the kernel", got=text, where=kernel,
                              hint="the kernel was edited since: tune again, or check the old version out")  # fmt: skip
         observe.count(kernel, "other_version", text)
-        observe.say_once(logging.WARNING, kernel, stale.table.table_id, f"a table of another version is not used: {text}")
+        observe.say_once(
+            logging.WARNING, kernel, stale.table.table_id, f"a table of another version is not used: {text}"
+        )
     return current
 
 
@@ -403,7 +415,8 @@ def _siblings(table: Table, device: str) -> tuple[str, ...]:
     """The devices whose rows ``device`` may borrow: what the table lists, else the catalogue; of its own vendor."""
     me = target(device)
     listed = table.devices[device].siblings if device in table.devices else me.siblings
-    return tuple(name for name in listed if name in CATALOGUE and CATALOGUE[name].vendor == me.vendor)
+    known = ((name, find(name)) for name in listed)
+    return tuple(name for name, found in known if found is not None and found.vendor == me.vendor)
 
 
 def _of_architecture(table: Table, device: str) -> tuple[str, ...]:
@@ -491,7 +504,9 @@ def check_validators(table: Table) -> None:
                              hint="export the table for this version")  # fmt: skip
         if here is not None:
             level = logging.WARNING if validator.level == "warn" else logging.INFO
-            observe.say_once(level, table.kernel.ref, validator.name, f"the table was made with {validator.name} {text}")
+            observe.say_once(
+                level, table.kernel.ref, validator.name, f"the table was made with {validator.name} {text}"
+            )
 
 
 def _version_here(name: str, table: Table) -> str | None:
