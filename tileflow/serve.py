@@ -117,6 +117,8 @@ def _maker(kernel: Kernel, device: torch.device) -> Callable[[Binary], Launcher]
 
 def _counter(kernel: str, problem: Problem, live: str | None, server: Server) -> Any:
     decide(kernel, problem, server.step, server.config)
+    if server.step not in ("override", "exact"):
+        observe.say_once(logging.WARNING, kernel, server.step, server.reason)
     return observe.served(kernel, server.step, server.reason, live)
 
 
