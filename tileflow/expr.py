@@ -5,19 +5,32 @@ the runtime can evaluate them without the compiler. An Expr is immutable and kep
 sums of products are expanded and sorted, so that two Exprs that are equal as polynomials over their atoms
 are equal as Python values.
 
-Booleans are ints here (0 and 1), as in C. Division is floor division, as in Python.
+Booleans are ints here (0 and 1), as in C. Division is floor division, as in Python; a division by zero raises
+ZeroDivisionError where the Expr is evaluated, never where it is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 from .errors import TableError
 
 ExprLike: TypeAlias = "Expr | int"
+
+# limits of what is read as data; what tileflow writes stays far below them
+MIN_INT, MAX_INT = -(1 << 63), (1 << 64) - 1  # 64 bits, signed or unsigned
+MAX_NODES = 2048
+MAX_DEPTH = 32  # a conjunction of many conditions is one level
+MAX_OPERANDS = 400  # of one ``and`` or ``or``, which JSON nests
+MAX_TERMS = 256
+MAX_FACTORS = 32
+MAX_NAME = 512
+_MAX_BRACKETS = 120  # Python reads 200 nested ones, and a chain may add 70
+_CHAIN = 64  # operands of ``and`` and ``or`` that text nests from the left
 
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "floordiv": lambda a, b: a // b,
@@ -37,6 +50,8 @@ _UNARY: dict[str, Callable[[int], int]] = {
     "next_pow2": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
 _TRUTHS = frozenset({"eq", "ne", "lt", "le", "and", "or", "not"})
+_DIVISIONS = frozenset({"floordiv", "mod", "cdiv"})
+_CHAINS = frozenset({"and", "or"})
 _PYTHON = {
     "floordiv": "({0} // {1})",
     "mod": "({0} % {1})",
@@ -57,7 +72,10 @@ _NAMES = {"min": min, "max": max, "__builtins__": {}}  # all that the text above
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A node. ``op`` is ``const`` (args: the int), ``sym`` (args: the name), ``sum``, ``prod`` or an operator above."""
+    """A node. ``op`` is ``const`` (args: the int), ``sym`` (args: the name), ``sum``, ``prod`` or an operator above.
+
+    ``and`` and ``or`` take two operands or more: ``(a and b) and c`` is one node of three.
+    """
 
     op: str
     args: tuple[Any, ...]
@@ -179,11 +197,17 @@ class Expr:
         return frozenset().union(*(a.symbols() for a in self.args if isinstance(a, Expr)))
 
     def evaluate(self, env: Mapping[str, int]) -> int:
-        """The value under ``env``; ``KeyError`` names a missing symbol."""
+        """The value under ``env``. ``KeyError`` names a missing symbol; ZeroDivisionError says what it does in Python.
+
+        ``and`` and ``or`` stop where they are decided, as their text does.
+        """
         if self.op == "const":
             return int(self.args[0])
         if self.op == "sym":
             return int(env[self.args[0]])
+        if self.op in _CHAINS:
+            decided = all if self.op == "and" else any
+            return int(decided(a.evaluate(env) for a in self.args))
         values = [a.evaluate(env) for a in self.args]
         if self.op == "sum":
             return sum(values)
@@ -195,6 +219,13 @@ class Expr:
         if self.op in _UNARY:
             return _UNARY[self.op](values[0])
         return _BINARY[self.op](values[0], values[1])
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether the condition is true under ``env``. One that divides by zero there is not."""
+        try:
+            return bool(self.evaluate(env))
+        except ZeroDivisionError:
+            return False
 
     def compiled(self) -> Callable[[Mapping[str, int]], int]:
         """:meth:`evaluate` as one function, for whoever asks it many times (ten times as fast; a ms to make)."""
@@ -218,12 +249,12 @@ class Expr:
             return result
         if self.op in _UNARY:
             return _unary(self.op, args[0])
-        return _binary(self.op, args[0], args[1])
+        return _folded(self.op, args)
 
     def python(self, name: Callable[[str], str] = lambda s: s) -> str:
         """Python source text of the value; ``name`` spells a symbol."""
         if self.op == "const":
-            return str(self.args[0])
+            return str(int(self.args[0]))
         if self.op == "sym":
             return name(self.args[0])
         parts = [a.python(name) for a in self.args]
@@ -231,6 +262,8 @@ class Expr:
             return "(" + " + ".join(parts) + ")"
         if self.op == "prod":
             return "(" + " * ".join(parts) + ")"  # a product may be the right operand of // or %
+        if self.op in _CHAINS:
+            return _chain_text(_PYTHON[self.op], parts)
         return _PYTHON[self.op].format(*parts)
 
     def __str__(self) -> str:
@@ -244,34 +277,18 @@ class Expr:
             return self.args[0]
         if self.op == "sym":
             return {"sym": self.args[0]}
-        return [self.op, *(a.to_json() for a in self.args)]
+        args = [a.to_json() for a in self.args]
+        if self.op in _CHAINS:
+            return reduce(lambda left, right: [self.op, left, right], args)  # two by two, as they were always written
+        return [self.op, *args]
 
     @staticmethod
     def from_json(data: Any) -> Expr:
-        """The inverse of :meth:`to_json`. Raises TableError on anything that is not an Expr."""
-        match data:
-            case bool():
-                pass
-            case int():
-                return Expr.of(data)
-            case {"sym": str() as name, **rest} if not rest:
-                return Expr.sym(name)
-            case ["sum", *args] if args:
-                return _sum([Expr.from_json(a) for a in args])
-            case ["prod", *args] if args:
-                result = Expr.of(1)
-                for arg in args:
-                    result = result * Expr.from_json(arg)
-                return result
-            case [str() as op, arg] if op in _UNARY:
-                return _unary(op, Expr.from_json(arg))
-            case [str() as op, left, right] if op in _BINARY:
-                return _binary(op, Expr.from_json(left), Expr.from_json(right))
-        raise TableError(
-            "an expression must be an int, {'sym': name} or [op, args...] with a known op",
-            got=repr(data)[:200],
-            hint="the file is damaged or was written by a newer tileflow",
-        )
+        """The inverse of :meth:`to_json`. Raises TableError on anything that is not an Expr within the limits above.
+
+        A product of sums is refused: it is written expanded, and expanding one takes exponential time.
+        """
+        return _Reader().expression(data)
 
 
 TRUE = Expr("const", (1,))
@@ -296,8 +313,11 @@ def any_of(conditions: Iterable[ExprLike]) -> Expr:
 
 @lru_cache(maxsize=65536)
 def _order(e: Expr) -> str:
-    """A total order over Exprs, for canonical forms."""
-    return f"{e.op}({','.join(_order(a) if isinstance(a, Expr) else repr(a) for a in e.args)})"
+    """A total order over Exprs, for canonical forms. Tables hold what it sorted, so that it never changes."""
+    args = [_order(a) if isinstance(a, Expr) else repr(a) for a in e.args]
+    if e.op in _CHAINS:
+        return reduce(lambda left, right: f"{e.op}({left},{right})", args)
+    return f"{e.op}({','.join(args)})"
 
 
 def _monomial(e: Expr) -> tuple[int, tuple[Expr, ...]]:
@@ -355,7 +375,7 @@ def _unary(op: str, arg: Expr) -> Expr:
 
 def _binary(op: str, left: Expr, right: Expr) -> Expr:
     a, b = left.constant, right.constant
-    if a is not None and b is not None:
+    if a is not None and b is not None and not (b == 0 and op in _DIVISIONS):
         return Expr("const", (_BINARY[op](a, b),))
     if op in ("floordiv", "cdiv") and b == 1:
         return left
@@ -367,7 +387,7 @@ def _binary(op: str, left: Expr, right: Expr) -> Expr:
         return TRUE
     if op in ("ne", "lt") and left == right:
         return FALSE
-    if op in ("and", "or"):
+    if op in _CHAINS:
         return _logical(op, left, right)
     if op in ("min", "max", "eq", "ne") and _order(right) < _order(left):
         left, right = right, left
@@ -382,9 +402,140 @@ def _logical(op: str, left: Expr, right: Expr) -> Expr:
             return one if one.constant == absorbing else other
     if left == right:
         return left
-    return Expr(op, (left, right))
+    return Expr(op, (*left.args, right) if left.op == op else (left, right))
+
+
+def _folded(op: str, args: list[Expr]) -> Expr:
+    """``op`` over its operands from the left."""
+    result = args[0]
+    for arg in args[1:]:
+        result = _binary(op, result, arg)
+    return result
 
 
 def _truth(e: Expr) -> Expr:
     """``e`` as 0 or 1, so that Python's ``and`` and ``or``, which give an operand, give the same in text."""
     return e if e.op in _TRUTHS or e.constant in (0, 1) else _binary("ne", e, Expr.of(0))
+
+
+def _chain_text(form: str, parts: Sequence[str]) -> str:
+    """Two operands at a time, as Triton wants. A long chain is halved, for Python reads few nested brackets."""
+    if len(parts) > _CHAIN:
+        middle = len(parts) // 2
+        return form.format(_chain_text(form, parts[:middle]), _chain_text(form, parts[middle:]))
+    return reduce(form.format, parts)
+
+
+def _brackets(e: Expr) -> int:
+    """How many brackets :meth:`Expr.python` nests at most. Those of the outermost ``and`` do not count: a launch checks
+    its guards one by one."""
+    inner = max((_text_brackets(a) for a in e.args if isinstance(a, Expr)), default=0)
+    return inner if e.op == "and" else inner + 2
+
+
+def _text_brackets(e: Expr) -> int:
+    inner = max((_text_brackets(a) for a in e.args if isinstance(a, Expr)), default=0)
+    return inner + (min(len(e.args), _CHAIN) + 4 if e.op in _CHAINS else 2)
+
+
+# ---- reading ------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads one expression out of data that nobody vouches for: in time and memory linear in its size."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def expression(self, data: Any) -> Expr:
+        expr = self._read(data, 0)
+        if 2 * self._nodes > _MAX_BRACKETS and _brackets(expr) > _MAX_BRACKETS:
+            raise _too_much(f"an expression's text must nest at most {_MAX_BRACKETS} brackets", "more")
+        return expr
+
+    def _read(self, data: Any, depth: int) -> Expr:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _too_much(f"an expression must have at most {MAX_NODES} nodes", "more")
+        if type(data) is int:
+            return Expr("const", (_bounded(data),))
+        if type(data) is dict:
+            name = data.get("sym")
+            if len(data) == 1 and type(name) is str and 0 < len(name) <= MAX_NAME:
+                return Expr("sym", (name,))
+        elif type(data) is list and data and type(data[0]) is str:
+            if depth == MAX_DEPTH:
+                raise _too_much(f"an expression must be at most {MAX_DEPTH} levels deep", "more")
+            if (expr := self._operation(data[0], data, depth + 1)) is not None:
+                return expr
+        raise TableError(
+            "an expression must be an int, {'sym': name} or [op, args...] with a known op",
+            got=reprlib.repr(data),
+            hint=f"the file is damaged or was written by a newer tileflow; a sum has at most {MAX_TERMS} terms, a "
+            f"product {MAX_FACTORS} factors, a name {MAX_NAME} characters",
+        )
+
+    def _operation(self, op: str, data: list[Any], depth: int) -> Expr | None:
+        operands = len(data) - 1
+        if op in _CHAINS and operands == 2:
+            return self._chain(op, data, depth)
+        if op in _BINARY and operands == 2:
+            return self._operator(op, self._read(data[1], depth), self._read(data[2], depth))
+        if op in _UNARY and operands == 1:
+            return _checked(_unary(op, self._read(data[1], depth)))
+        if op == "sum" and 0 < operands <= MAX_TERMS:
+            return _checked(_sum([self._read(a, depth) for a in data[1:]]))
+        if op == "prod" and 0 < operands <= MAX_FACTORS:
+            return self._product([self._read(a, depth) for a in data[1:]])
+        return None
+
+    def _product(self, factors: list[Expr]) -> Expr:
+        if any(f.op in ("sum", "prod") for f in factors):
+            raise _too_much("a product's factors must be neither sums nor products", "one, where the file is expanded")
+        result = Expr.of(1)
+        for factor in factors:
+            result = _checked(result * factor)
+        return result
+
+    def _chain(self, op: str, data: Any, depth: int) -> Expr:
+        """``[op, [op, a, b], c]``, however long, without recursion."""
+        operands: list[Any] = []
+        while isinstance(data, list) and len(data) == 3 and data[0] == op:
+            operands.append(data[2])
+            data = data[1]
+            if len(operands) >= MAX_OPERANDS:
+                raise _too_much(f"{op} must have at most {MAX_OPERANDS} operands", "more")
+        return _folded(op, [self._read(a, depth) for a in (data, *reversed(operands))])
+
+    def _operator(self, op: str, left: Expr, right: Expr) -> Expr:
+        if op in _DIVISIONS and right.constant == 0:
+            raise TableError("an expression must not divide by zero", got=f"{op} by the constant 0",
+                             hint="the file is damaged; export it again")  # fmt: skip
+        return _checked(_binary(op, left, right))
+
+
+def _checked(e: Expr) -> Expr:
+    """``e``, where the numbers that reading it has computed are of 64 bits."""
+    for number in _numbers(e):
+        _bounded(number)
+    return e
+
+
+def _bounded(number: int) -> int:
+    if not MIN_INT <= number <= MAX_INT:
+        raise _too_much("an expression's numbers must be integers of 64 bits", "a larger one")
+    return number
+
+
+def _numbers(e: Expr) -> Iterator[int]:
+    """The constants of one node."""
+    if e.op == "const":
+        yield e.args[0]
+    elif e.op == "sum":
+        yield from (_monomial(term)[0] for term in e.args)
+    elif e.op == "prod":
+        yield _monomial(e)[0]
+
+
+def _too_much(constraint: str, got: object) -> TableError:
+    return TableError(constraint, got=got, hint="the file is damaged or was not written by tileflow")

@@ -133,7 +133,7 @@ class _Recorder:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
         values = {**self._recording.constants, **{name: read(captured) for name, read in self._symbols.items()}}
-        if not self.guards.evaluate(values):
+        if not self.guards.holds(values):
             return False
         source = self._source
         self._recording.define(source.text)

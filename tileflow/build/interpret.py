@@ -57,7 +57,7 @@ class _Interpreted:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
         environment = {**self._constants, **{name: read(captured) for name, read in self._symbols.items()}}
-        if not self.guards.evaluate(environment):
+        if not self.guards.holds(environment):
             return False
         grid = tuple(extent.evaluate(environment) for extent in self._source.grid)
         if min(grid) > 0:

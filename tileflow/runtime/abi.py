@@ -20,13 +20,59 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+import reprlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ..errors import TableError
 from ..expr import Expr
+from ..target import CATALOGUE
+from .codec import AsObject, Between, Items, Text, decode
+from .paths import MAX_PATH, Path, Symbol
 
 ArgKind = Literal["tensor", "int", "float", "descriptor"]
+
+# Triton's signature words: of run-time numbers, and of what tensors hold
+INT_WORDS = frozenset({"i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64"})
+FLOAT_WORDS = frozenset({"fp32", "f32", "fp64", "f64"})
+ELEMENT_WORDS = INT_WORDS | FLOAT_WORDS | {"fp16", "bf16", "fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"}
+MAX_REGIONS = 1024
+MAX_GRID = (1 << 31) - 1  # blocks along one axis
+_MAX_CLUSTER = 16  # blocks, where the device allows more than the portable 8
+_MAX_SCRATCH = 1 << 30
+_TARGET_SYMBOLS = frozenset(next(iter(CATALOGUE.values())).symbols())
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\d{1,4}(?:, ?\d{1,4}){0,4})\]>")
+
+Name = Annotated[str, Text(256)]
+Dims = Annotated[tuple[Expr, ...], Items(1, 5)]  # what the copy engine takes
+ClusterDim = Annotated[int, Between(1, _MAX_CLUSTER)]
+Bytes = Annotated[int, Between(0, _MAX_SCRATCH)]
+Threads = Annotated[int, Between(1, 1024)]
+Shared = Annotated[int, Between(0, 1 << 20)]
+Region = Annotated[int, Between(0, MAX_REGIONS - 1)]
+Count = Annotated[int, Between(0, 1 << 40)]
+
+
+def check_symbols(exprs: Iterable[Expr], where: str) -> None:
+    """Raises TableError where one of ``exprs`` names what a launch does not have, ``where``."""
+    for name in {name for e in exprs for name in e.symbols()}:
+        if name in _TARGET_SYMBOLS:
+            continue
+        try:
+            Symbol.parse(name)
+        except TableError as error:
+            raise TableError(error.constraint, got=error.got, where=where, hint=error.hint) from error
+
+
+def check_grid(grid: tuple[Expr, Expr, Expr]) -> None:
+    """Raises TableError where a grid names what a launch does not have, or is larger than any device's."""
+    check_symbols(grid, "grid")
+    if any((g.constant or 0) > MAX_GRID for g in grid):
+        raise TableError(f"a grid must have at most {MAX_GRID} blocks an axis", got=", ".join(map(str, grid))[:120],
+                         where="grid")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +84,20 @@ class TensorMap:
     the block when it compiled the kernel; an empty ``box`` before that.
     """
 
-    shape: tuple[Expr, ...]
-    strides: tuple[Expr, ...]
-    box: tuple[int, ...] = ()
-    element_bytes: int = 0
-    element_type: int = 0
-    swizzle: int = 0
+    shape: Dims
+    strides: Dims
+    box: Annotated[tuple[Annotated[int, Between(1, 256)], ...], Items(0, 5)] = ()
+    element_bytes: Annotated[int, Between(0, 16)] = 0
+    element_type: Annotated[int, Between(0, 31)] = 0
+    swizzle: Annotated[int, Between(0, 15)] = 0
+
+    def validate(self) -> None:
+        """Raises TableError where its parts are of different ranks."""
+        if len(self.strides) != len(self.shape) or len(self.box) not in (0, len(self.shape)):
+            raise TableError("a tensor map's shape, strides and box must be of one rank",
+                             got=f"{len(self.shape)}, {len(self.strides)} and {len(self.box)}")  # fmt: skip
+        check_symbols(self.shape, "shape")
+        check_symbols(self.strides, "strides")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,13 +105,6 @@ class TensorMap:
             "box": list(self.box), "element_bytes": self.element_bytes, "element_type": self.element_type,
             "swizzle": self.swizzle,
         }  # fmt: skip
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> TensorMap:
-        shape, strides = (tuple(Expr.from_json(e) for e in data[key]) for key in ("shape", "strides"))
-        return TensorMap(
-            shape, strides, tuple(data["box"]), data["element_bytes"], data["element_type"], data["swizzle"]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +120,47 @@ class LaunchArg:
     an ABI of version 1 or 2. ``stored``: whether the binary may write into the tensor; None where that is not known.
     """
 
-    name: str
+    name: Name
     kind: ArgKind
-    type: str
-    path: str = ""
+    type: Name
+    path: Annotated[str, Text(MAX_PATH, 0)] = ""
     value: Expr | None = None
     divisible_by_16: bool = False
     tensor_map: TensorMap | None = None
-    dtype: str = ""
-    rank: int = -1
+    dtype: Annotated[str, Text(32, 0)] = ""
+    rank: Annotated[int, Between(-1, 64)] = -1
     stored: bool | None = None
+
+    def validate(self) -> None:
+        """Raises TableError where the fields do not fit the kind."""
+        if (self.value is not None) != (self.kind == "int") or (self.tensor_map is not None) != self._is_descriptor:
+            raise TableError("an int argument must have a value, a descriptor a tensor_map, and no other either",
+                             got=f"{self.kind} {self.name}")  # fmt: skip
+        if not self._has_known_type:
+            raise TableError(f"the type of a {self.kind} argument must be a signature word of one",
+                             got=repr(self.type[:80]), where="type")  # fmt: skip
+        if self.kind != "int":
+            Path.parse(self.path)
+        if self.value is not None:
+            check_symbols([self.value], "value")
+        if bool(self.dtype) != (self.rank >= 0):
+            raise TableError("an argument must say both dtype and rank or neither", got=f"{self.dtype!r}, {self.rank}")
+
+    @property
+    def _is_descriptor(self) -> bool:
+        return self.kind == "descriptor"
+
+    @property
+    def _has_known_type(self) -> bool:
+        match self.kind:
+            case "int":
+                return self.type in INT_WORDS
+            case "float":
+                return self.type in FLOAT_WORDS
+            case "tensor":
+                return self.type[:1] == "*" and self.type[1:] in ELEMENT_WORDS
+        found = _DESCRIPTOR.fullmatch(self.type)
+        return found is not None and found[1] in ELEMENT_WORDS
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "type": self.type}
@@ -100,16 +178,6 @@ class LaunchArg:
             data["stored"] = self.stored
         return data
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> LaunchArg:
-        value, tensor_map = data.get("value"), data.get("tensor_map")
-        return LaunchArg(
-            data["name"], data["kind"], data["type"], data.get("path", ""),
-            None if value is None else Expr.from_json(value), data.get("divisible_by_16", False),
-            None if tensor_map is None else TensorMap.from_json(tensor_map),
-            data.get("dtype", ""), data.get("rank", -1), data.get("stored"),
-        )  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchAbi:
@@ -121,13 +189,13 @@ class LaunchAbi:
     cluster dims (1, 1, 1 for none).
     """
 
-    symbol: str
-    args: tuple[LaunchArg, ...]
+    symbol: Name
+    args: Annotated[tuple[LaunchArg, ...], Items(0, 1024)]
     grid: tuple[Expr, Expr, Expr]
-    threads: int
-    shared: int
-    scratch: tuple[tuple[str, int, int], ...] = ()
-    cluster: tuple[int, int, int] = (1, 1, 1)
+    threads: Threads
+    shared: Shared
+    scratch: Annotated[tuple[tuple[Name, Bytes, Bytes], ...], Items(0, 8)] = ()
+    cluster: tuple[ClusterDim, ClusterDim, ClusterDim] = (1, 1, 1)
     cooperative: bool = False
     pdl: bool = False
 
@@ -147,16 +215,28 @@ class LaunchAbi:
         }  # fmt: skip
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> LaunchAbi:
-        if data.get("version") not in (1, 2, 3):
-            raise TableError("launch_abi.version must be 1, 2 or 3", got=data.get("version"), hint="upgrade tileflow")
-        x, y, z = (Expr.from_json(g) for g in data["grid"])
-        cx, cy, cz = data["cluster"]
-        return LaunchAbi(
-            data["symbol"], tuple(LaunchArg.from_json(a) for a in data["args"]), (x, y, z), data["threads"],
-            data["shared"], tuple((n, s, a) for n, s, a in data["scratch"]), (cx, cy, cz),
-            data["cooperative"], data["pdl"],
-        )  # fmt: skip
+    def json_fields(data: dict[str, Any]) -> dict[str, Any]:
+        """The fields of an ABI in a file. Raises TableError for one of a version that this reader does not know."""
+        version = data.get("version")
+        if type(version) is not int or version not in (1, 2, 3):
+            raise TableError("launch_abi.version must be 1, 2 or 3", got=reprlib.repr(version), hint="upgrade tileflow")
+        return {name: value for name, value in data.items() if name != "version"}
+
+    def validate(self) -> None:
+        """Raises TableError where a launch could not be written from it."""
+        if not self.symbol.isidentifier():
+            raise TableError("an entry point must be named by an identifier", got=repr(self.symbol), where="symbol")
+        check_grid(self.grid)
+        if math.prod(self.cluster) > _MAX_CLUSTER:
+            raise TableError(f"a cluster must have at most {_MAX_CLUSTER} blocks", got=self.cluster, where="cluster")
+        takes_tensor = any(a.kind in ("tensor", "descriptor") for a in self.args)
+        if not takes_tensor and any(size for _, size, _ in self.scratch):
+            raise TableError("a kernel with scratch memory must take a tensor", got=self.symbol, where="scratch")
+
+    @staticmethod
+    def from_json(data: Any) -> LaunchAbi:
+        """The inverse of :meth:`to_json`. Raises TableError."""
+        return decode(LaunchAbi, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +245,14 @@ class Resources:
     (``mma``, ``load_global``, ``store_global``, ``load_shared``, ``sfu``, ``fma``, ``total`` ...); empty where unread.
     """
 
-    registers: int
-    spills: int
-    shared: int
-    threads: int
-    instructions: tuple[tuple[str, int], ...] = ()
+    registers: Count
+    spills: Count
+    shared: Count
+    threads: Count
+    instructions: Annotated[tuple[tuple[str, Count], ...], AsObject()] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"instructions": dict(self.instructions)}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Resources:
-        return Resources(data["registers"], data["spills"], data["shared"], data["threads"],
-                         tuple(sorted(data.get("instructions", {}).items())))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

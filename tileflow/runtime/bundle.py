@@ -13,18 +13,22 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..errors import SpecError, TableError
 from ..target import vendor_of
 from .abi import Binary
-from .table import Entry, Fallback, Table, Variant, load_table, table_text, write_atomically
+from .codec import parse_json
+from .files import read_inside
+from .table import MAX_BYTES, Entry, Fallback, Table, Variant, parse_table, table_text, write_atomically
 
 SCHEMA_VERSION = 1
 MANIFEST = "bundle.json"
+_MAX_MANIFEST = 1 << 22
+_MAX_BINARY = 1 << 28
 
 _FORMATS = {"nvidia": "cubin", "amd": "hsaco"}
 
@@ -41,14 +45,14 @@ class Bundle:
         if variant.sha256 is None:
             raise TableError("a variant must name its binary to be launched", got=variant.launch_abi.symbol)
         format_ = _format(variant)
-        file = _inside(self.path, "binaries", f"{variant.sha256}.{format_}")
+        name = f"{variant.sha256}.{format_}"
         try:
-            code = file.read_bytes()
+            code = read_inside(self.path, "binaries", name, most=_MAX_BINARY)
         except OSError as error:
             raise TableError("a bundle must hold every binary that its tables name", got=str(error)) from error
         digest = hashlib.sha256(code).hexdigest()
         if digest != variant.sha256:
-            raise TableError("a binary's content must have the digest that is its name", got=digest, where=str(file),
+            raise TableError("a binary's content must have the digest that is its name", got=digest, where=name,
                              hint="the file was changed or damaged; export the bundle again")  # fmt: skip
         return Binary(region, variant.target, format_, code, variant.launch_abi, variant.guards, variant.resources,
                       variant.mode)  # fmt: skip
@@ -91,7 +95,7 @@ def load_bundle(directory: str | os.PathLike[str]) -> Bundle:
     manifest = _manifest(root)
     tables = []
     for name, table_id in sorted(manifest.items()):
-        table = load_table(_inside(root, "tables", name))
+        table = _table(root, name)
         if table.table_id != table_id:
             raise TableError("a bundle's table must be the one that its manifest names", got=table.table_id[:12],
                              where=name, hint="the bundle is damaged; export it again")  # fmt: skip
@@ -99,12 +103,22 @@ def load_bundle(directory: str | os.PathLike[str]) -> Bundle:
     return Bundle(root, tuple(tables))
 
 
+def _table(root: Path, name: str) -> Table:
+    where = f"{root}/tables/{name}"
+    try:
+        text = read_inside(root, "tables", name, most=MAX_BYTES).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError("a bundle must hold every table that its manifest names", got=str(error), where=where,
+                         hint="the bundle is damaged; export it again") from error  # fmt: skip
+    return parse_table(text, where)
+
+
 def _manifest(root: Path) -> dict[str, str]:
     where = str(root / MANIFEST)
     try:
-        data: Any = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        data = parse_json(read_inside(root, MANIFEST, most=_MAX_MANIFEST).decode("utf-8"))
     except (OSError, ValueError) as error:
-        raise TableError("a bundle must have a readable manifest", got=str(error), where=where) from error
+        raise TableError("a bundle must have a readable manifest", got=str(error)[:200], where=where) from error
     match data:
         case {"schema_version": int() as version} if version > SCHEMA_VERSION:
             raise TableError(f"a bundle's schema_version must be at most {SCHEMA_VERSION}", got=version, where=where,
@@ -113,17 +127,7 @@ def _manifest(root: Path) -> dict[str, str]:
             isinstance(v, str) for v in tables.values()
         ):
             return tables
-    raise TableError("a bundle's manifest must hold schema_version and tables", got=str(data)[:120], where=where)
-
-
-def _inside(root: Path, folder: str, name: str) -> Path:
-    """``root/folder/name``, where that is a plain file of the bundle. Raises TableError for ``..``, links and such."""
-    file = root / folder / name
-    if name != os.path.basename(name) or name in ("", ".", "..") or "\\" in name or "\0" in name:
-        raise TableError("a bundle's file must be named without a path", got=repr(name), where=str(root))
-    if not file.resolve().is_relative_to(root.resolve()):
-        raise TableError("a bundle's file must lie inside the bundle", got=repr(name), where=str(root))
-    return file
+    raise TableError("a bundle's manifest must hold schema_version and tables", got=reprlib.repr(data), where=where)
 
 
 def _variants(table: Table) -> Iterator[Variant]:

@@ -19,7 +19,7 @@ from .abi import Binary, LaunchAbi, LaunchArg
 from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
-from .paths import Path, Symbol, cell_of, default_of, read_path, read_step, read_symbol, root_reader
+from .paths import Path, Symbol, cell_of, default_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _DTYPES = {
 _GRID = ("gx", "gy", "gz")
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
 _UNPACKABLE = (OverflowError, TypeError, ValueError)
+# a guard or a grid that cannot be computed: it divides by zero, or asks for an axis or an arithmetic that is not there
+_UNDEFINED = (ZeroDivisionError, IndexError, TypeError, OverflowError)
 
 
 class Launcher(Protocol):
@@ -148,11 +150,12 @@ def _generate(
         "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
+        "UNDEFINED": _UNDEFINED,
     }
     namespace |= (
         _driver(loaded, writer.maps) if isinstance(loaded, Loaded) else _loading(namespace, loaded, writer.maps)
     )
-    exec(compile(text, f"<launcher of {binary.abi.symbol}>", "exec"), namespace)
+    exec(compile(text, f"<launcher of {binary.abi.symbol!r}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
     launch.explain = partial(_explain, binary, scope)
@@ -233,7 +236,7 @@ class _Writer:
         parameters = passed = "frame, begins, ends"
         declined, reads_bounds = "False", False
         if self.names is not None:
-            own = [f"own_{name}" for name in self.names]
+            own = [f"own_{_name(name)}" for name in self.names]
             parameters = ", ".join(["context", *own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
             passed = ", ".join(["context", *own, "begin_or_end", "end"])
             declined = f"context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})"
@@ -246,7 +249,7 @@ class _Writer:
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
             *self._accept_lines(accepts, declined),
-            *(f"    {n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended),
+            *self._grid_lines([f"{n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended]),
             *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
             *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
             "    stream = current_stream()",
@@ -258,6 +261,8 @@ class _Writer:
             f"        status = {enqueue}",
             "        if status and recover(status):",
             f"            status = {enqueue}",
+            "    except (ZeroDivisionError, IndexError) as error:",
+            "        raise missing(error) from error",
             "    except UNPACKABLE as error:",
             f"        raise unpackable(({''.join(f'{v}, ' for v in values)}), error) from error",
             "    if status:",
@@ -267,18 +272,26 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
     def _accept_lines(self, accepts: str, declined: str) -> list[str]:
-        """A call that a guard has no answer for (a division by a size of zero) is declined, too."""
+        """A guard that has no value for what was captured is one that does not hold."""
         if not accepts:
             return []
-        if "//" not in accepts and "%" not in accepts:
-            return [f"    if not ({accepts}):", f"        return {declined}"]
         return [
             "    try:",
-            f"        accepts = {accepts}",
-            "    except ZeroDivisionError:",
-            "        accepts = False",
-            "    if not accepts:",
+            f"        accepted = {accepts}",
+            "    except UNDEFINED:",
+            "        accepted = False",
+            "    if not accepted:",
             f"        return {declined}",
+        ]
+
+    def _grid_lines(self, assignments: list[str]) -> list[str]:
+        if not assignments:
+            return []
+        return [
+            "    try:",
+            *(f"        {assignment}" for assignment in assignments),
+            "    except UNDEFINED as error:",
+            "        raise missing(error) from error",
         ]
 
     def _scratch_lines(self, abi: LaunchAbi, grid: list[str], tensors: list[str]) -> list[str]:
@@ -365,14 +378,14 @@ class _Writer:
         symbol = Symbol.parse(name)
         if symbol.path is None:
             self._reads_bounds = True
-            return f"{symbol.field}s[{symbol.axis}]"
+            return f"{symbol.field}s[{int(symbol.axis)}]"
         match symbol.field:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
             case "shape":
-                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{symbol.axis}]"
+                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{int(symbol.axis)}]"
             case "stride":
-                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{symbol.axis}]"
+                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{int(symbol.axis)}]"
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:
@@ -383,7 +396,7 @@ class _Writer:
             return self._local(path, read_step(self._value(Path(path.root, path.steps[:-1])), path.steps[-1]))
         text, home = root_reader(path.root, self.scope)
         if home is None:
-            return self._local(path, text) if self.names is None else f"own_{path.root}"
+            return self._local(path, text) if self.names is None else f"own_{_name(path.root)}"
         name = f"home{len(self.namespace)}"
         self.namespace[name] = home
         return self._local(path, text.format(home=name))
@@ -393,6 +406,13 @@ class _Writer:
             self._locals[key] = f"v{len(self._locals)}"
             self._reads.append(f"{self._locals[key]} = {source}")
         return self._locals[key]
+
+
+def _name(text: str) -> str:
+    """``text``, where source text may spell it as part of a name. Raises TableError."""
+    if not is_name(text):
+        raise TableError("a launcher's variables must be named by identifiers", got=repr(text)[:80])
+    return text
 
 
 def _element(arg: LaunchArg) -> str:

@@ -1,6 +1,6 @@
 """Paths and launch symbols (see :mod:`.abi`): parsing them, and Python source text that reads them again.
 
-A table is data, so a path out of one is parsed strictly, and reaches generated source only as a ``repr``.
+A table is data, so a path out of one is parsed strictly: into names that mean in source text what they say, and numbers.
 """
 
 from __future__ import annotations
@@ -8,14 +8,20 @@ from __future__ import annotations
 import functools
 import keyword
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CellType, FunctionType
 from typing import Any, Literal
 
 from ..errors import TableError
 
 Step = tuple[Literal["cell", "default", "global", "item", "key", "attr"], str]
+
+MAX_PATH = 512  # characters
+_MAX_AXIS = 63  # torch's tensors have at most 64 dimensions
+_MAX_ITEM = 1 << 31
 
 _PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|attr):\w+)*)")
 _STEP = re.compile(r"\.(cell|default|global|item|key|attr):(\w+)")
@@ -33,24 +39,31 @@ class Path:
     @staticmethod
     def parse(text: str) -> Path:
         """Raises TableError where ``text`` is not a path, or an attribute or item is not one that a path may name."""
-        match = _PATH.fullmatch(text)
+        match = _PATH.fullmatch(text) if len(text) <= MAX_PATH else None
         steps = tuple(_STEP.findall(match["steps"])) if match else ()
-        if match is None or any(
-            (kind == "attr" and not _is_attribute(name)) or (kind == "item" and not name.isdecimal())
-            for kind, name in steps
-        ):
+        if match is None or not is_name(match["root"]) or not all(_may_be_read(step) for step in steps):
             raise TableError(
                 "a path must be a variable followed by .cell:, .default:, .global:, .item:, .key: or .attr: steps",
-                got=repr(text),
+                got=repr(text[:80]),
                 hint="the table is damaged or was written by a newer tileflow",
             )
         return Path(match["root"], steps)
 
 
-def _is_attribute(name: str) -> bool:
-    """A public attribute, or the object that a method is bound to."""
-    is_public = name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
-    return is_public or name == "__self__"
+def is_name(text: str) -> bool:
+    """Whether source text may spell it as a name. Python reads names in Unicode's normal form, in which one that looks
+    public may start with an underscore."""
+    return text.isidentifier() and unicodedata.normalize("NFKC", text) == text
+
+
+def _may_be_read(step: Step) -> bool:
+    kind, name = step
+    if kind == "attr":
+        is_public = is_name(name) and not name.startswith("_") and not keyword.iskeyword(name)
+        return is_public or name == "__self__"
+    if kind == "item":
+        return name.isdecimal() and len(name) <= 10 and int(name) <= _MAX_ITEM
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +75,27 @@ class Symbol:
     axis: int = 0
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def parse(name: str) -> Symbol:
         """Raises TableError where ``name`` is neither a bound nor leads from a path."""
+        if len(name) > MAX_PATH:
+            return Symbol("value", Path.parse(name))  # which refuses it
         if bound := _BOUND.fullmatch(name):
-            return Symbol("begin" if bound[1] == "begin" else "end", None, int(bound[2]))
+            return Symbol("begin" if bound[1] == "begin" else "end", None, _axis(bound[2], name))
         match = _FIELD.fullmatch(name)
         if match is None:
             return Symbol("value", Path.parse(name))
+        path = Path.parse(match["path"])
         if match["align"]:
-            return Symbol("align", Path.parse(match["path"]))
-        return Symbol("shape" if match["field"] == "shape" else "stride", Path.parse(match["path"]), int(match["axis"]))
+            return Symbol("align", path)
+        return Symbol("shape" if match["field"] == "shape" else "stride", path, _axis(match["axis"], name))
+
+
+def _axis(digits: str, name: str) -> int:
+    if len(digits) > 2 or int(digits) > _MAX_AXIS:
+        raise TableError(f"a launch symbol's axis must be at most {_MAX_AXIS}", got=repr(name[:80]),
+                         hint="the table is damaged; export it again")  # fmt: skip
+    return int(digits)
 
 
 def cell_of(function: FunctionType, name: str) -> CellType:
@@ -103,6 +127,8 @@ def read_step(source: str, step: Step) -> str:
         case "key":
             return f"{source}[{name!r}]"
         case "attr":
+            if not _may_be_read(step):
+                raise TableError("a path's attribute must be a public one", got=repr(name[:80]))
             return f"{source}.{name}"
 
 

@@ -6,24 +6,36 @@ No torch is needed to read one: dtypes are torch's names without the ``torch.`` 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from ..errors import TableError
+from .codec import Between, Items, Text, decode
 
 Scalar = int | float | bool | str | None
+Size = Annotated[int, Between(0, (1 << 63) - 1)]
+Sizes = Annotated[tuple[Size, ...], Items(0, 64)]  # torch's tensors have at most 64 dimensions
+Word = Annotated[str, Text(512)]
+
+_NON_FINITE = ("inf", "-inf", "nan")
+_PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "None": type(None)}
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """A tensor argument: ``strides`` in elements; ``aligned``: its data pointer is divisible by 16."""
 
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    dtype: Word = field(metadata={"json": "tensor"})
+    shape: Sizes
+    strides: Sizes
     aligned: bool = True
+
+    def validate(self) -> None:
+        """Raises TableError where shape and strides are of different ranks."""
+        if len(self.shape) != len(self.strides):
+            raise TableError("a tensor must have a stride for each size", got=f"{len(self.shape)} and "
+                             f"{len(self.strides)}", where="strides")  # fmt: skip
 
     @property
     def layout(self) -> str:
@@ -47,8 +59,25 @@ class ScalarSpec:
     """A Python scalar. Ints and floats are run-time parameters: their value is an example, not part of the key.
     ``bool``, ``str``, ``None``, dtypes, and a ``constexpr int`` or ``constexpr float`` select code and are."""
 
-    type: str
+    type: Word = field(metadata={"json": "scalar"})
     value: Scalar
+
+    @staticmethod
+    def json_fields(data: dict[str, Any]) -> dict[str, Any]:
+        """A float as one: JSON has neither infinities nor nan, so that they are text in a file."""
+        value = data.get("value")
+        if not str(data.get("scalar")).endswith("float") or type(value) is bool:
+            return data
+        if isinstance(value, int) or value in _NON_FINITE:
+            return data | {"value": float(value)}
+        return data
+
+    def validate(self) -> None:
+        """Raises TableError where the value is not of the type."""
+        expected = _PLAIN.get(self.type.removeprefix("constexpr "))
+        if expected is not None and type(self.value) is not expected:
+            raise TableError(f"a scalar's value must be of its type, {self.type}", got=repr(self.value)[:80],
+                             where="value")  # fmt: skip
 
     @property
     def selects_code(self) -> bool:
@@ -63,9 +92,9 @@ class CallableSpec:
     """A function argument (an epilogue): the hash of its code, and the specs of what it closes over (a default of its
     parameter ``p`` is called ``default:p``)."""
 
-    name: str
-    hash: str
-    cells: tuple[tuple[str, ArgSpec], ...] = ()
+    name: Word = field(metadata={"json": "callable"})
+    hash: Word
+    cells: tuple[tuple[Word, ArgSpec], ...] = ()
 
     def __str__(self) -> str:
         cells = ",".join(f"{name}={spec}" for name, spec in self.cells)
@@ -79,8 +108,8 @@ ArgSpec = TensorSpec | ScalarSpec | CallableSpec
 class Problem:
     """``kernel``: ``module:qualname``. ``args``: (parameter name, spec) in the signature's order."""
 
-    kernel: str
-    args: tuple[tuple[str, ArgSpec], ...]
+    kernel: Word
+    args: tuple[tuple[Word, ArgSpec], ...]
 
     @property
     def key(self) -> str:
@@ -130,8 +159,9 @@ class Problem:
         return {"kernel": self.kernel, "args": [[name, _spec_to_json(spec)] for name, spec in self.args]}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Problem:
-        return Problem(data["kernel"], tuple((name, _spec_from_json(spec)) for name, spec in data["args"]))
+    def from_json(data: Any) -> Problem:
+        """The inverse of :meth:`to_json`. Raises TableError."""
+        return decode(Problem, data)
 
     def __str__(self) -> str:
         return f"{self.kernel} {self.key}"
@@ -142,18 +172,7 @@ def _spec_to_json(spec: ArgSpec) -> dict[str, Any]:
         return {"tensor": spec.dtype, "shape": list(spec.shape), "strides": list(spec.strides), "aligned": spec.aligned}
     if isinstance(spec, ScalarSpec):
         value = spec.value
-        if isinstance(value, float) and not math.isfinite(value):
-            value = str(value)  # JSON has neither infinities nor nan
+        if isinstance(value, float):
+            value = float(value) if math.isfinite(value) else str(float(value))
         return {"scalar": spec.type, "value": value}
     return {"callable": spec.name, "hash": spec.hash, "cells": [[n, _spec_to_json(s)] for n, s in spec.cells]}
-
-
-def _spec_from_json(data: dict[str, Any]) -> ArgSpec:
-    match data:
-        case {"tensor": dtype, "shape": shape, "strides": strides, "aligned": aligned}:
-            return TensorSpec(dtype, tuple(shape), tuple(strides), aligned)
-        case {"scalar": type_, "value": value}:
-            return ScalarSpec(type_, float(value) if type_.endswith("float") else value)
-        case {"callable": name, "hash": hash_, "cells": cells}:
-            return CallableSpec(name, hash_, tuple((n, _spec_from_json(s)) for n, s in cells))
-    raise TableError("a problem's argument must be a tensor, a scalar or a callable", got=json.dumps(data)[:200])

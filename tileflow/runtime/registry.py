@@ -473,7 +473,7 @@ def _broken(row: Entry | Fallback, problem: Problem, device: Target | None) -> s
 
 
 def _holds(requirement: Requirement, env: dict[str, int]) -> bool:
-    return requirement.check.symbols() <= env.keys() and bool(requirement.check.evaluate(env))
+    return requirement.check.symbols() <= env.keys() and requirement.check.holds(env)
 
 
 def _hit(candidate: _Candidate) -> Hit:

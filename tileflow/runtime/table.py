@@ -11,24 +11,27 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
 from ..target import DeviceProperties, Target, described, find
-from .abi import Binary, LaunchAbi, Resources
-from .codec import decode, encode
-from .paths import Path
+from .abi import Binary, LaunchAbi, Region, Resources, check_grid, check_symbols
+from .codec import Items, Text, decode, encode, parse_json
+from .files import read_file
 from .problem import Problem, TensorSpec
 
 SCHEMA_VERSION = 2
 FIELDS_SINCE: Mapping[str, int] = {"unseen": 2}  # the schema version that has a field first, where that is not 1
+
+MAX_BYTES = 1 << 26  # of a table's file
 
 Level = Literal["require", "warn", "info"]
 Origin = Literal["measured", "transferred", "portfolio", "modelled"]
@@ -122,18 +125,28 @@ class Variant:
     guards: Expr
     resources: Resources
     launch_abi: LaunchAbi
-    target: str
+    target: Annotated[str, Text(128)]
     sha256: str | None = None
     mode: Literal["static", "dynamic"] = "static"
+
+    def validate(self) -> None:
+        """Raises TableError for a digest that is none, and for guards that name what a launch does not have."""
+        if self.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise TableError("sha256 must be 64 hex digits", got=repr(self.sha256)[:80], where="sha256")
+        check_symbols([self.guards], "guards")
 
 
 @dataclass(frozen=True, slots=True)
 class RegionLaunch:
     """The variants of one region, tried in order; ``grid`` is the first one's."""
 
-    region: int
+    region: Region
     grid: tuple[Expr, Expr, Expr]
-    variants: tuple[Variant, ...]
+    variants: Annotated[tuple[Variant, ...], Items(0, 1024)]
+
+    def validate(self) -> None:
+        """Raises TableError where its grid cannot be launched."""
+        check_grid(self.grid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,25 +328,25 @@ def table_text(table: Table) -> str:
 def parse_table(text: str, where: str = "table") -> Table:
     """The inverse of :func:`table_text`. Raises TableError for anything damaged, tampered with or too new."""
     try:
-        data = json.loads(text, parse_constant=_no_constants)
-    except (ValueError, RecursionError) as error:
-        raise TableError("a table must be complete JSON", got=str(error), where=where,
+        data = parse_json(text)
+    except ValueError as error:
+        raise TableError("a table must be complete JSON", got=str(error)[:200], where=where,
                          hint="the file is truncated or damaged; export it again") from error  # fmt: skip
     if not isinstance(data, dict):
         raise TableError("a table must be a JSON object", got=type(data).__name__, where=where)
     version = data.get("schema_version")
     if type(version) is not int or version < 1 or version > SCHEMA_VERSION:
-        raise TableError(f"schema_version must be 1 to {SCHEMA_VERSION}", got=version, where=where,
+        raise TableError(f"schema_version must be 1 to {SCHEMA_VERSION}", got=reprlib.repr(version), where=where,
                          hint="upgrade tileflow to read a newer table")  # fmt: skip
     claimed = data.pop("table_id", None)
     try:
         table = decode(Table, data)
-        validate(table)
+        _validate_relations(table)
     except TableError as error:
         place = where if error.where is None else f"{where}: {error.where}"
         raise TableError(error.constraint, got=error.got, where=place, hint=error.hint) from error
     if claimed != table.table_id:
-        raise TableError("table_id must be the digest of the table's content", got=claimed, where=where,
+        raise TableError("table_id must be the digest of the table's content", got=reprlib.repr(claimed), where=where,
                          hint="the file was edited or damaged; export it again")  # fmt: skip
     return table
 
@@ -341,7 +354,7 @@ def parse_table(text: str, where: str = "table") -> Table:
 def load_table(path: str | os.PathLike[str]) -> Table:
     """The table in the file ``path``. Raises TableError."""
     try:
-        text = FilePath(path).read_text(encoding="utf-8")
+        text = read_file(path, MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TableError("a table must be a readable text file", got=str(error), where=str(path)) from error
     return parse_table(text, str(path))
@@ -392,15 +405,17 @@ def _short(table_id: str | None) -> str:
     return "no table" if table_id is None else table_id[:12]
 
 
-def _no_constants(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 # ---- validity -----------------------------------------------------------------------------------------------------
 
 
 def validate(table: Table) -> None:
-    """What types do not say: devices, keys and digests fit together. Raises TableError with the place."""
+    """Raises TableError, with the place, for a table that could not be read again once it is written."""
+    decode(Table, encode(table))
+    _validate_relations(table)
+
+
+def _validate_relations(table: Table) -> None:
+    """What types do not say: devices, keys and digests fit together."""
     for name, device in table.devices.items():
         _validate_device(name, device)
     seen = set()
@@ -463,14 +478,6 @@ def _validate_launches(launches: tuple[RegionLaunch, ...], where: str) -> None:
     regions = [launch.region for launch in launches]
     if len(set(regions)) != len(regions):
         raise TableError("launches must name each region once", got=regions, where=where)
-    for launch in launches:
-        for i, variant in enumerate(launch.variants):
-            place = f"{where}.launches[{launch.region}].variants[{i}]"
-            if variant.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", variant.sha256):
-                raise TableError("sha256 must be 64 hex digits", got=repr(variant.sha256)[:80], where=place)
-            for arg in variant.launch_abi.args:
-                if arg.kind != "int":
-                    Path.parse(arg.path)
 
 
 # ---- merging ------------------------------------------------------------------------------------------------------

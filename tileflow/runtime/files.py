@@ -1,0 +1,58 @@
+"""Reading files that others wrote: regular ones, of limited length, inside the folder that they belong to.
+
+Nothing here waits: a FIFO, a device or a socket in a file's place is refused before it is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from ..errors import TableError
+
+_CHUNK = 1 << 20
+
+
+def read_file(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
+    """The content of the regular file ``path``. ``follow``: also where it is a link to one.
+
+    Raises OSError where it is missing, no regular file, or longer than ``most`` bytes.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(path, flags)
+    except ValueError as error:  # a NUL in its name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return _read(handle, most, str(path))
+    finally:
+        os.close(handle)
+
+
+def read_inside(root: str | os.PathLike[str], *names: str, most: int) -> bytes:
+    """The content of ``root/names...``, which lies inside ``root`` wherever its links lead.
+
+    Raises TableError for a name that is a path and for a link that leads outside, OSError as :func:`read_file` does.
+    """
+    for name in names:
+        if name != os.path.basename(name) or name in ("", ".", "..") or "\\" in name or "\0" in name:
+            raise TableError("a bundle's file must be named without a path", got=repr(name[:200]), where=str(root))
+    folder = Path(os.path.realpath(root, strict=True))
+    file = Path(os.path.realpath(folder.joinpath(*names), strict=True))
+    if not file.is_relative_to(folder):
+        raise TableError("a bundle's file must lie inside the bundle", got=repr("/".join(names)), where=str(root))
+    return read_file(file, most, follow=False)
+
+
+def _read(handle: int, most: int, name: str) -> bytes:
+    chunks, left = [], most + 1
+    while left and (chunk := os.read(handle, min(left, _CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    if not left:
+        raise OSError(errno.EFBIG, f"longer than {most} bytes", name)
+    return b"".join(chunks)
