@@ -31,7 +31,7 @@ import tileflow
 from tileflow.config import Config
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
-from tileflow.runtime.bundle import write_bundle
+from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
 from . import journal as journals

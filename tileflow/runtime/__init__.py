@@ -6,12 +6,14 @@ No search, no compiler, no Ray, no MLflow, no Triton; torch is imported when a c
 
 from .abi import Binary, LaunchAbi, LaunchArg, Resources
 from .bounds import bounds
-from .bundle import Bundle, load_bundle, write_bundle
+from .bundle import Bundle, load_bundle, load_tables
+from .defaults import defaults_for
 from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
 from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 from .registry import Hit, clear, load, lookup, reject, stats
+from .snapshots import write_bundle
 from .table import (
     Correct,
     CreatedBy,
@@ -65,6 +67,7 @@ __all__ = [
     "choose_portfolio",
     "clear",
     "cuda_launcher",
+    "defaults_for",
     "dump_table",
     "hip_launcher",
     "launcher_for",
@@ -72,6 +75,7 @@ __all__ = [
     "load",
     "load_bundle",
     "load_table",
+    "load_tables",
     "lookup",
     "merge",
     "parse_table",
