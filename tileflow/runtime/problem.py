@@ -107,7 +107,7 @@ class Problem:
 
     @property
     def kinds(self) -> str:
-        """What selects code whatever sizes, strides and alignment are: dtypes, ranks, values that select code, functions.
+        """What selects code whatever sizes, strides and alignment: dtypes, ranks, values that select code, functions.
         A default that takes any size and layout serves the calls of its own kinds."""
         return _kinds(self.args)
 
