@@ -30,7 +30,7 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .table import Fallback, Table, domain_of, table_text, validate, write_atomically
+from .table import Fallback, Table, domain_of, merge, table_text, validate, write_atomically
 
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -114,6 +114,26 @@ def replace(
     given = {t.kernel.ref: t for t in tables}
     code = {b.sha256: b.code for b in binaries}
     return _change(Path(directory), lambda old: {t.kernel.ref: t for t in old} | given, code, keep)
+
+
+def take_over(
+    directory: str | os.PathLike[str],
+    other: str | os.PathLike[str],
+    *,
+    is_merged: bool = False,
+    keep: int | None = None,
+) -> Bundle:
+    """As :func:`replace` with all of the bundle ``other``; ``is_merged``: with both bundles' rows (:func:`merge`)."""
+    theirs = load_bundle(other)
+
+    def change(old: tuple[Table, ...]) -> dict[str, Table]:
+        tables = {t.kernel.ref: t for t in old}
+        for table in theirs.tables:
+            mine = tables.get(table.kernel.ref) if is_merged else None
+            tables[table.kernel.ref] = table if mine is None else merge(mine, table)
+        return tables
+
+    return _change(Path(directory), change, theirs.code, keep)
 
 
 def withdraw(
