@@ -76,8 +76,8 @@ class SweepSpec:
     """A sweep. ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried
     first, after the default config.
 
-    ``modes``: the search runs in the first; the winners' binaries are exported in all. ``output``: an absolute
-    folder, or None where the command line names it.
+    ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
+    them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
     """
 
     name: str
@@ -86,7 +86,7 @@ class SweepSpec:
     strategy: StrategySpec
     budget: Budget
     seeds: tuple[Path, ...] = ()
-    modes: tuple[Mode, ...] = ("static",)
+    modes: tuple[Mode, ...] = MODES
     output: Path | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -106,6 +106,15 @@ class SweepSpec:
 
 def read(path: Path) -> SweepSpec:
     """The spec in the YAML file ``path``. Raises SpecError."""
+    return _read(path, parse)
+
+
+def read_kernels(path: Path) -> tuple[KernelSpec, ...]:
+    """The ``kernels`` in the YAML file ``path``, of a sweep's spec or alone. Raises SpecError."""
+    return _read(path, parse_kernels)
+
+
+def _read(path: Path, parse_data: Callable[[object], T]) -> T:
     import yaml
 
     try:
@@ -115,10 +124,19 @@ def read(path: Path) -> SweepSpec:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError("the sweep spec must be YAML", got=str(error), where=str(path)) from None
     try:
-        return parse(data)
+        return parse_data(data)
     except SpecError as error:
         where = f"{error.where} in {path}"
         raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
+
+
+def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
+    """The ``kernels`` of plain data; what else a sweep's spec has is not read. Raises SpecError."""
+    fields = _Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
+    return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
+
+
+_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output")
 
 
 def parse(data: object) -> SweepSpec:
@@ -134,7 +152,7 @@ def parse(data: object) -> SweepSpec:
         strategy=_strategy(fields["strategy"]),
         budget=_budget(fields["budget"]),
         seeds=tuple(_absolute(node) for node in fields["seeds"].sequence(empty=True)) if "seeds" in fields else (),
-        modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else ("static",),
+        modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else MODES,
         output=_absolute(fields["output"]) if "output" in fields else None,
     )
 

@@ -6,7 +6,8 @@ No search, no compiler, no Ray, no MLflow, no Triton; torch is imported when a c
 
 from .abi import Binary, LaunchAbi, LaunchArg, Resources
 from .bounds import bounds
-from .bundle import Bundle, load_bundle, write_bundle
+from .bundle import Bundle, load_bundle, load_tables
+from .defaults import defaults_for
 from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
 from .misses import Miss, misses
@@ -16,6 +17,7 @@ from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload
 from .serving import decisions
+from .snapshots import write_bundle
 from .table import (
     Correct,
     CreatedBy,
@@ -73,6 +75,7 @@ __all__ = [
     "counters",
     "cuda_launcher",
     "decisions",
+    "defaults_for",
     "digest",
     "dump_table",
     "hip_launcher",
@@ -81,6 +84,7 @@ __all__ = [
     "load",
     "load_bundle",
     "load_table",
+    "load_tables",
     "loaded",
     "lookup",
     "merge",
