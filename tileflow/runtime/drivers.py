@@ -256,7 +256,9 @@ def _cuda_launch(driver: Any, abi: LaunchAbi, function: Any) -> Launch:
     wrapped = lru_cache(maxsize=256)(driver.CUstream)
 
     def launch(stream: int, gx: int, gy: int, gz: int, params: int) -> int:
-        return int(launch_kernel(function, gx, gy, gz, threads, 1, 1, shared, wrapped(stream), params, 0)[0])
+        status: int  # the bindings' enumeration is one
+        (status,) = launch_kernel(function, gx, gy, gz, threads, 1, 1, shared, wrapped(stream), params, 0)
+        return status
 
     return launch
 
