@@ -258,15 +258,17 @@ class Kernel:
     # ---- compiling ------------------------------------------------------------------------------
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
-        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes.
+        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes, or one of
+        those of :mod:`tileflow.ir.modes` that variants for any call are made in.
 
         Raises KernelError with the place in the user's source.
         """
         from .errors import HostDataError
+        from .ir.modes import SHAPE_MODES
         from .lowered import Lowered
 
-        if mode not in ("static", "dynamic"):
-            raise SpecError("a shape mode is static or dynamic", got=repr(mode))
+        if mode not in SHAPE_MODES:
+            raise SpecError("a shape mode is static or dynamic", got=repr(mode), hint=f"or {', '.join(SHAPE_MODES)}")
         problem = self.describe(*args)
         try:
             return Lowered(self.host, tuple(replace(a, _to_meta) for a in args), problem, target, mode)
@@ -274,6 +276,15 @@ class Kernel:
             if all(tensor.device.type == "meta" for tensor in tensors(args)):
                 raise
             return Lowered(self.host, tuple(args), problem, target, mode)
+
+    def portable(self, *args: Any, target: Target, config: Config | None = None) -> tuple[TritonSource, ...]:
+        """The sources that together serve every call like this one, whatever its sizes, strides and alignment, in the
+        order in which their guards are to be tried: see :mod:`tileflow.portable`, which also says under which config
+        host code runs beside them. Raises KernelError, ConfigError.
+        """
+        from .portable import portable_sources
+
+        return portable_sources(self.lower(args, target, "dynamic"), config)
 
     def explain(self, *args: Any, target_name: str = "nvidia-h200") -> str:
         """The IR, the knobs, the traffic and the roofline time of a call."""

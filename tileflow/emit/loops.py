@@ -57,6 +57,8 @@ def _range(e: Emitter, tile: Tile, body: Block) -> str:
     if stages:
         words.append(f"num_stages={stages}")
     if (turns := e.plan.int_choice(f"{site}.unroll", 1)) > 1:
+        if not e.plan.ir.shape_mode.is_static and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+            e.plan.guard(tile.begin.lt(tile.end))  # Triton 3.6 runs an empty loop that it unrolled
         words.append(f"loop_unroll_factor={turns}")
     if not e.plan.choice(f"{site}.multi_buffer", True):
         words.append("disallow_acc_multi_buffer=True")

@@ -36,7 +36,9 @@ class Capturer:
         if isinstance(value, torch.Tensor):
             with self.t.plain_torch():  # an object's attributes are captured while device code runs
                 return self._tensor(value, path)
-        if isinstance(value, bool) or value is None or isinstance(value, (str, torch.dtype, Enum)):
+        if isinstance(value, bool):
+            return self._bool(value, path)
+        if value is None or isinstance(value, (str, torch.dtype, Enum)):
             return value
         if isinstance(value, (ConstantInt, ConstantFloat)):
             return self._constant(value, path)
@@ -78,6 +80,13 @@ class Capturer:
                              where=self.t.location())  # fmt: skip
         return value
 
+    def _bool(self, value: bool, path: str) -> bool:
+        """A constant. In static mode the key of the call settles it; else host code may have found it by a size that
+        another launch changes. No launch reads an object's private attributes."""
+        if not self.t.shape_mode.is_static and ".attr:_" not in path:
+            self.t.assume(path, int(value))
+        return value
+
     def _constant(self, value: ConstantInt | ConstantFloat, path: str) -> int | float:
         """The number itself. Guards are of ints; a float is told apart by the key of the call alone."""
         if isinstance(value, ConstantFloat):
@@ -94,31 +103,38 @@ class Capturer:
                 where=t.location(),
                 hint="pair the kernel with a backward by tileflow.differentiable, or call it under torch.no_grad()",
             )
-        aligned = value.device.type == "meta" or value.data_ptr() % 16 == 0
+        keeps_layout = t.shape_mode.keeps_layout
+        aligned = keeps_layout and (value.device.type == "meta" or value.data_ptr() % 16 == 0)
         if aligned:
             t.assume(f"{path}.align", 1)
         shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
         pairs = enumerate(zip(value.shape, value.stride(), strict=True))
         strides = tuple(self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in pairs)
         # two numbers of 4 bits are a byte to device code
+        own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
-        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path))
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own)
         return TensorRef(path, dtype, shape, strides, t)
 
     def _size(self, symbol: str, number: int) -> Expr:
-        """A constant in static mode, a symbol in dynamic mode; 1 is always a constant, for it broadcasts."""
+        """A constant in static mode, else a symbol; 1 is a constant where it may broadcast."""
         t = self.t
-        if t.mode == "static" or number == 1:
+        if t.shape_mode.is_static or (number == 1 and t.shape_mode.keeps_ones):
             t.assume(symbol, number)
             return Expr.of(number)
-        t.hints[symbol] = number
+        return self._symbol(symbol, number)
+
+    def _symbol(self, symbol: str, number: int) -> Expr:
+        self.t.hints[symbol] = number
         return Expr.sym(symbol)
 
     def _stride(self, symbol: str, size: int, stride: int) -> Expr:
         """As a size; strides of 0 and 1 are constants, for they decide how memory is read. A dimension of one element
         may have any: torch itself gives it another one on the meta device than elsewhere."""
-        if size == 1:
+        if size == 1 and self.t.shape_mode.keeps_ones:
             return Expr.of(stride)
+        if not self.t.shape_mode.keeps_layout:
+            return self._symbol(symbol, stride)
         if stride in (0, 1):
             self.t.assume(symbol, stride)
             return Expr.of(stride)
@@ -133,7 +149,7 @@ class Capturer:
         if value.expr.op == "sym" and all(":" in s for s in value.expr.symbols()):
             return t.size(value.expr)
         if all(":" in s for s in value.expr.symbols()):
-            if t.mode == "static":
+            if t.shape_mode.is_static:
                 t.assume(path, int(value))
                 return t.size(value.expr)
             t.of_knobs[path] = value.expr
@@ -145,7 +161,7 @@ class Capturer:
 
     def _int(self, value: int, path: str) -> Any:
         """Computed by host code from sizes: a constant in static mode."""
-        if self.t.mode == "static":
+        if self.t.shape_mode.is_static:
             self.t.assume(path, value)
             return value
         return self._parameter(value, path)

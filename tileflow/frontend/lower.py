@@ -160,6 +160,7 @@ class _RegionTrace:
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
         self.loop = self._loop(args, kwargs)
+        self.begins_at_0 = (args[1] if len(args) > 1 else kwargs.get("end")) is None  # in every launch
 
     def _loop(self, args: Any, kwargs: Any) -> TileLoop:
         """What the outermost loop iterates over. Raises TraceError with its place."""
@@ -246,7 +247,7 @@ class _RegionTrace:
         if given is None:
             return t.new_block(name, int(self.loop.ends[axis]) - int(self.loop.begins[axis]))
         expr = expr_of(given)
-        if expr is not None and expr.op != "sym" and t.mode == "dynamic":
+        if expr is not None and expr.op != "sym" and not t.shape_mode.is_static:
             # it may hold this axis' size as a plain number, and a launch does not tell its block sizes
             t.assume(f"end.{axis}", int(self.loop.ends[axis]))
         if expr is not None and not all(":" in s for s in expr.symbols()):
@@ -270,7 +271,7 @@ class _RegionTrace:
         return expr
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
-        """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0.
+        """A bound of the grid: a constant in static mode; else a symbol, but a begin of 0 stays 0 where that is assumed.
 
         A knob stays one; what host code computed from it may hold sizes as plain numbers, which another launch changes.
         """
@@ -279,7 +280,8 @@ class _RegionTrace:
         expr = expr_of(value)
         if expr is not None and expr.op == "sym" and ":" in str(expr.args[0]):
             return expr
-        if t.mode == "static" or int(value) == 0:
+        may_be_0 = t.shape_mode.keeps_layout or (kind == "begin" and self.begins_at_0)
+        if t.shape_mode.is_static or (may_be_0 and int(value) == 0):
             t.assume(symbol, int(value))
             return Expr.of(int(value))
         t.hints[symbol] = int(value)
