@@ -162,7 +162,7 @@ class _Misfit(Exception):
 def decode(cls: type[T], data: Any, where: str = "") -> T:
     """A ``cls`` out of JSON data. Raises TableError naming the place, as ``entries[3].best_us``."""
     try:
-        return cast(T, _decoder(cls)(data, 0))
+        return cast(T, _decoder(cast(Any, cls))(data, 0))
     except _Misfit as misfit:
         place = (where + "".join(reversed(misfit.steps))).removeprefix(".")
         raise TableError(misfit.constraint.replace("{place}", place or "a table", 1), got=misfit.got,

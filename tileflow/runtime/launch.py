@@ -225,9 +225,8 @@ class _Writer:
         # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
         accepts = " and ".join([*kinds, *guards])
         unfit = " or ".join(f"{v}.get_device() != device_index or {v}.is_neg()" for v in loose)
-        sizes = [
-            n if (g.constant or 0) < 1 else str(int(g.constant or 0)) for n, g in zip(_GRID, abi.grid, strict=True)
-        ]
+        fixed = [int(g.constant or 0) for g in abi.grid]
+        sizes = [str(number) if number > 0 else n for n, number in zip(_GRID, fixed, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
         tensors = [self._value(path) for path, _ in captured]
