@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from tileflow.errors import SpecError, TableError
-from tileflow.runtime import miss_file, misses, observe
+from tileflow.runtime import miss_file, observe
+from tileflow.runtime import miss_record as misses
 from tileflow.runtime.miss_file import read_misses, record_misses
-from tileflow.runtime.misses import Miss, clear_misses, miss
+from tileflow.runtime.miss_record import Miss, clear_misses, miss
 from tileflow.runtime.problem import Problem, ScalarSpec, TensorSpec
 
 KERNEL = "kernels:softmax"
@@ -180,7 +181,7 @@ def test_several_processes_may_share_a_file_and_write_at_their_end(tmp_path: Pat
     file = tmp_path / "misses.jsonl"
     script = f"""
 from tileflow.runtime.miss_file import record_misses
-from tileflow.runtime.misses import miss
+from tileflow.runtime.miss_record import miss
 from tileflow.runtime.problem import Problem, TensorSpec
 record_misses({str(file)!r})
 for i in range(600):
@@ -196,7 +197,7 @@ def test_a_forked_process_writes_its_own_misses_only(tmp_path: Path) -> None:
     script = f"""
 import os
 from tileflow.runtime.miss_file import record_misses
-from tileflow.runtime.misses import miss
+from tileflow.runtime.miss_record import miss
 from tileflow.runtime.problem import Problem
 record_misses({str(tmp_path)!r})
 missed = miss("k:f", Problem("k:f", ()), None, "before the fork")

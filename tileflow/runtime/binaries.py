@@ -14,7 +14,7 @@ from typing import Any
 
 from .abi import Binary
 from .bounded import BoundedCache
-from .openmetrics import register_gauge
+from .metrics import register_gauge
 
 
 class Module:

@@ -18,7 +18,7 @@ from .argtree import Signature, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
 from .keys import MISS, Form, call_key, form_of
-from .openmetrics import register_gauge
+from .metrics import register_gauge
 from .registry import on_change
 from .serving import Attempt
 from .settled import FLOAT32_PRECISION

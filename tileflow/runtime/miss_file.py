@@ -28,9 +28,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import SpecError, TableError, TileflowError
-from . import misses
-from .misses import MAX_MISSES, Miss, Missed
-from .openmetrics import register_counter
+from . import miss_record as misses
+from .miss_record import MAX_MISSES, Miss, Missed
+from .metrics import register_counter
 from .problem import Problem
 
 FORMAT = 1

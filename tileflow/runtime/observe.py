@@ -5,7 +5,7 @@ loses nothing under threads: CPython 3.10 and later switch threads, run signal h
 function is called or a loop jumps back, and neither lies between the statement's load and its store. A free-threaded
 build has no such promise: there the counts are a lower bound.
 
-A scraper reads the counters as :func:`tileflow.runtime.openmetrics.openmetrics`.
+A scraper reads the counters as :func:`tileflow.runtime.metrics.openmetrics`.
 """
 
 from __future__ import annotations

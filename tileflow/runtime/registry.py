@@ -27,9 +27,10 @@ from ..target import CATALOGUE, Target, find, runs_on, target
 from . import observe
 from .abi import Binary
 from .binaries import MODULES
-from .bundle import MANIFEST, Bundle, load_bundle
+from .bundle import Bundle, Check, load_tables
+from .defaults import defaults_for
 from .problem import Problem
-from .table import Entry, Fallback, RegionLaunch, Requirement, Table, load_table
+from .table import Entry, Fallback, RegionLaunch, Requirement, Table
 
 Step = Literal["override", "exact", "near", "sibling", "architecture", "arch_portfolio", "vendor_portfolio", "default"]
 OnMiss = Literal["default", "compile", "reference", "error"]
@@ -146,11 +147,12 @@ def load(
     as_device: str | None = None,
     strict: bool = False,
     on_miss: OnMiss | None = None,
-    check: Literal["all", "lazy"] = "all",
+    check: Check = "all",
 ) -> tuple[Table, ...]:
     """Register a table's file, a directory of tables or a bundle; later loads go first. Returns the tables.
 
-    ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place of falling
+    A bundle takes the place of what was loaded from its folder before: after a switch to another snapshot, load the
+    folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place of falling
     back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of these tables.
     ``check``: whether each binary's digest is checked now, or when it is launched first. Raises TableError for what
     cannot be trusted, SpecError for an unknown device class.
@@ -159,25 +161,21 @@ def load(
         target(as_device)
     if on_miss is not None:
         _check_policy(on_miss)
-    where = Path(path)
-    bundle = load_bundle(where) if (where / MANIFEST).exists() else None
-    if bundle is not None:
-        tables = bundle.tables
-    elif where.is_dir():
-        tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
-        if not tables:
-            raise TableError("a directory of tables must hold *.json files or a bundle", got=str(where))
-    else:
-        tables = (load_table(where),)
+    tables, bundle = load_tables(path, check)
     for table in tables:
         check_validators(table)
     with _lock:
         for table in tables:
             known = _sources.setdefault(table.kernel.ref, [])
-            known[:] = [s for s in known if s.table.table_id != table.table_id]
+            known[:] = [s for s in known if s.table.table_id != table.table_id and not _follows(bundle, s.bundle)]
             known.insert(0, _Source(table, bundle, as_device, strict, on_miss or _policy[0]))
     _changed()
     return tables
+
+
+def _follows(new: Bundle | None, old: Bundle | None) -> bool:
+    """Whether ``new`` is what the folder of ``old`` holds now, so that it takes its place."""
+    return new is not None and old is not None and new.origin.absolute() == old.origin.absolute()
 
 
 def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
@@ -360,6 +358,10 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
         yield from _portfolio(source, problem, device, same_arch=True)
     for source, device in here:
         yield from _portfolio(source, problem, device, same_arch=False)
+    for source, device in here:
+        me = target(device)
+        for row in defaults_for(source.table, problem, me.vendor, me.arch, device):
+            yield _Candidate("default", row, source, device, f"the default of {me.arch} for any shape", False)
     for source, where in placed:
         if source.table.default is not None:
             row = source.table.default

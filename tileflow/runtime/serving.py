@@ -21,7 +21,7 @@ from . import observe
 from .abi import Binary
 from .dispatch import RuntimeContext, unmatched
 from .launch import Launcher
-from .misses import Missed, miss
+from .miss_record import Missed, miss
 from .observe import Served
 from .problem import Problem
 from .registry import Hit, hits, on_miss, reject

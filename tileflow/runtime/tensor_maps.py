@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import LaunchError
 from .abi import LaunchArg
 from .bounded import BoundedCache
-from .openmetrics import register_gauge
+from .metrics import register_gauge
 
 MOST_MAPS = 65_536  # of this process, half a kilobyte each
 

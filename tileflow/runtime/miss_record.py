@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
 from .observe import count
-from .openmetrics import register_counter, register_gauge
+from .metrics import register_counter, register_gauge
 from .problem import Problem
 
 MAX_MISSES = 10_000
