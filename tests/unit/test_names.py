@@ -61,6 +61,7 @@ PUBLIC = {
         "KernelError",
         "LaunchError",
         "Location",
+        "MissError",
         "MissingAttribute",
         "OutOfResources",
         "ShapeError",

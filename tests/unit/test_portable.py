@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,31 @@ def test_a_config_that_the_device_has_too_little_for_is_made_smaller(monkeypatch
         build_row(Order(ADD, (("n", 1 << 20),), H200))
 
 
-def test_a_bundle_is_built_by_several_processes_and_nothing_is_half_written(
+def test_rows_are_built_by_processes_that_tell_what_fails() -> None:
+    orders = [Order("no.such:kernel", (), H200), Order(ADD, (("n", 64),), H200)]
+    failed, built = build_rows(orders, processes=1)
+    assert isinstance(failed, Failure) and failed.order == orders[0] and isinstance(failed.error, SpecError)
+    assert isinstance(built, BuiltRow) and built.order == orders[1] and built.binaries
+
+
+def in_this_process(orders: Sequence[Order], processes: int) -> list[BuiltRow | Failure]:
+    rows: list[BuiltRow | Failure] = []
+    for order in orders:
+        try:
+            rows.append(build_row(order))
+        except SpecError as error:
+            rows.append(Failure(order, error))
+    return rows
+
+
+def test_the_command_builds_a_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(offline, "build_rows", in_this_process)
     problems = tmp_path / "problems.yaml"
     problems.write_text(f"kernels:\n  - kernel: {ADD}\n    problems: [{{n: 64}}, {{n: 1048576}}, {{n: 9999}}]\n")
     command = ["tileflow", "bundle", "build", str(tmp_path / "b"), "--problems", str(problems), "--devices", H200]
-    monkeypatch.setattr("sys.argv", [*command, "--processes", "2"])
+    monkeypatch.setattr("sys.argv", command)
     with pytest.raises(SystemExit) as ending:
         cli.main()
     assert ending.value.code in (0, None) and "1 tables, 3 rows, " in capsys.readouterr().out
@@ -91,9 +110,9 @@ def test_a_bundle_is_built_by_several_processes_and_nothing_is_half_written(
     assert [(e.origin, e.best_us is not None) for e in table.entries] == [("modelled", True)] * 3
     (row,) = defaults_for(table, vectors(77, stride=5), "nvidia", "sm_90a")
     assert row.problem == vectors(9999) and all(v.mode == "dynamic" for v in row.launches[0].variants)
-    broken = Order(ADD, (("m", 64),), H200)
-    with pytest.raises(BuildError, match=r"1 of 1 that do not(.|\n)*portable examples.vector_add:vector_add m=64 on"):
-        offline.build_bundle([broken], tmp_path / "b", processes=1)
+    broken = [Order(ADD, (("n", 64),), H200), Order("no.such:kernel", (("n", 64),), H200)]
+    with pytest.raises(BuildError, match=r"1 of 2 that do not(.|\n)*portable no.such:kernel n=64 on nvidia-h200: "):
+        offline.build_bundle(broken, tmp_path / "b")
     assert load_bundle(tmp_path / "b") == bundle
 
 
@@ -147,9 +166,3 @@ def test_merging_keeps_our_defaults_and_adds_theirs(tmp_path: Path) -> None:
         H200: ["1", "3"], "nvidia-a100": ["4"]
     }  # fmt: skip
     assert write_bundle([merged], [], tmp_path).tables == (merged,)
-
-
-def test_failures_name_their_order() -> None:
-    rows = build_rows([Order("no.such:kernel", (), H200), Order(ADD, (("n", 64),), H200)], processes=1)
-    assert isinstance(rows[0], Failure) and rows[0].order.kernel == "no.such:kernel"
-    assert isinstance(rows[1], BuiltRow)

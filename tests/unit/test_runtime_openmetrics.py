@@ -74,21 +74,21 @@ def test_calls_and_what_lookups_met_are_counters_of_their_own() -> None:
 
 def test_gauges_are_read_at_each_scrape() -> None:
     held = {"modules": 2}
-    register_gauge("tileflow_loaded_modules", "Modules\nloaded.", lambda: held["modules"])
+    register_gauge("tileflow_probe_modules", "Modules\nloaded.", lambda: held["modules"])
     register_gauge(
-        "tileflow_module_bytes", "Of device memory.", lambda: [({"device": "0"}, 1.5e9), ({"device": "1"}, 0)]
+        "tileflow_probe_bytes", "Of device memory.", lambda: [({"device": "0"}, 1.5e9), ({"device": "1"}, 0)]
     )
-    register_counter("tileflow_evictions", "Keys evicted.", lambda: 4)
+    register_counter("tileflow_probe_evictions", "Keys evicted.", lambda: 4)
     first = exposed()
     held["modules"] = 5
-    assert (first["tileflow_loaded_modules"].samples, exposed()["tileflow_loaded_modules"].samples) == (
+    assert (first["tileflow_probe_modules"].samples, exposed()["tileflow_probe_modules"].samples) == (
         {(): 2},
         {(): 5},
     )
-    assert first["tileflow_loaded_modules"].help == "Modules\nloaded."
-    assert first["tileflow_module_bytes"].unit == "bytes"
-    assert first["tileflow_module_bytes"].samples == {(("device", "0"),): 1.5e9, (("device", "1"),): 0}
-    assert first["tileflow_evictions"].samples == {(): 4}
+    assert first["tileflow_probe_modules"].help == "Modules\nloaded."
+    assert first["tileflow_probe_bytes"].unit == "bytes"
+    assert first["tileflow_probe_bytes"].samples == {(("device", "0"),): 1.5e9, (("device", "1"),): 0}
+    assert first["tileflow_probe_evictions"].samples == {(): 4}
 
 
 @pytest.mark.parametrize("value", [0, True, -3, 2**60, 0.1, 1e-9, math.inf, -math.inf, math.nan])

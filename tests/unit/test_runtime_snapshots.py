@@ -27,6 +27,7 @@ from tileflow.runtime import (
     merge,
     write_bundle,
 )
+from tileflow.runtime import bundle as bundles
 from tileflow.runtime.bundle import digest_of, variants_of
 from tileflow.runtime.snapshots import list_snapshots, prune, replace, switch, withdraw
 
@@ -171,6 +172,36 @@ def test_readers_see_one_snapshot_or_the_other_while_a_writer_switches(tmp_path:
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_reader_keeps_to_what_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the layout of an older version becomes snapshots under it."""
+    old = write(tmp_path / "written", b"old")
+    shutil.copytree(old.path, tmp_path / "b")
+    read = bundles._content
+
+    def read_then_switch(root: Path) -> Any:
+        data = read(root)
+        monkeypatch.setattr(bundles, "_content", read)
+        write(tmp_path / "b", b"new")
+        return data
+
+    monkeypatch.setattr(bundles, "_content", read_then_switch)
+    began = load_bundle(tmp_path / "b", "lazy")
+    assert (began.digest, code_of(began)) == (old.digest, b"old")
+    assert code_of(load_bundle(tmp_path / "b")) == b"new"
+
+
+def test_of_writers_at_once_none_is_lost(tmp_path: Path) -> None:
+    write_bundle([], [], tmp_path)
+    tables = [Table.of(KernelId.of(f"kernels:k{n}", examples.HASH), ()) for n in range(6)]
+    threads = [threading.Thread(target=replace, args=(tmp_path, [t])) for t in tables]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {t.kernel.ref for t in load_bundle(tmp_path).tables} == {t.kernel.ref for t in tables}
+    assert len(list_snapshots(tmp_path)) == 7
 
 
 # ---- dying --------------------------------------------------------------------------------------------------------

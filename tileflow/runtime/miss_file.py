@@ -302,6 +302,8 @@ def _parse(line: bytes, where: str) -> Miss | None:
                          got=f"{line[:200]!r}", where=where, hint=_HINT)  # fmt: skip
     try:
         problem = Problem.from_json(data["problem"])
+    except TableError as error:
+        raise TableError(error.constraint, got=error.got, where=f"{where}: {error.where}", hint=_HINT) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableError(
             "a line of misses must hold a problem", got=f"{line[:200]!r}", where=where, hint=_HINT
