@@ -261,7 +261,18 @@ def _damaged(path: Path, outside: Path, rng: random.Random) -> None:
 def _renaming(path: Path, outside: Path, rng: random.Random) -> None:
     """The names that a manifest may give."""
     if path.suffix == ".json":
-        names = ("../../x.json", "/etc/passwd", "a/b", "\\u0000", "x" * 300, "\\ud800.json", "..", "", "\\u00e9.json", CODE)
+        names = (
+            "../../x.json",
+            "/etc/passwd",
+            "a/b",
+            "\\u0000",
+            "x" * 300,
+            "\\ud800.json",
+            "..",
+            "",
+            "\\u00e9.json",
+            CODE,
+        )
         text = path.read_text()
         path.write_text(text.replace('.json"', f'{rng.choice(names)}"'))
 

@@ -268,7 +268,9 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def report(kind: str, counts: Counter[str]) -> None:
     """For the documentation: ``pytest -s`` shows it."""
-    print(f"\n{kind}: {sum(counts.values())} mutations, " + ", ".join(f"{n} {what}" for what, n in counts.most_common()))
+    print(
+        f"\n{kind}: {sum(counts.values())} mutations, " + ", ".join(f"{n} {what}" for what, n in counts.most_common())
+    )
 
 
 def count(kind: str, outcomes: list[tuple[str, str]]) -> Counter[str]:

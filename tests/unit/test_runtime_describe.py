@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from torch.autograd import forward_ad
 
 from tileflow.errors import CallError
@@ -172,9 +171,7 @@ def run(context: Context, *args: Any, **kwargs: Any) -> tuple[str, int]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(values, min_size=1, max_size=2), st.lists(values, min_size=1, max_size=2), st.booleans(), st.booleans())
-def test_forms_are_as_telling_as_keys_of_any_call(
-    one: list[Any], other: list[Any], kinds: bool, by_name: bool
-) -> None:
+def test_forms_are_as_telling_as_keys_of_any_call(one: list[Any], other: list[Any], kinds: bool, by_name: bool) -> None:
     """Arguments in containers and in what functions close over, by position and by name."""
     other = [n if type(o) is type(n) else o for o, n in zip(one, other, strict=False)] if kinds else other
 
@@ -247,7 +244,8 @@ def test_what_memory_does_not_hold_is_in_the_key_and_refused() -> None:
     assert call_key((plain,)) != call_key((negated,)) and call_key((z,)) != call_key((z.conj(),))
     form = form_of((plain,), {}, run)
     assert form is not None and form.key((plain,), {}) != form.key((negated,), {})
-    for value, message in ((negated, "resolve_neg"), (z.conj(), "resolve_conj"), (torch.eye(2).to_sparse(), "to_dense")):
+    sparse = torch.eye(2).to_sparse()
+    for value, message in ((negated, "resolve_neg"), (z.conj(), "resolve_conj"), (sparse, "to_dense")):
         with pytest.raises(CallError, match=message):
             check_memory("m:k", {"x": (1, {"deep": value})})
     with forward_ad.dual_level():

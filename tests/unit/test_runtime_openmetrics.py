@@ -13,8 +13,8 @@ import pytest
 from tileflow.errors import SpecError
 from tileflow.runtime import metrics as openmetrics
 from tileflow.runtime import observe
-from tileflow.runtime.observe import clear_counters, count
 from tileflow.runtime.metrics import register_counter, register_gauge
+from tileflow.runtime.observe import clear_counters, count
 
 sys.path.insert(0, str(Path(__file__).parent))
 from openmetrics_parser import Family, parse

@@ -73,9 +73,7 @@ callables = st.builds(CallableSpec, names, names, st.lists(st.tuples(names, plai
 problems = st.lists(st.tuples(names, st.one_of(plain, callables)), max_size=3, unique_by=lambda p: p[0]).map(
     lambda args: Problem(examples.KERNEL, tuple(args))
 )
-configs = st.dictionaries(names, st.one_of(integers, st.booleans(), st.text(max_size=5)), max_size=3).map(
-    Config.of
-)
+configs = st.dictionaries(names, st.one_of(integers, st.booleans(), st.text(max_size=5)), max_size=3).map(Config.of)
 exprs = st.recursive(
     st.one_of(st.integers(-9, 9).map(Expr.of), names.map(Expr.sym)),
     lambda inner: st.tuples(inner, inner, st.sampled_from(["add", "mul", "le", "min", "or"])).map(

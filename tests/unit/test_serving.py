@@ -112,11 +112,15 @@ def binary(code: str, guards: Expr = TRUE, *names: str, region: int = 0, mode: A
 
 def row(kernel: Any, args: tuple[Any, ...], binaries: list[Binary], block: int = 64, **other: Any) -> Entry:
     values: dict[str, Any] = {"origin": "measured", "best_us": 10.0, "n": 9, "measured_on": DEVICE} | other
-    return Entry(DEVICE, kernel.describe(*args), Config.of({"block:tile": block}), launches=launches_of(binaries), **values)
+    values["launches"] = launches_of(binaries)
+    return Entry(DEVICE, kernel.describe(*args), Config.of({"block:tile": block}), **values)
 
 
-def load(folder: Path, kernel: Any, rows: list[Entry], binaries: list[Binary], defaults: Any = (), **options: Any) -> None:
-    table = Table.of(KernelId.of(kernel.name, kernel.semantic_hash), rows, **({"defaults": defaults} if defaults else {}))
+def load(
+    folder: Path, kernel: Any, rows: list[Entry], binaries: list[Binary], defaults: Any = None, **options: Any
+) -> None:
+    """Write a bundle of these rows and load it for the device."""
+    table = Table.of(KernelId.of(kernel.name, kernel.semantic_hash), rows, defaults=defaults or {})
     write_bundle([table], binaries, folder)
     runtime.load(folder, as_device=DEVICE, **options)
 
@@ -142,7 +146,8 @@ def test_a_bundles_default_serves_what_no_row_does(driver: Driver, tmp_path: Pat
     """13.10: a shape outside the domain compiled, or raised ModuleNotFoundError for triton."""
     fixed, anything = binary("fixed", Expr.sym("x.shape.0").eq(64), mode="static"), binary("anything")
     problem = increased.describe(torch.zeros(64))
-    default = Fallback(Config.of({"block:tile": 8}), "nvidia", "sm_90a", problem, launches_of([anything]), (), "any shape")
+    config, launches = Config.of({"block:tile": 8}), launches_of([anything])
+    default = Fallback(config, "nvidia", "sm_90a", problem, launches, (), "any shape")
     rows = [row(increased, (torch.zeros(64),), [fixed])]
     load(tmp_path / "b", increased, rows, [fixed, anything], {DEVICE: (default,)})
     for x in (torch.zeros(64), torch.zeros(100_000), torch.zeros(9)[1:], torch.zeros(20)[::2], torch.zeros(0)):
@@ -163,7 +168,7 @@ def test_without_a_compiler_a_miss_runs_as_the_reference(
     assert driver.launched == []
     assert runtime.stats() == {"reference": 3, "miss": 1}
     (missed,) = runtime.misses()
-    assert (missed.kernel, missed.problem, missed.device, missed.calls) == (increased.name, increased.describe(x), None, 3)
+    assert (missed.kernel, missed.problem, missed.calls) == (increased.name, increased.describe(x), 3)
     assert sum("reference" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -417,7 +422,9 @@ def test_warm_calls_are_counted_by_kernel_step_and_reason(
     assert 'tileflow_calls_total{kernel="tests.unit.test_serving:increased",step="near"' in runtime.openmetrics()
 
 
-def test_keywords_and_second_kinds_are_warm_too(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keywords_and_second_kinds_are_warm_too(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """13.14: keywords cost twice, a second kind of argument 1.6 times: neither had a fast key."""
     code = binary("any", TRUE, "x")
     load(tmp_path / "b", many, [row(many, (torch.zeros(4), ()), [code])], [code])

@@ -121,7 +121,7 @@ def _restartable(tree: ast.FunctionDef, loops: Mapping[ast.For, object]) -> bool
     """Whether no loop of host code holds the first launch."""
     first = next(iter(loops), None)
     repeats = (node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While) and node not in loops)
-    return not any(first in ast.walk(node) for node in repeats)
+    return not any(node is first for repeat in repeats for node in ast.walk(repeat))
 
 
 def _name_by_position(arguments: ast.arguments) -> None:

@@ -10,10 +10,10 @@ from .bundle import Bundle, load_bundle, load_tables
 from .defaults import defaults_for
 from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
+from .metrics import openmetrics
 from .miss_file import read_misses, record_misses
 from .miss_record import Miss, misses
 from .observe import CallCount, counters, stats
-from .metrics import openmetrics
 from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload

@@ -71,7 +71,7 @@ class MappingShell:
         return tuple(("item" if isinstance(key, int) else "key", str(key)) for key in self.keys)
 
     def make(self, parts: Sequence[Any]) -> Any:
-        made = dict(zip(self.keys, parts, strict=True))
+        made: dict[Any, Any] = dict(zip(self.keys, parts, strict=True))
         return made if self.type is dict else self.type(made)
 
 
@@ -157,7 +157,7 @@ def open_shell(value: Any) -> tuple[Shell, tuple[Any, ...]] | None:
 
 
 @cache
-def _opener(kind: type) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
+def _opener(kind: type[Any]) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
     """How a container of this type is opened."""
     if issubclass(kind, torch.Tensor):
         return None

@@ -39,15 +39,20 @@ class Direct:
 class Host(Signature, Protocol):
     """A kernel's host code; a ``tileflow.frontend.split.HostFunction`` is one.
 
-    ``ambient``: the settings of torch's that it can see; ``restartable``: whether a call whose first launch was declined
-    has launched nothing yet.
+    ``ambient``: the settings of torch's that it can see; ``restartable``: whether a call whose first launch was
+    declined has launched nothing yet.
     """
 
-    run: Callable[..., Any]
-    flat: Callable[..., Any] | None
-    regions: Sequence[Any]
-    ambient: frozenset[str]
-    restartable: bool
+    @property
+    def run(self) -> Callable[..., Any]: ...
+    @property
+    def flat(self) -> Callable[..., Any] | None: ...
+    @property
+    def regions(self) -> Sequence[Any]: ...
+    @property
+    def ambient(self) -> frozenset[str]: ...
+    @property
+    def restartable(self) -> bool: ...
 
 
 class Owner(Protocol):
@@ -149,7 +154,7 @@ class CallCache:
         return self.specialize_ints(args, kwargs)
 
     def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """From now on the values of the int arguments tell calls apart, for they select code. False: they do already."""
+        """From now on the values of the int arguments tell calls apart, for they select code. False: they did."""
         given = self._owner.host.signature.bind(*args, **kwargs).arguments
         ints = frozenset(name for name, value in given.items() if type(value) is int)
         if ints <= self.by_value:

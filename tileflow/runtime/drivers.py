@@ -32,11 +32,12 @@ _log = logging.getLogger(__name__)
 class Loaded:
     """A binary in device memory.
 
-    ``module``: its machine code, which stays there as long as this is held. ``enqueue`` launches it on a raw stream with
-    the values of its parameters (``parameter_formats``) and returns a status, 0 when all is well. ``recover`` mends what
-    can be mended after another and says whether to try again; ``refused`` makes its error. ``tensor_map`` gives, for a
-    descriptor argument, the function from (pointer, *shape, *strides) to the encoded map, whose address is the
-    parameter's value."""
+    ``module``: its machine code, which stays there as long as this is held. ``enqueue`` launches it on a raw stream
+    with the values of its parameters (``parameter_formats``) and returns a status, 0 when all is well. ``recover``
+    mends what can be mended after another and says whether to try again; ``refused`` makes its error. ``tensor_map``
+    gives, for a descriptor argument, the function from (pointer, *shape, *strides) to the encoded map, whose address is
+    the parameter's value.
+    """
 
     module: Module
     enqueue: Enqueue

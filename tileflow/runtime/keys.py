@@ -1,9 +1,9 @@
 """Keys of calls, for the cache in front of describing and looking up: the first half of a warm call.
 
 Two calls with equal keys have equal Problems, but for the values of ints and floats, which are examples; and torch's
-settings that the kernel can see are the same. :func:`call_key` reads the key of any call. A :class:`Form` is written for
-calls whose arguments are of the same kinds as one that was seen: an attribute of a tensor costs 40 ns of Python, and
-what is spent beside those (a loop, a call for each argument, tuples in tuples to be hashed) would cost as much again.
+settings that the kernel can see are the same. :func:`call_key` reads the key of any call. A :class:`Form` is written
+for calls whose arguments are of the same kinds as one that was seen: an attribute of a tensor costs 40 ns of Python,
+and what is spent beside those (a loop, a call for each argument, nested tuples to hash) would cost as much again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .bounded import BoundedCache
 _Tensor = torch.Tensor
 _grad_enabled = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
+_unpack_dual: Callable[[torch.Tensor], Any] = forward_ad.unpack_dual
 _BY_VALUE = (bool, str, torch.dtype, type(None))
 _SETTINGS = (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)
 _NO_MEMORY = "no memory"
@@ -39,14 +40,14 @@ _NO_MEMORY = "no memory"
 
 def is_dual(tensor: torch.Tensor) -> bool:
     """Whether the tensor carries a tangent of forward-mode differentiation, which a kernel would drop."""
-    return not _inference() and forward_ad.unpack_dual(tensor).tangent is not None
+    return not _inference() and _unpack_dual(tensor).tangent is not None
 
 
 def call_key(
     args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, ambient: Collection[str] = tuple(READERS)
 ) -> Hashable:
     """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether a tensor is lazily negated or
-    conjugated and whether autograd would record it, code-selecting scalars, callables, and torch's settings ``ambient``.
+    conjugated and whether autograd would record it, code-selecting scalars, callables, and the settings ``ambient``.
 
     Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
     that rebinding a global that it reads is not seen. Unknown types enter by type; describing refuses them.
@@ -117,7 +118,7 @@ def form_of(
 ) -> Form | None:
     """The form of calls like this one. None where an argument is of a kind that takes more than a few looks.
 
-    ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key; that counts in ``.counter``.
+    ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key, which has a ``counter``.
     ``names``: of the parameters, in order; ``constants``: those whose numbers select code. ``limit``: of its keys.
     """
     writer = _FormWriter()
@@ -140,7 +141,7 @@ class _FormWriter:
 
     def __init__(self) -> None:
         self.namespace: dict[str, Any] = {
-            "grad_enabled": _grad_enabled, "inference": _inference, "unpack_dual": forward_ad.unpack_dual,
+            "grad_enabled": _grad_enabled, "inference": _inference, "unpack_dual": _unpack_dual,
             "missing": object(),
         }  # fmt: skip
         self.parts: list[str] = []

@@ -126,7 +126,8 @@ _CHECKED = Settled()
 
 
 def _generate(
-    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any], scope: FunctionType | None,
+    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any],
+    scope: FunctionType | None,
     settled: Settled = _CHECKED, names: tuple[str, ...] | None = None, region: int = 0,
 ) -> Launcher:  # fmt: skip
     """One function for one binary. It carries ``guards``, ``explain`` and ``settle``, which make it a Launcher.

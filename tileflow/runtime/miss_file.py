@@ -29,8 +29,8 @@ from pathlib import Path
 
 from ..errors import SpecError, TableError, TileflowError
 from . import miss_record as misses
-from .miss_record import MAX_MISSES, Miss, Missed
 from .metrics import register_counter
+from .miss_record import MAX_MISSES, Miss, Missed
 from .problem import Problem
 
 FORMAT = 1

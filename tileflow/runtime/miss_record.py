@@ -11,8 +11,8 @@ import time
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
-from .observe import count
 from .metrics import register_counter, register_gauge
+from .observe import count
 from .problem import Problem
 
 MAX_MISSES = 10_000

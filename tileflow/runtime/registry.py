@@ -153,8 +153,8 @@ def load(
     """Register a table's file, a directory of tables or a bundle; later loads go first. Returns the tables.
 
     A bundle takes the place of what was loaded from its folder before: after a switch to another snapshot, load the
-    folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place of falling
-    back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of these tables.
+    folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place
+    of falling back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of these tables.
     ``check``: whether each binary's digest is checked now, or when it is launched first. Raises TableError for what
     cannot be trusted, SpecError for an unknown device class.
     """
@@ -290,7 +290,8 @@ def stores_into_arguments(kernel: str, semantic_hash: str, parameters: Collectio
     """Whether the kernel writes into an argument, as its loaded binaries say; None where none says."""
     known: set[bool | None] = set()
     for source in _of_version(kernel, semantic_hash):
-        for row in (*source.table.entries, *source.table.portfolio):
+        rows: list[Entry | Fallback] = [*source.table.entries, *source.table.portfolio]
+        for row in rows:
             args = [a for x in row.launches for v in x.variants for a in v.launch_abi.args if a.kind != "int"]
             mine = [a.stored for a in args if a.kind != "float" and a.path.partition(".")[0] in parameters]
             known.update(mine or ([False] if args else []))
