@@ -88,7 +88,7 @@ class RecordShell:
 
     def make(self, parts: Sequence[Any]) -> Any:
         """An instance of these fields, also where its constructor takes others."""
-        made = object.__new__(self.type)
+        made: Any = object.__new__(self.type)
         for name, value in zip(self.names, parts, strict=True):
             object.__setattr__(made, name, value)
         return made
@@ -152,12 +152,13 @@ class FunctionShell:
 
 def open_shell(value: Any) -> tuple[Shell, tuple[Any, ...]] | None:
     """The shell of a container and its parts; None for a leaf."""
-    opener = _opener(type(value))
+    kind: Hashable = type(value)
+    opener = _opener(kind)
     return None if opener is None else opener(value)
 
 
 @cache
-def _opener(kind: type[Any]) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
+def _opener(kind: Any) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
     """How a container of this type is opened."""
     if issubclass(kind, torch.Tensor):
         return None
@@ -257,7 +258,7 @@ def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
-        elif _opener(type(value)) is not None:
+        elif open_shell(value) is not None:
             yield from (leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor))
 
 

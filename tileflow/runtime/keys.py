@@ -68,7 +68,8 @@ def _key(value: Any) -> Hashable:
     if opened is not None:
         shell, parts = opened
         return (shell, *map(_key, parts))
-    return value if isinstance(value, _SETTINGS) or is_code(value) else kind
+    held: Hashable = value if isinstance(value, _SETTINGS) or is_code(value) else kind
+    return held
 
 
 def _tensor_key(value: torch.Tensor) -> Hashable:
