@@ -5,9 +5,9 @@ Each function takes a ``random.Random``, changes one thing, or a few, and says i
 
 from __future__ import annotations
 
-import copy
 import json
 import os
+import pickle
 import random
 import socket
 from collections.abc import Callable
@@ -38,10 +38,11 @@ HOSTILE_EXPRS: tuple[Any, ...] = (
     {"sym": "x.item:" + "9" * 400}, ["and", 1], ["pow", 2, 64], [CODE, 1, 2], {"sym": "class"}, {"sym": "x²"},
 )  # fmt: skip
 MILD_EXPRS: tuple[Any, ...] = (
-    1, 0, -7, ["eq", _X, 64], ["le", ["floordiv", 4096, {"sym": "x.stride.1"}], 1 << 20], ["mod", _X, {"sym": "begin.0"}],
-    ["cdiv", {"sym": "end.0"}, ["sum", _X, -64]], {"sym": "x.shape.63"}, {"sym": "end.5"}, ["next_pow2", ["prod", _X, _X]],
-    ["or", ["lt", 0, _N], ["eq", ["mod", _X, 16], 0]], {"sym": "f.cell:scale.attr:name"}, {"sym": "target.sm_count"},
-    ["prod", 1 << 40, _X, _X, _X], ["floordiv", 1, ["sum", {"sym": "target.sm_count"}, -132]],
+    1, 0, -7, ["eq", _X, 64], ["le", ["floordiv", 4096, {"sym": "x.stride.1"}], 1 << 20],
+    ["mod", _X, {"sym": "begin.0"}], ["cdiv", {"sym": "end.0"}, ["sum", _X, -64]], {"sym": "x.shape.63"},
+    {"sym": "end.5"}, ["next_pow2", ["prod", _X, _X]], ["or", ["lt", 0, _N], ["eq", ["mod", _X, 16], 0]],
+    {"sym": "f.cell:scale.attr:name"}, {"sym": "target.sm_count"}, ["prod", 1 << 40, _X, _X, _X],
+    ["floordiv", 1, ["sum", {"sym": "target.sm_count"}, -132]],
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 5, 16, 17, 255, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 64, -(1 << 63) - 1, 10**400,
@@ -65,13 +66,13 @@ Place = tuple[Any, Any]  # a container and a key or index of it
 
 def mutate_structure(original: Any, rng: random.Random) -> tuple[str, Any]:
     """The name of what was done, and the changed copy: mostly one change, at times three."""
-    data = copy.deepcopy(original)
+    data = _copy(original)
     names = [_change(data, rng) for _ in range(rng.choice((1, 1, 1, 3)))]
     return "+".join(names), data
 
 
 def _change(data: Any, rng: random.Random) -> str:
-    places = list(_places(data))
+    places = _places(data)
     if rng.random() < 0.3:  # where code is made of it
         places = [p for p in places if _is_expr(p[0][p[1]]) or p[1] in _LAUNCH_FIELDS] or places
     change = rng.choice(_CHANGES)
@@ -82,11 +83,19 @@ def _change(data: Any, rng: random.Random) -> str:
 _LAUNCH_FIELDS = frozenset({"cluster", "threads", "shared", "scratch", "path", "type", "symbol", "grid", "tensor_map"})
 
 
-def _places(node: Any) -> Any:
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, child in items:
-        yield node, key
-        yield from _places(child)
+def _copy(data: Any) -> Any:
+    return pickle.loads(pickle.dumps(data))  # five times as fast as copy.deepcopy
+
+
+def _places(data: Any) -> list[Place]:
+    found, rest = [], [data]
+    while rest:
+        node = rest.pop()
+        for key, child in node.items() if type(node) is dict else enumerate(node):
+            found.append((node, key))
+            if type(child) in (dict, list):
+                rest.append(child)
+    return found
 
 
 def _is_expr(value: Any) -> bool:
@@ -96,17 +105,17 @@ def _is_expr(value: Any) -> bool:
 
 
 def _replace(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
-    holder[key] = copy.deepcopy(rng.choice(VALUES))
+    holder[key] = _copy(rng.choice(VALUES))
 
 
 def _hostile_expr(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
     holder, key = rng.choice([p for p in places if _is_expr(p[0][p[1]])] or [(holder, key)])
-    holder[key] = copy.deepcopy(rng.choice(HOSTILE_EXPRS))
+    holder[key] = _copy(rng.choice(HOSTILE_EXPRS))
 
 
 def _mild_expr(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
     holder, key = rng.choice([p for p in places if _is_expr(p[0][p[1]])] or [(holder, key)])
-    holder[key] = copy.deepcopy(rng.choice(MILD_EXPRS))
+    holder[key] = _copy(rng.choice(MILD_EXPRS))
 
 
 def _remove(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
@@ -115,9 +124,9 @@ def _remove(holder: Any, key: Any, places: list[Place], rng: random.Random) -> N
 
 def _repeat(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
     if isinstance(holder, list):
-        holder[key:key] = [copy.deepcopy(holder[key]) for _ in range(rng.choice((1, 1, 70)))]
+        holder[key:key] = [_copy(holder[key]) for _ in range(rng.choice((1, 1, 70)))]
     else:
-        holder[f"{key}_"] = copy.deepcopy(holder[key])
+        holder[f"{key}_"] = _copy(holder[key])
 
 
 def _rename(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
@@ -127,7 +136,7 @@ def _rename(holder: Any, key: Any, places: list[Place], rng: random.Random) -> N
 
 def _splice(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:
     other, where = rng.choice(places)
-    holder[key] = copy.deepcopy(other[where])
+    holder[key] = _copy(other[where])
 
 
 def _wrap(holder: Any, key: Any, places: list[Place], rng: random.Random) -> None:

@@ -152,7 +152,7 @@ class FunctionShell:
 
 def open_shell(value: Any) -> tuple[Shell, tuple[Any, ...]] | None:
     """The shell of a container and its parts; None for a leaf."""
-    kind: Hashable = type(value)
+    kind: Any = type(value)
     opener = _opener(kind)
     return None if opener is None else opener(value)
 

@@ -85,7 +85,7 @@ class AsObject:
 
 
 def parse_json(text: str) -> Any:
-    """Plain data out of JSON text: integers of 64 bits, finite floats, each name once in an object. Raises ValueError."""
+    """Plain data out of JSON: integers of 64 bits, finite floats, each name once in an object. Raises ValueError."""
     try:
         return json.loads(
             text, parse_int=_integer, parse_float=_finite, parse_constant=_no_constants, object_pairs_hook=_object_once
@@ -237,7 +237,7 @@ _SCALARS: Mapping[Any, Decoder] = {int: _int, float: _float, bool: _bool, str: _
 
 
 def _union(kinds: tuple[Any, ...]) -> Decoder:
-    """``X | None``; plain values, told apart by their types; or classes, told apart by the field that each has first."""
+    """``X | None``; plain values, told apart by type; or classes, told apart by the field that each has first."""
     rest = [k for k in kinds if k is not types.NoneType]
     if len(rest) == 1:
         return _optional(_decoder(rest[0]))

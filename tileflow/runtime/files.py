@@ -26,9 +26,12 @@ def read_file(path: str | os.PathLike[str], most: int, *, follow: bool = True) -
     except ValueError as error:  # a NUL in its name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return _read(handle, most, str(path))
+        if status.st_size > most:
+            raise _too_long(path, most)
+        return _read(handle, most, path)
     finally:
         os.close(handle)
 
@@ -48,11 +51,16 @@ def read_inside(root: str | os.PathLike[str], *names: str, most: int) -> bytes:
     return read_file(file, most, follow=False)
 
 
-def _read(handle: int, most: int, name: str) -> bytes:
+def _read(handle: int, most: int, path: str | os.PathLike[str]) -> bytes:
+    """All of it, also of a file that says no size or grows meanwhile."""
     chunks, left = [], most + 1
     while left and (chunk := os.read(handle, min(left, _CHUNK))):
         chunks.append(chunk)
         left -= len(chunk)
     if not left:
-        raise OSError(errno.EFBIG, f"longer than {most} bytes", name)
+        raise _too_long(path, most)
     return b"".join(chunks)
+
+
+def _too_long(path: str | os.PathLike[str], most: int) -> OSError:
+    return OSError(errno.EFBIG, f"longer than {most} bytes", str(path))

@@ -32,9 +32,10 @@ _DTYPES = {
 }  # fmt: skip
 _GRID = ("gx", "gy", "gz")
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
+# a guard or a grid that cannot be computed: it divides by zero, or asks a captured value for what its kind does not
+# have (a missing axis, arithmetic with None, the truth of a tensor)
+_UNDEFINED = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError, RuntimeError)
 _UNPACKABLE = (OverflowError, TypeError, ValueError)
-# a guard or a grid that cannot be computed: it divides by zero, or asks for an axis or an arithmetic that is not there
-_UNDEFINED = (ZeroDivisionError, IndexError, TypeError, OverflowError)
 
 
 class Launcher(Protocol):
@@ -249,8 +250,7 @@ class _Writer:
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
             *self._accept_lines(accepts, declined),
-            *self._grid_lines([f"{n} = {g}" for n, g in zip(_GRID, grid, strict=True) if n in open_ended]),
-            *([f"    if {' or '.join(f'{n} <= 0' for n in open_ended)}:", "        return True"] if open_ended else []),
+            *self._grid_lines([(n, g) for n, g in zip(_GRID, grid, strict=True) if n in open_ended]),
             *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
             "    stream = current_stream()",
             "    if stream is None:",
@@ -261,10 +261,14 @@ class _Writer:
             f"        status = {enqueue}",
             "        if status and recover(status):",
             f"            status = {enqueue}",
+            "    except UNPACKABLE as error:",
+            "        try:",
+            f"            values = ({''.join(f'{v}, ' for v in values)})",
+            "        except UNDEFINED:",
+            "            values = ()",
+            "        raise unpackable(values, error) from error",
             "    except (ZeroDivisionError, IndexError) as error:",
             "        raise missing(error) from error",
-            "    except UNPACKABLE as error:",
-            f"        raise unpackable(({''.join(f'{v}, ' for v in values)}), error) from error",
             "    if status:",
             "        raise refused(status)",
             "    return True",
@@ -277,19 +281,22 @@ class _Writer:
             return []
         return [
             "    try:",
-            f"        accepted = {accepts}",
+            f"        declines = not ({accepts})",
             "    except UNDEFINED:",
-            "        accepted = False",
-            "    if not accepted:",
+            "        declines = True",
+            "    if declines:",
             f"        return {declined}",
         ]
 
-    def _grid_lines(self, assignments: list[str]) -> list[str]:
-        if not assignments:
+    def _grid_lines(self, extents: list[tuple[str, str]]) -> list[str]:
+        """Of the axes whose extent is not a constant. An empty grid launches nothing."""
+        if not extents:
             return []
         return [
             "    try:",
-            *(f"        {assignment}" for assignment in assignments),
+            *(f"        {name} = {extent}" for name, extent in extents),
+            f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:",
+            "            return True",
             "    except UNDEFINED as error:",
             "        raise missing(error) from error",
         ]
@@ -383,9 +390,11 @@ class _Writer:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
             case "shape":
-                return f"{self._local(('shape', symbol.path), self._value(symbol.path) + '.shape')}[{int(symbol.axis)}]"
+                local = self._local(("shape", symbol.path), self._value(symbol.path) + ".shape")
+                return f"{local}[{int(symbol.axis)}]"
             case "stride":
-                return f"{self._local(('stride', symbol.path), self._value(symbol.path) + '.stride()')}[{int(symbol.axis)}]"
+                local = self._local(("stride", symbol.path), self._value(symbol.path) + ".stride()")
+                return f"{local}[{int(symbol.axis)}]"
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:

@@ -1,6 +1,7 @@
 """Paths and launch symbols (see :mod:`.abi`): parsing them, and Python source text that reads them again.
 
-A table is data, so a path out of one is parsed strictly: into names that mean in source text what they say, and numbers.
+A table is data, so a path out of one is parsed strictly: into numbers, and names that mean in source text what they
+say.
 """
 
 from __future__ import annotations

@@ -343,6 +343,9 @@ def parse_table(text: str, where: str = "table") -> Table:
     if type(version) is not int or version < 1 or version > SCHEMA_VERSION:
         raise TableError(f"schema_version must be 1 to {SCHEMA_VERSION}", got=reprlib.repr(version), where=where,
                          hint="upgrade tileflow to read a newer table")  # fmt: skip
+    if late := sorted(name for name, since in FIELDS_SINCE.items() if since > version and name in data):
+        raise TableError(f"a table of schema {version} must have only its fields", got=", ".join(late), where=where,
+                         hint="the file was edited or damaged; export it again")  # fmt: skip
     claimed = data.pop("table_id", None)
     try:
         table = decode(Table, data)
