@@ -34,6 +34,7 @@ from .space.grids import GRID
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
 REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
+LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
 # What only some sizes allow, by the last word of the knob's name: loops that may be empty, a launch's long axes.
 PLAIN: Mapping[str, Choice] = {"grid": GRID[0], "flatten": False, "unroll": 1, "static": False,
                                "warp_specialize": False}  # fmt: skip
@@ -68,7 +69,7 @@ def _generic(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
     except TraceError:  # a size of 1 is broadcast
         plain = replace(lowered, mode="generic_ones")
     # registers for long dimensions are a waste where the example's are enough
-    short = _fitted(plain, config, config) if any(map(never_looped, plain.regions)) else ()
+    short = _within(plain, REACHES[-1], config) if any(map(never_looped, plain.regions)) else ()
     return (*short, *_longest(plain, config))
 
 
@@ -76,19 +77,22 @@ def _longest(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
     """The variant for the longest dimensions that registers and shared memory allow."""
     failed: list[ConfigError] = []
     for reach in REACHES:
-        longer = replace(lowered, reach=reach)
-        is_longer = any(a.hints != b.hints for a, b in zip(longer.regions, lowered.regions, strict=True))
         try:
-            return _fitted(longer, longer.default if is_longer else config, config)
+            return _within(lowered, reach, config)
         except ConfigError as error:
             failed.append(error)
     raise failed[-1]
 
 
-def _fitted(lowered: Lowered, wanted: Config, config: Config) -> tuple[TritonSource, ...]:
-    """The sources under what the space has of ``wanted``, and what host code asks for as in ``config``."""
+def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSource, ...]:
+    """The sources for dimensions up to ``reach``: under what the space has of ``config``, or where they are longer than
+    the example's, of the default for such; with what host code asks for as in ``config``."""
+    keeps_layout = lowered.shape_mode.keeps_layout
+    example, lowered = lowered, replace(lowered, reach=reach if keeps_layout else replace(reach, loop=LOOP))
+    is_longer = any(a.hints != b.hints for a, b in zip(example.regions, lowered.regions, strict=True))
+    wanted = lowered.default if is_longer else config
     asked = {knob.name: config[knob.name] for knob in lowered.host_knobs}
-    plain = {} if lowered.shape_mode.keeps_layout else {k.name: _plain(k) for k in lowered.space.knobs}
+    plain = {} if keeps_layout else {k.name: _plain(k) for k in lowered.space.knobs}
     fitted = lowered.space.adapt(wanted.to_dict() | {n: c for n, c in plain.items() if c is not None} | asked)
     changed = {name: fitted[name] for name, choice in asked.items() if fitted[name] != choice}
     if changed:

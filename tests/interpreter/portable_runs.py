@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler_gallery import kernel
-from interpreted import Case, arguments
+from interpreted import Case, arguments, load_module
 
 from tileflow.api import Kernel
 from tileflow.build.interpret import interpreter_launcher
@@ -63,3 +63,15 @@ def check(example: Case, calls: Sequence[Case]) -> tuple[list[str], list[set[int
             taken[-1].add(n)
             wrong += [] if verdict.ok else [f"{call} by variant {n}: {verdict.reason}"]
     return wrong, taken
+
+
+def run(module: str, name: str, example: tuple[Any, ...], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """What the kernel gives for each call by the variants of ``example``; for what none takes, None."""
+    variants = Variants(getattr(load_module(module), name), example)
+    results: list[Any] = []
+    for args in calls:
+        try:
+            results.append(variants.bind(variants.launchers)(*args))
+        except VariantError:
+            results.append(None)
+    return results

@@ -217,6 +217,9 @@ class Emitter:
     def tile_header(self, tile: Tile) -> None:
         """Indices and mask of a tile whose begin is known."""
         name = self.tile(tile.name)
+        if not tile.wide and isinstance(tile.end, Expr) and not self.plan.ir.shape_mode.is_static:
+            # where a loop looks for the next tile, and a tile for its lanes, may be a block past the end
+            self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
         if self.plan.is_masked(tile.dim):
             end = self.bound(tile, tile.end)

@@ -27,6 +27,8 @@ from .operations.spellings import spelled
 from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
+LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
+
 
 class Names:
     """Hands out structural names: ``tile_m``, then ``tile_m#1``; ``tile_m@1`` in region 1."""
@@ -385,8 +387,11 @@ class Tracer:
         return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
 
     def new_block(self, name: str, extent: int | None) -> Expr:
-        """A block size to be chosen, up to the power of two that covers ``extent``."""
+        """A block size to be chosen, up to the power of two that covers ``extent``; not a small one of an example from
+        which nothing is taken over."""
         knob = f"block:{name}"
+        if not self.shape_mode.keeps_layout and extent is not None:
+            extent = max(extent, LEAST_EXTENT)
         high = 1 << max((extent or 1 << 16) - 1, 0).bit_length()
         self.blocks[knob] = (1, high)
         return Expr.sym(knob)

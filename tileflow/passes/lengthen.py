@@ -22,11 +22,12 @@ ROLLED = 1 << 17  # of what a loop takes block by block
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How long a dimension in one piece may be at most: ``whole``; ``in_product``, where a product takes or gives it.
-    Registers bound both, shared memory the second.
+    Registers bound both, shared memory the second. ``loop``: how far loops run at least, for which blocks are chosen.
     """
 
     whole: int
     in_product: int
+    loop: int = 0
 
 
 def lengthen(ir: KernelIR, reach: Reach) -> KernelIR:
@@ -64,12 +65,13 @@ def _values(ir: KernelIR) -> Iterator[Value]:
 
 
 def _limits(ir: KernelIR, reach: Reach) -> dict[Expr, int]:
-    """How long each dimension in one piece shall be."""
+    """How long each loop and each dimension in one piece shall be."""
     looped = _looped(ir)
     left = _in_one_piece(looped)
     dots = [op for op in looped.walk() if op.kind in ("dot", "dot_scaled")]
     multiplied = {d.extent for op in dots for v in (*op.values, *op.outputs) for d in v.dims}
-    return {
+    loops = (t.end - t.begin for t in ir.tiles.values() if isinstance(t.begin, Expr) and isinstance(t.end, Expr))
+    return {length: reach.loop for length in loops if _is_open(ir, length)} | {
         extent: ROLLED if extent not in left else reach.in_product if extent in multiplied else reach.whole
         for extent in _in_one_piece(ir)
     }
