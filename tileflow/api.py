@@ -134,6 +134,8 @@ class Kernel:
         return cache.run(args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(map(is_traced, tensors((*args, *kwargs.values())))):
+            return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
         self._refuse(args, kwargs)
         return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
 
