@@ -10,10 +10,11 @@ contents, since compilers keep graphs on disk: in another process it means the s
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from .runtime.handles import graph_handle, registered
 
 _WHOLE = "tileflow.dynamo whole function"
 _FUNCTION = "tileflow.dynamo function"
-_ITSELF = "tileflow.dynamo function itself"
+_KEPT = "tileflow.dynamo kept"  # in a cell: the function itself, a module or a class
 _PARTIAL = "tileflow.dynamo partial"
 _RECORD = "tileflow.dynamo record"
 
@@ -58,8 +59,10 @@ def _named_for_graphs(handle: str) -> str:
 def pack(value: Any, outer: Any = None) -> Any:
     """``value`` as a graph can hold it. What functions close over is read by the tracer, so that tensors become inputs
     of the graph, and numbers are guarded. ``outer``: the function whose part it is."""
+    if outer is not None and (value is outer or isinstance(value, (ModuleType, type))):
+        return _KEPT
     if isinstance(value, FunctionType):
-        return (_ITSELF,) if outer is not None and value is outer else _pack_function(value)
+        return _pack_function(value)
     if isinstance(value, partial):
         keywords = value.keywords
         parts = tuple([pack(v) for v in value.args]), tuple(keywords), tuple([pack(v) for v in keywords.values()])
@@ -152,16 +155,14 @@ def _unpack(value: Any) -> Any:
 def _function(name: str, cells: Sequence[Any], rest: Sequence[Any], defaults: int, words: Sequence[str]) -> Any:
     """The function of that code over these cells and defaults."""
     opened = open_shell(rebuild(*_found(_functions, name)))
-    assert opened is not None
+    assert opened is not None and isinstance(opened[0], FunctionShell)
     old = opened[0]
-    assert isinstance(old, FunctionShell)
-    free = [*zip(old.code.co_freevars, cells, strict=True)]
-    held = [(n, cell) for n, cell in free if not (isinstance(cell, tuple) and cell == (_ITSELF,))]
-    shell = FunctionShell(
-        old.code, old.module, old.scope, tuple(n for n, _ in held), old.itself, ("",) * defaults, tuple(words),
-        old.name, old.globals,
-    )  # fmt: skip
-    return shell.make([*(_unpack(cell) for _, cell in held), *map(_unpack, rest)])
+    held = dict(zip(old.cells, opened[1], strict=False))
+    for free, cell in zip(old.code.co_freevars, cells, strict=True):
+        if not isinstance(cell, str) or cell != _KEPT:
+            held[free] = _unpack(cell)
+    shell = dataclasses.replace(old, cells=tuple(held), defaults=("",) * defaults, keywords=tuple(words))
+    return shell.make([*held.values(), *map(_unpack, rest)])
 
 
 def _found(names: Mapping[str, Any], name: str) -> Any:
