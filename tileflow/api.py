@@ -26,7 +26,7 @@ from .runtime.argtree import bind_call, is_traced, replace, tensors
 from .runtime.call_cache import MISS, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
 from .runtime.dispatch import bind
-from .runtime.handles import enroll
+from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
 from .runtime.registry import stores_into_arguments
@@ -84,7 +84,7 @@ class Kernel:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
         self.cache = CallCache(self)
-        self._handle = enroll(self, self.name)
+        self._handle = register(self)
 
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
@@ -100,6 +100,16 @@ class Kernel:
     @cached_property
     def _serialised(self) -> str:
         return serialise(self.scope)
+
+    @cached_property
+    def identity(self) -> str:
+        """What graphs know the kernel by, in every process: its name, its code, and all that it reads besides arguments.
+
+        No other process has that of a kernel that reads tensors or objects of its own.
+        """
+        from .frontend.identity import callable_identity
+
+        return callable_identity(self.scope)
 
     @cached_property
     def multiplies(self) -> bool:
@@ -118,9 +128,9 @@ class Kernel:
         CallError where autograd would record the call: see :func:`tileflow.differentiable`.
         """
         if _is_dynamo_compiling():
-            from .dynamo import in_graph, pack
+            from .dynamo import trace_call
 
-            return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
+            return trace_call(self._handle, args, kwargs)
         cache = self.cache
         if _interpretations[0] and _interpreting.get() is not None:
             return self._interpreted(args, kwargs)
@@ -134,6 +144,8 @@ class Kernel:
         return cache.run(args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(map(is_traced, tensors((*args, *kwargs.values())))):
+            return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
         self._refuse(args, kwargs)
         return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
 

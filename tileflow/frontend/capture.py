@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Collection
 from enum import Enum
-from types import CellType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
+from ..runtime.argtree import FunctionShell, open_shell
 from .calls import is_user
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
@@ -26,10 +28,14 @@ _SCALAR_FLOAT = "float32"
 
 
 class Capturer:
-    """Turns one launch's captured values into proxies, each read once a path."""
+    """Turns one launch's captured values into proxies, each read once a path.
 
-    def __init__(self, tracer: Tracer) -> None:
+    ``local``: the variables that host code binds; what else is captured, the kernel's hash sees.
+    """
+
+    def __init__(self, tracer: Tracer, local: Collection[str] = ()) -> None:
         self.t = tracer
+        self._local = local
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -55,7 +61,7 @@ class Capturer:
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        if isinstance(value, FunctionType) and value.__closure__:
+        if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
             return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
@@ -173,20 +179,26 @@ class Capturer:
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""
-        names = value.__code__.co_freevars
-        closure = dict(zip(names, value.__closure__ or (), strict=True))
-        recursive = {name for name, cell in closure.items() if cell.cell_contents is value}
-        cells = tuple(
-            CellType() if name in recursive else CellType(self.capture(cell.cell_contents, f"{path}.cell:{name}"))
-            for name, cell in closure.items()
-        )
-        copy = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
-        copy.__kwdefaults__ = value.__kwdefaults__
-        copy.__module__ = value.__module__
-        for name, cell in zip(names, cells, strict=True):
-            if name in recursive:
-                cell.cell_contents = copy
-        return copy
+        opened = open_shell(value)
+        assert opened is not None and isinstance(opened[0], FunctionShell)
+        shell, parts = opened
+        keeps_defaults = not self._has_own_defaults(value, path)
+        held: list[Any] = []
+        for (kind, name), part in zip(shell.steps, parts, strict=True):
+            if kind == "cell":
+                held.append(self.capture(part, f"{path}.cell:{name}"))
+            else:
+                held.append(part if keeps_defaults else self._default(part, f"{path}.default:{name}"))
+        return shell.make(held)
+
+    def _has_own_defaults(self, value: FunctionType, path: str) -> bool:
+        """Whether it is a user's function with defaults that another call with this key may have otherwise."""
+        has_defaults = value.__defaults__ or value.__kwdefaults__
+        return bool(has_defaults) and path.partition(".")[0] in self._local and is_user(value)
+
+    def _default(self, value: Any, path: str) -> Any:
+        """A number stays a constant, guarded: defaults are axes and flags more often than sizes."""
+        return self._constant(ConstantInt(value), path) if type(value) is int else self.capture(value, path)
 
 
 def identifier(path: str) -> str:

@@ -187,7 +187,7 @@ class _RegionTrace:
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
-        capturer = Capturer(t)
+        capturer = Capturer(t, self.frame)
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()

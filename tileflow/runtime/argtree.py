@@ -232,7 +232,7 @@ def walk(value: Any, path: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...],
     if opened is None:
         yield path, value
         return
-    _check_levels(len(path))
+    check_levels(len(path))
     shell, parts = opened
     for step, part in zip(shell.steps, parts, strict=True):
         yield from walk(part, (*path, step))
@@ -247,7 +247,7 @@ def _replaced(value: Any, change: Callable[[Any], Any], level: int) -> Any:
     opened = open_shell(value)
     if opened is None:
         return change(value)
-    _check_levels(level)
+    check_levels(level)
     shell, parts = opened
     made = [_replaced(part, change, level + 1) for part in parts]
     return value if all(new is old for new, old in zip(made, parts, strict=True)) else shell.make(made)
@@ -278,10 +278,16 @@ def path_text(name: str, steps: Iterable[Step]) -> str:
     return name + "".join(f".{kind}:{word}" for kind, word in steps)
 
 
-def _check_levels(levels: int) -> None:
+def check_levels(levels: int) -> None:
+    """Raises CallError for a part that deep in an argument."""
     if levels > MOST_LEVELS:
-        raise CallError(f"a kernel's arguments nest at most {MOST_LEVELS} deep", got="more, or one that holds itself",
-                        hint="pass what the kernel needs of it: its tensors and its numbers")  # fmt: skip
+        raise nests_too_deep()
+
+
+def nests_too_deep() -> CallError:
+    """The error of containers in containers without end."""
+    return CallError(f"a kernel's arguments nest at most {MOST_LEVELS} deep", got="more, or one that holds itself",
+                     hint="pass what the kernel needs of it: its tensors and its numbers")  # fmt: skip
 
 
 # ---- templates ----------------------------------------------------------------------------------------------------
@@ -323,7 +329,7 @@ def flatten(value: Any, path: str, found: list[Any], level: int = 0) -> Template
     """
     opened = open_shell(value)
     if opened is not None:
-        _check_levels(level)
+        check_levels(level)
         shell, parts = opened
         named = zip(shell.steps, parts, strict=True)
         return Inner(shell, tuple(flatten(part, f"{path}_{_word(step)}", found, level + 1) for step, part in named))
@@ -333,6 +339,8 @@ def flatten(value: Any, path: str, found: list[Any], level: int = 0) -> Template
         return _leaf("SymInt", value, path, found)
     if isinstance(value, torch.SymFloat) or type(value) is float:
         return _leaf("float", value, path, found)
+    if isinstance(value, torch.SymBool):  # becomes the one that it is now, guarded
+        return Constant(bool(value), bool)
     return Constant(value, type(value))
 
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from ..errors import CallError, OutOfResources, VariantError
-from .argtree import Signature, tensors
+from .argtree import Signature, nests_too_deep, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
 from .keys import MISS, Form, call_key, form_of
@@ -125,8 +125,7 @@ class CallCache:
             raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
                             hint="pass tuple(...) in place of a list") from error  # fmt: skip
         except RecursionError:
-            raise CallError("a kernel's arguments do not hold themselves", got="endless nesting",
-                            hint="pass what the kernel needs of it: its tensors and its numbers") from None  # fmt: skip
+            raise nests_too_deep() from None
         return key
 
     @property

@@ -18,7 +18,17 @@ import torch
 from ..errors import CallError
 from ..target import CATALOGUE, DeviceProperties, classify, normalise_arch, nvidia_arch
 from .ambient import float32_precision
-from .argtree import FunctionShell, RecordShell, bind_call, is_code, is_traced, open_shell, path_text, walk
+from .argtree import (
+    FunctionShell,
+    RecordShell,
+    bind_call,
+    check_levels,
+    is_code,
+    is_traced,
+    open_shell,
+    path_text,
+    walk,
+)
 from .keys import is_dual
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
@@ -56,20 +66,21 @@ def describe(
     return Problem(kernel_name, tuple(specs))
 
 
-def _specs(name: str, value: Any, callable_hash: CallableHash) -> Iterator[tuple[str, ArgSpec]]:
-    """The specs of an argument that is found at ``name``."""
+def _specs(name: str, value: Any, callable_hash: CallableHash, level: int = 0) -> Iterator[tuple[str, ArgSpec]]:
+    """The specs of an argument, or of a part of one, that is found at ``name``."""
     opened = open_shell(value)
     if opened is None:
         yield name, _plain_spec(name, value)
         return
+    check_levels(level)
     shell, parts = opened
     if isinstance(shell, FunctionShell):
-        yield name, _callable_spec(name, value, callable_hash)
+        yield name, _callable_spec(name, value, callable_hash, level)
         return
     if isinstance(shell, RecordShell):
         yield f"{name}.class", ScalarSpec("class", shell.type.__qualname__)
     for step, part in zip(shell.steps, parts, strict=True):
-        yield from _specs(path_text(name, (step,)), part, callable_hash)
+        yield from _specs(path_text(name, (step,)), part, callable_hash, level + 1)
 
 
 def _plain_spec(name: str, value: Any) -> ArgSpec:
@@ -106,14 +117,14 @@ def _tensor_spec(value: torch.Tensor) -> TensorSpec:
     return TensorSpec(dtype, tuple(value.shape), tuple(value.stride()), value.data_ptr() % 16 == 0)
 
 
-def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHash) -> CallableSpec:
+def _callable_spec(name: str, function: FunctionType, callable_hash: CallableHash, level: int) -> CallableSpec:
     opened = open_shell(function)
     assert opened is not None
     shell, parts = opened
     cells: list[tuple[str, ArgSpec]] = []
     for (kind, word), part in zip(shell.steps, parts, strict=True):
         if not is_code(part):  # callable_hash sees a module or a class by name
-            cells += _specs(word if kind == "cell" else f"{kind}:{word}", part, callable_hash)
+            cells += _specs(word if kind == "cell" else f"{kind}:{word}", part, callable_hash, level + 1)
     return CallableSpec(function.__name__ or name, callable_hash(function), tuple(cells))
 
 

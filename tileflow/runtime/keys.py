@@ -23,6 +23,7 @@ from .argtree import (
     PartialShell,
     RecordShell,
     SequenceShell,
+    check_levels,
     is_code,
     is_traced,
     open_shell,
@@ -117,7 +118,8 @@ def form_of(
     ambient: Collection[str] = (),
     limit: int = 1 << 14,
 ) -> Form | None:
-    """The form of calls like this one. None where an argument is of a kind that takes more than a few looks.
+    """The form of calls like this one. None where an argument is of a kind that takes more than a few looks. Raises
+    CallError where containers nest without end.
 
     ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key, which has a ``counter``.
     ``names``: of the parameters, in order; ``constants``: those whose numbers select code. ``limit``: of its keys.
@@ -149,7 +151,7 @@ class _FormWriter:
         self.tests: list[str] = []  # of kinds; each may stand on names that those before it made safe
         self.learned: list[str] = []
 
-    def argument(self, name: str, value: Any, constant: bool) -> None:
+    def argument(self, name: str, value: Any, constant: bool, level: int = 0) -> None:
         """What an argument called ``name`` in the text adds: tests of its kind, parts of the key."""
         self.tests.append(f"type({name}) is {self._known(type(value))}")
         if isinstance(value, _Tensor):
@@ -159,7 +161,7 @@ class _FormWriter:
         elif type(value) in _BY_VALUE or isinstance(value, _SETTINGS) or is_code(value):
             self.parts.append(name)
         else:
-            self._container(name, value, constant)
+            self._container(name, value, constant, level)
 
     def _tensor(self, name: str, value: torch.Tensor) -> None:
         if is_traced(value) or value.is_complex():  # which may be conjugated, one more look
@@ -169,10 +171,11 @@ class _FormWriter:
         self.parts += [read.format(name) for read in reads]
         self.learned.append(name)
 
-    def _container(self, name: str, value: Any, constant: bool) -> None:
+    def _container(self, name: str, value: Any, constant: bool, level: int) -> None:
         opened = open_shell(value)
         if opened is None:
             raise _Unreadable
+        check_levels(level)
         shell, parts = opened
         match shell:
             case SequenceShell():
@@ -200,7 +203,7 @@ class _FormWriter:
             if isinstance(shell, PartialShell) and i == 2:
                 part = dict(value.keywords)  # in the order of this very partial, as the text reads it
             self.tests.append(f"(({inner} := {read}) is {inner})")
-            self.argument(inner, part, constant)
+            self.argument(inner, part, constant, level + 1)
 
     def _known(self, value: Any) -> str:
         name = f"known{len(self.namespace)}"
