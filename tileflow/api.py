@@ -187,16 +187,18 @@ class Kernel:
         """What launches each region under one config, emitted and built now."""
         made: dict[int, list[Launcher]] = {}
         for source in lowered.emit(config):
-            if device.type == "cuda":
-                from .build.compile import build
-
-                launcher = launcher_for(build(source, lowered.target), device, self.scope)
-            else:
-                from .build.interpret import interpreter_launcher
-
-                launcher = interpreter_launcher(source, self.scope, lowered.target)
-            made.setdefault(source.region, []).append(launcher)
+            made.setdefault(source.region, []).append(self.launcher(source, lowered.target, device))
         return made
+
+    def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher:
+        """What launches a source, built now: for a GPU, or for the CPU under ``TRITON_INTERPRET=1``."""
+        if device.type == "cuda":
+            from .build.compile import build
+
+            return launcher_for(build(source, target), device, self.scope)
+        from .build.interpret import interpreter_launcher
+
+        return interpreter_launcher(source, self.scope, target)
 
     def stand_in(self, *args: Any, **kwargs: Any) -> Any:
         """What a kernel computes, in plain torch: the author's reference where the kernel stores into no argument, else

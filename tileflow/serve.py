@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -42,10 +44,13 @@ if TYPE_CHECKING:
 
 ANY_TARGET = "nvidia-h200"
 MOST_BUILT = 4_096  # configs that were compiled for calls of this process
+MOST_SHAPES = 8  # of calls of one kind that are each compiled for their own sizes
 _MOST_SHRINKS = 8  # of a default that the device has too little for
 
 _log = logging.getLogger("tileflow")
 _built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
+_shapes: dict[Any, int] = {}
+_counting = threading.Lock()
 on_change(_built.clear)
 
 
@@ -62,17 +67,24 @@ class Call:
 
 def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     """What may serve a call, in order. Raises MissError at its end where nothing may."""
+    if call.device.type == "cpu" and not _interprets():
+        counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
+        observe.say_once(
+            logging.WARNING, kernel.name, "eager", "runs as plain Python over tiles: the tensors are on a CPU"
+        )
+        yield Direct(kernel.run_eagerly, counter)
+        return
     policy = on_miss(kernel.name)
     asked = asked_of(kernel.host.sites.values())
     rows = partial(
-        servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, _maker(kernel, call.device),
-        (call.device, id(kernel)),
+        servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, 
+        _maker(kernel, call.device) if _runs_code(call.device) else None, (call.device, kernel.cache.number),
     )  # fmt: skip
     attempted: set[tuple[Any, ...]] = set()
     tried: list[str] = []
     nearest: Hit | None = None
     for hit, server in rows():
-        if hit.step == "default" and policy != "default":
+        if hit.step == "default" and hit.row.launches and policy != "default":
             continue
         if server is not None:
             answers = asked(server.config)
@@ -81,12 +93,12 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
                 yield Attempt(
                     server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live)
                 )
-            tried.append(f"{hit.reason}: its guards decline")
+            tried.append("the guards of the rows decline")
         elif hit.bundle is None and _has_compiler() and policy in ("default", "compile"):
             yield from _built_attempts(kernel, call, hit, None)
         else:
             nearest = nearest or hit
-            tried.append(f"{hit.reason}: no machine code for such a call")
+            tried.append("the rows have no machine code for such a call")
     yield from _missed(kernel, call, policy, nearest, tried)
 
 
@@ -96,6 +108,8 @@ def _missed(
     """What takes the place of a row."""
     missed = no_row(kernel.name, call.problem, call.live, tried)
     if policy in ("default", "compile") and _has_compiler():
+        if nearest is None and _runs_code(call.device):
+            yield from _portable_attempts(kernel, call, missed)
         yield from _built_attempts(kernel, call, nearest, missed)
         return
     if policy in ("default", "reference"):
@@ -125,6 +139,16 @@ def _counter(kernel: str, problem: Problem, live: str | None, server: Server) ->
 # ---- compiling ----------------------------------------------------------------------------------------------------
 
 
+def _runs_code(device: torch.device) -> bool:
+    """Whether machine code runs on the device."""
+    return device.type == "cuda"
+
+
+def _interprets() -> bool:
+    """Whether this process was started for Triton's interpreter, which runs generated kernels on CPU tensors."""
+    return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+
+
 @cache
 def _has_compiler() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
@@ -138,7 +162,7 @@ def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) ->
         served = _counter(kernel.name, call.problem, call.live, server)
         return served if missed is None else MissedCalls(served, missed)
 
-    key = (id(kernel), kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
+    key = (kernel.cache.number, kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
     was_there = _built.get(key) is not None
     server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
     yield Attempt(server, lambda config: (), lambda: iter(()), counter)
@@ -146,6 +170,33 @@ def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) ->
         _built.drop(key)
         server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
         yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Attempt]:
+    """Once a kernel was compiled for many shapes, variants that take any: a further shape compiles nothing."""
+    key = (kernel.cache.number, call.problem.kinds, call.device)
+    with _counting:
+        _shapes[key] = _shapes.get(key, 0) + 1
+        few = _shapes[key] <= MOST_SHAPES
+    if few:
+        return
+    server = _built.get_or_make(key, lambda: _build_portable(kernel, call))
+
+    def counter(server: Server) -> Any:
+        return MissedCalls(_counter(kernel.name, call.problem, call.live, server), missed)
+
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:
+    from .portable import portable_config, portable_sources
+
+    _log.warning("%s was compiled for %d shapes: variants that take any shape are built now", kernel.name, MOST_SHAPES)
+    lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), target(call.live or ANY_TARGET), "dynamic")
+    made: dict[int, list[Launcher]] = {}
+    for source in portable_sources(lowered):
+        made.setdefault(source.region, []).append(kernel.launcher(source, lowered.target, call.device))
+    return BuiltServer(portable_config(lowered), made, "compiled", "variants for any shape")
 
 
 def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:

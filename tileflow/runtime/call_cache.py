@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from threading import Lock
 from typing import Any, Protocol
 
@@ -69,10 +70,12 @@ class Owner(Protocol):
 class CallCache:
     """What serves calls of one kernel, by their keys.
 
-    ``forms``: tried in turn by a warm call; ``by_value``: the names of int arguments whose values tell calls apart.
+    ``forms``: tried in turn by a warm call; ``by_value``: the names of int arguments whose values tell calls apart;
+    ``number``: of the kernel in this process, which no other one ever has.
     """
 
     def __init__(self, owner: Owner) -> None:
+        self.number = next(_numbers)
         self._owner = owner
         host = owner.host
         self._run = host.flat or host.run
@@ -226,6 +229,7 @@ def _by_value(value: Any) -> Hashable:
     return (type(value), value)
 
 
+_numbers = count()
 _caches: weakref.WeakSet[CallCache] = weakref.WeakSet()
 
 

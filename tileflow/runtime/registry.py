@@ -29,6 +29,7 @@ from .abi import Binary
 from .binaries import MODULES
 from .bundle import Bundle, Check, load_tables
 from .defaults import defaults_for
+from .miss_record import clear_misses
 from .problem import Problem
 from .table import Entry, Fallback, RegionLaunch, Requirement, Table
 
@@ -312,6 +313,7 @@ def clear() -> None:
             state.clear()
         _policy[0] = "default"
     observe.clear_counters()
+    clear_misses()
     _changed()
     MODULES.free_retired()
 

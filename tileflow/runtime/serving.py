@@ -144,18 +144,19 @@ def asked_of(sites: Iterable[str]) -> Asked:
 
 
 def servers_of_rows(
-    kernel: str, semantic_hash: str, problem: Problem, device: str | None, make: MakeLauncher, place: object
+    kernel: str, semantic_hash: str, problem: Problem, device: str | None, make: MakeLauncher | None, place: object
 ) -> Iterator[tuple[Hit, Server | None]]:
     """The rows that may serve a call, in order, with what launches them; None where a row has no machine code for it.
 
-    ``make``: a launcher of a binary; ``place``: tells devices and kernels apart whose launchers differ.
+    ``make``: a launcher of a binary, None where no machine code runs; ``place``: tells devices and kernels apart whose
+    launchers differ.
     """
     for hit in hits(kernel, semantic_hash, problem, device):
         key = (place, id(hit.row), hit.exact)
         server = hit.servers.get(key)
         if server is None:
-            binaries = hit.binaries()
-            if binaries is None:
+            binaries = None if make is None else hit.binaries()
+            if binaries is None or make is None:
                 yield hit, None
                 continue
             server = hit.servers.setdefault(key, RowServer(hit, kernel, binaries, make))
@@ -166,12 +167,12 @@ def servers_of_rows(
 
 
 class MissedCalls:
-    """The counter of calls that no row serves: they count as calls and as misses."""
+    """The counter of calls that no row serves: they count as calls and as misses. The lookup counted the first one."""
 
-    __slots__ = ("_missed", "_served")
+    __slots__ = ("_ahead", "_missed", "_served")
 
     def __init__(self, served: Served, missed: Missed) -> None:
-        self._served, self._missed = served, missed
+        self._served, self._missed, self._ahead = served, missed, 1
 
     @property
     def calls(self) -> int:
@@ -179,7 +180,8 @@ class MissedCalls:
 
     @calls.setter
     def calls(self, calls: int) -> None:
-        self._missed.calls += calls - self._served.calls
+        self._missed.calls += calls - self._served.calls - self._ahead
+        self._ahead = 0
         self._served.calls = calls
 
 
