@@ -81,7 +81,7 @@ class Failure:
 
 def portable_sources(kernel: Kernel, args: Sequence[Any], device: Target, config: Config) -> tuple[TritonSource, ...]:
     """The sources of ``config`` that together take any size, stride and alignment, in the order of being tried."""
-    return kernel.lower(args, device, "dynamic").emit(config)
+    return kernel.portable(*args, target=device, config=config)
 
 
 def build_rows(
