@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -17,17 +18,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .config import Choice, Config
-from .errors import CallError, KernelError, LaunchError, OutOfResources, SpecError, VariantError
+from .errors import CallError, KernelError, SpecError, VariantError
 from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
-from .runtime.describe import describe, device_class, is_traced, tensors
-from .runtime.dispatch import KeyedRegion, bind, keyed
-from .runtime.handles import enroll
-from .runtime.keys import FastKeys, call_key, fast_keys
+from .runtime.argtree import bind_call, is_traced, replace, tensors
+from .runtime.call_cache import MISS, CallCache, Direct
+from .runtime.describe import check_memory, describe, device_class
+from .runtime.dispatch import bind
+from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
-from .runtime.registry import Hit, generation, lookup, reject
+from .runtime.registry import stores_into_arguments
+from .runtime.serving import Attempt
+from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
 
 if TYPE_CHECKING:
@@ -37,7 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tileflow")
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
-_interpreting: list[Mapping[str, Choice]] = []
+_interpreting: ContextVar[Mapping[str, Choice] | None] = ContextVar("tileflow_interpreting", default=None)
+_interpretations = [0]  # that are open in any thread: none, mostly, and then no call asks further
 
 
 def kernel(
@@ -78,14 +83,8 @@ class Kernel:
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
-        self._bound: dict[Any, Callable[..., Any]] = {}
-        self._fast: FastKeys | None = None
-        self._find: Callable[[tuple[Any, ...]], Any] = _nothing
-        self._generation = generation[0]
-        names = enumerate(self.host.signature.parameters)
-        # the arguments whose values tell calls apart, by their positions
-        self.by_value = {i: name for i, name in names if name in self.host.constants}
-        self._handle = enroll(self, self.name)
+        self.cache = CallCache(self)
+        self._handle = register(self)
 
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
@@ -103,7 +102,18 @@ class Kernel:
         return serialise(self.scope)
 
     @cached_property
-    def _multiplies(self) -> bool:
+    def identity(self) -> str:
+        """What graphs know the kernel by, in every process: its name, its code, and all that it reads besides arguments.
+
+        No other process has that of a kernel that reads tensors or objects of its own.
+        """
+        from .frontend.identity import callable_identity
+
+        return callable_identity(self.scope)
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether the kernel may hold a matrix product, which torch's setting for float32 operands decides about."""
         try:
             return may_multiply(self._serialised)
         except KernelError:  # code that cannot be read is refused where it is lowered, which names the place
@@ -118,116 +128,52 @@ class Kernel:
         CallError where autograd would record the call: see :func:`tileflow.differentiable`.
         """
         if _is_dynamo_compiling():
-            from .dynamo import in_graph, pack
+            from .dynamo import trace_call
 
-            return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
-        if not kwargs and self._generation == generation[0] and not _interpreting:
-            bound = self._find(args)
-            if bound is not None:
-                try:
-                    return bound(*args)
-                except VariantError as error:
-                    self.tell_by_value(error, args, kwargs)
-        return self._any_call(args, kwargs)
-
-    def _any_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of any kind, warm or not."""
-        if _interpreting:
-            return self._first_call(None, args, kwargs)
-        if self._generation != generation[0]:
-            self._forget()
-            self._generation = generation[0]
-        key = self._full_key(args, kwargs)
+            return trace_call(self._handle, args, kwargs)
+        cache = self.cache
+        if _interpretations[0] and _interpreting.get() is not None:
+            return self._interpreted(args, kwargs)
         try:
-            bound = self._bound.get(key)
-        except TypeError as error:
-            raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
-                            hint="pass tuple(...) in place of a list") from error  # fmt: skip
-        if bound is None:
-            return self._first_call(key, args, kwargs)
-        try:
-            return bound(*args, **kwargs)
+            for form in cache.forms:
+                result = form.call(args, kwargs)
+                if result is not MISS:
+                    return result
         except VariantError as error:
-            self.tell_by_value(error, args, kwargs)
-        return self._any_call(args, kwargs)
+            return cache.declined(error, args, kwargs)
+        return cache.run(args, kwargs)
 
-    def tell_by_value(self, error: VariantError, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """From now on the values of the int arguments tell calls apart, for they select code: the call can be made
-        again. Raises ``error`` where they do already, or where host code would have done something twice.
-        """
-        given = self.host.signature.bind(*args, **kwargs).arguments
-        ints = {i: n for i, n in enumerate(self.host.signature.parameters) if type(given.get(n)) is int}
-        if error.region or ints.keys() <= self.by_value.keys():
-            raise error
-        example = self.lower(self._positional(tuple(args), dict(kwargs)), target(_ANY_TARGET)).args
-        if any(a._version for a in tensors(example)):  # host code writes into its arguments
-            raise error
-        self.by_value |= ints
-        self._forget()
-
-    def _forget(self) -> None:
-        """No call is warm any more."""
-        self._bound.clear()
-        self._fast, self._find = None, _nothing
-
-    def _full_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        constants = [args[i] if i < len(args) else kwargs.get(name) for i, name in self.by_value.items()]
-        return call_key(args, kwargs), *constants
-
-    def _first_call(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Resolve, run, remember. A row that runs out of resources is rejected and the next one tried."""
-        # the key tells these calls from others, and they are not remembered
+    def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
-            return self._operators(*args, **kwargs)
-        self.refuse_grad(tensors((*args, *kwargs.values())))
-        if _interpreting:
-            return self.run_eagerly(*args, config=_interpreting[-1], **kwargs)
+            return self._operators(*args, **kwargs)  # what the operator runs is interpreted, when it runs
+        self._refuse(args, kwargs)
+        return self.run_eagerly(*args, config=_interpreting.get(), **kwargs)
+
+    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
+        """What may serve a call, in order: see :mod:`tileflow.serve`. Raises CallError where the call is refused."""
+        if any(map(is_traced, tensors((*args, *kwargs.values())))):
+            return iter((Direct(self._operators, _Uncounted()),))
+        self._refuse(args, kwargs)
         if os.environ.get("TILEFLOW_INTERPRET", "0") not in ("", "0"):
-            return self.run_eagerly(*args, **kwargs)
-        problem = self.describe(*args, **kwargs)
+            return iter((Direct(self.run_eagerly, _Uncounted()),))
         device = _device_of(args, kwargs)
         live = device_class(device) if device.type == "cuda" else None
-        while True:
-            hit = lookup(self.name, self.semantic_hash, problem, live)
-            try:
-                bound = self._resolve(hit, args, kwargs, device, live)
-                result = bound(*args, **kwargs)
-            except OutOfResources as error:
-                if hit is None:
-                    raise
-                reject(hit, self.name, problem, str(error))
-                continue
-            except LaunchError:
-                if hit is None or hit.binaries() is None:
-                    raise
-                # none of the bundle's variants accepts this call: compile the row's config for it
-                _log.warning("%s: no binary of the bundle serves %s; compiling", self.name, problem.key)
-                bound = self._compiled(hit, args, kwargs, device, live)
-                result = bound(*args, **kwargs)
-            self._bound[key] = bound = self._keyed(bound)
-            if not kwargs:
-                self._quicken(args, bound)
-            return result
+        return plan(self, Call(args, kwargs, self.describe(*args, **kwargs), device, live))
+
+    def _refuse(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raises CallError for what a kernel cannot be given."""
+        self.refuse_grad(tensors((*args, *kwargs.values())))
+        check_memory(self.name, bind_call(self.host.signature, self.name, args, kwargs))
+
+    def changes_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether host code writes into its arguments, asked of a call on the meta device."""
+        example = self.lower(self.positional_args(args, kwargs), target(ANY_TARGET)).args
+        return any(a._version for a in tensors(example))
 
     def serve(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
         """Calls with positional arguments like these run ``bound`` (see :meth:`bind`) until tables are loaded or
         forgotten."""
-        self._bound[self._full_key(args, {})] = again = self._keyed(bound)
-        self._quicken(args, again)
-
-    def _keyed(self, bound: partial[Any]) -> partial[Any]:
-        """What calls with the key of one run after it."""
-        if self.host.flat is None:
-            return bound
-        return keyed(self.host.flat, bound, [KeyedRegion(r.locals, r.settled) for r in self.host.regions])
-
-    def _quicken(self, args: tuple[Any, ...], bound: partial[Any]) -> None:
-        """Give a call its fast key, which those have that are of the kinds that came first."""
-        if self._fast is None:
-            self._fast = fast_keys(args, self.by_value, self._multiplies)
-        if self._fast is not None:
-            self._fast.remember(args, bound)
-            self._find = self._fast.find
+        self.cache.remember(args, bound.args[0])
 
     @cached_property
     def _operators(self) -> Operators:
@@ -245,64 +191,36 @@ class Kernel:
                 hint="pair it with a backward by tileflow.differentiable, or call it under torch.no_grad()",
             )
 
-    def _resolve(
-        self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
-    ) -> partial[Any]:
-        """The host function with launchers: from the row's binaries, or compiled now."""
-        binaries = hit.binaries() if hit is not None and live is not None else None
-        if hit is not None and binaries is not None:
-            ready = {r: [launcher_for(b, device, self.scope) for b in bs] for r, bs in binaries.items()}
-            return self.bind(hit.config, ready)
-        return self._compiled(hit, args, kwargs, device, live)
-
-    def _compiled(
-        self, hit: Hit | None, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device, live: str | None
-    ) -> partial[Any]:
-        """The call compiled now: by the row's config, fitted to this call's own space, or by the default where there is
-        no row, or one of another problem that serves such calls worse."""
-        lowered = self.lower(self._positional(args, kwargs), target(live or (hit and hit.device) or _ANY_TARGET))
-        if hit is None or hit.default_is_better:
-            _log.warning(
-                "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
-                self.name,
-                lowered.problem.key,
-            )
-            return self._fitting(lowered, device)
-        return self.compile(lowered, lowered.space.adapt(hit.config.to_dict()), device)
-
-    def _fitting(self, lowered: Lowered, device: torch.device) -> partial[Any]:
-        """The default, or where the device turns out to have too little for it, a smaller config."""
-        from .default import smaller_config
-
-        config = lowered.default
-        for _ in range(_MOST_SHRINKS):
-            try:
-                return self.compile(lowered, config, device)
-            except OutOfResources as error:
-                smaller = smaller_config(config, lowered.space)
-                if smaller is None:
-                    raise
-                _log.warning("%s: %s; a smaller config runs instead", self.name, error)
-                config = smaller
-        return self.compile(lowered, config, device)
-
     def compile(self, lowered: Lowered, config: Config, device: torch.device | str) -> partial[Any]:
         """Emit, build and bind one config now: for the GPU ``device``, or for the CPU under ``TRITON_INTERPRET=1``."""
-        device = torch.device(device)
-        launchers: dict[int, list[Launcher]] = {}
+        return self.bind(config, self.launchers(lowered, config, torch.device(device)))
+
+    def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]:
+        """What launches each region under one config, emitted and built now."""
+        made: dict[int, list[Launcher]] = {}
+        for source in lowered.emit(config):
+            made.setdefault(source.region, []).append(self.launcher(source, lowered.target, device))
+        return made
+
+    def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher:
+        """What launches a source, built now: for a GPU, or for the CPU under ``TRITON_INTERPRET=1``."""
         if device.type == "cuda":
             from .build.compile import build
 
-            for source in lowered.emit(config):
-                launcher = launcher_for(build(source, lowered.target), device, self.scope)
-                launchers.setdefault(source.region, []).append(launcher)
-        else:
-            from .build.interpret import interpreter_launcher
+            return launcher_for(build(source, target), device, self.scope)
+        from .build.interpret import interpreter_launcher
 
-            for source in lowered.emit(config):
-                launcher = interpreter_launcher(source, self.scope, lowered.target)
-                launchers.setdefault(source.region, []).append(launcher)
-        return self.bind(config, launchers)
+        return interpreter_launcher(source, self.scope, target)
+
+    def stand_in(self, *args: Any, **kwargs: Any) -> Any:
+        """What a kernel computes, in plain torch: the author's reference where the kernel stores into no argument, else
+        the kernel's own text over real tiles."""
+        if (
+            self._reference is not None
+            and stores_into_arguments(self.name, self.semantic_hash, self.host.signature.parameters) is False
+        ):
+            return self._reference(*self.positional_args(args, kwargs))
+        return self.run_eagerly(*args, **kwargs)
 
     def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> partial[Any]:
         """The host function over launchers of its regions, as a plain callable."""
@@ -325,7 +243,7 @@ class Kernel:
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
         """The call's arguments as metadata: what a table is keyed by."""
         host = self.host
-        return describe(self.name, host.signature, args, kwargs, code_hash, host.constants, self._multiplies)
+        return describe(self.name, host.signature, args, kwargs, code_hash, host.constants, self.multiplies)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
@@ -354,22 +272,33 @@ class Kernel:
     # ---- compiling ------------------------------------------------------------------------------
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
-        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes.
+        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes, or one of
+        those of :mod:`tileflow.ir.modes` that variants for any call are made in.
 
         Raises KernelError with the place in the user's source.
         """
         from .errors import HostDataError
+        from .ir.modes import SHAPE_MODES
         from .lowered import Lowered
 
-        if mode not in ("static", "dynamic"):
-            raise SpecError("a shape mode is static or dynamic", got=repr(mode))
+        if mode not in SHAPE_MODES:
+            raise SpecError("a shape mode is static or dynamic", got=repr(mode), hint=f"or {', '.join(SHAPE_MODES)}")
         problem = self.describe(*args)
         try:
-            return Lowered(self.host, tuple(_to_meta(a) for a in args), problem, target, mode)
+            return Lowered(self.host, tuple(replace(a, _to_meta) for a in args), problem, target, mode)
         except HostDataError:
-            if not any(isinstance(a, torch.Tensor) and a.device.type != "meta" for a in args):
+            if all(tensor.device.type == "meta" for tensor in tensors(args)):
                 raise
             return Lowered(self.host, tuple(args), problem, target, mode)
+
+    def portable(self, *args: Any, target: Target, config: Config | None = None) -> tuple[TritonSource, ...]:
+        """The sources that together serve every call like this one, whatever its sizes, strides and alignment, in the
+        order in which their guards are to be tried: see :mod:`tileflow.portable`, which also says under which config
+        host code runs beside them. Raises KernelError, ConfigError.
+        """
+        from .portable import portable_sources
+
+        return portable_sources(self.lower(args, target, "dynamic"), config)
 
     def explain(self, *args: Any, target_name: str = "nvidia-h200") -> str:
         """The IR, the knobs, the traffic and the roofline time of a call."""
@@ -405,18 +334,17 @@ class Kernel:
             ) from error
         return search.tune_call(self, args, budget_s=budget_s, **options)
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """A call's arguments by position, defaults filled in."""
         bound = self.host.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args
 
 
-_ANY_TARGET = "nvidia-h200"
-_MOST_SHRINKS = 8  # of a default that the device has too little for
+class _Uncounted:
+    """Counts calls that are no launches: traced and interpreted ones."""
 
-
-def _nothing(args: tuple[Any, ...]) -> Any:
-    """Finds what serves a call as long as no call has a fast key."""
+    calls = 0
 
 
 def load_kernel(ref: str) -> Kernel:
@@ -445,16 +373,18 @@ def load_kernel(ref: str) -> Kernel:
 @contextlib.contextmanager
 def interpret(config: Mapping[str, Choice] | None = None) -> Iterator[None]:
     """Inside, kernels run as plain Python over real tiles, with ``config``'s block sizes where it names them."""
-    _interpreting.append(config or {})
+    token = _interpreting.set(config or {})
+    _interpretations[0] += 1
     try:
         yield
     finally:
-        _interpreting.pop()
+        _interpretations[0] -= 1
+        _interpreting.reset(token)
 
 
 def interpreting() -> bool:
-    """Whether the calls stand inside :func:`interpret`."""
-    return bool(_interpreting)
+    """Whether the calls of this thread stand inside :func:`interpret`."""
+    return _interpreting.get() is not None
 
 
 def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
@@ -470,13 +400,13 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
 
 def _to_meta(value: Any) -> Any:
     """A tensor without its data, aligned or not as it was; other values as they are."""
-    if isinstance(value, torch.Tensor) and value.device.type != "meta":
-        if value.data_ptr() % 16:
-            return value
-        return torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device="meta", requires_grad=value.requires_grad
-        )
-    return value
+    if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+        return value
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if value.data_ptr() % 16:  # an element further than where memory begins
+        room = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 2
+        made = torch.empty(room, dtype=value.dtype, device="meta").as_strided(value.shape, value.stride(), 1)
+    return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
 def _names_dtype(value: Any) -> bool:

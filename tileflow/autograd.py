@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from .api import Kernel
 from .errors import CallError
+from .frontend.identity import callable_identity, constant_identity
+from .frontend.source import digest
 from .library import Operators
-from .runtime.describe import is_traced, tensors
-from .runtime.handles import enroll
-from .runtime.leaves import Leaf, flatten, flatten_call, items, leaves_of, rebuild, rebuild_call
+from .runtime.argtree import (
+    Leaf,
+    flatten,
+    flatten_call,
+    is_traced,
+    items,
+    leaves_of,
+    rebuild,
+    rebuild_call,
+    tensors,
+)
+from .runtime.handles import register
 
 __all__ = ["BackwardContext", "Differentiable", "differentiable"]
 
@@ -63,12 +75,18 @@ class Differentiable:
     def __init__(self, forward: Kernel, pairing: Pairing) -> None:
         self.forward = forward
         self.__name__, self.__doc__ = forward.__name__, forward.__doc__
+        self.name = forward.name
         self._pairing = pairing
         self._operators = Operators(forward, pairing)
-        self._handle = enroll(self, forward.name)
+        self._handle = register(self)
 
     def __repr__(self) -> str:
         return f"<differentiable {self.forward!r}>"
+
+    @property
+    def identity(self) -> str:
+        """What graphs know the function by, in every process (see ``Kernel.identity``)."""
+        return digest(f"{self.forward.identity} {self._pairing.identity}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Differentiable:
         return self  # a module that holds one is copied; this has no state
@@ -76,9 +94,9 @@ class Differentiable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The visible outputs, recorded by autograd where it records and a tensor requires grad."""
         if torch.compiler.is_dynamo_compiling():
-            from .dynamo import in_graph, pack
+            from .dynamo import trace_call
 
-            return in_graph(self._handle, *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
+            return trace_call(self._handle, args, kwargs)
         found = [*tensors((*args, *kwargs.values()))]
         if any(map(is_traced, found)):
             return self._pairing.visible(self._operators(*args, **kwargs))
@@ -164,6 +182,12 @@ class Pairing:
                     got=", ".join(wrong), where=self._name,
                     hint="outputs=(...) names what the forward kernel returns, in order",
                 )  # fmt: skip
+
+    @cached_property
+    def identity(self) -> str:
+        """What tells it from other rules for the same kernel, in every process."""
+        names = constant_identity((self._save, self._outputs, self._hidden), self._name)
+        return f"{callable_identity(self._backward)} {names}"
 
     def visible(self, result: Any) -> Any:
         """What the caller sees of the forward kernel's result."""

@@ -1,68 +1,174 @@
 """A kernel inside a function that torch.compile traces: one opaque call of its graph, which becomes the operator.
 
-:func:`pack` and the lines that call :func:`in_graph` are read by the tracer. Imported while tracing only, since marking
-a function for the tracer loads the tracer.
+:func:`trace_call` and :func:`pack` are read by the tracer. Imported while tracing only, since marking a function for the
+tracer loads the tracer.
+
+A graph holds tensors, numbers, strings and plain containers of them. What else an argument is made of (functions,
+partials, dataclasses) becomes a *packet*: a tuple of a mark, a name, and the parts, packed. A name is a digest of
+contents, since compilers keep graphs on disk: in another process it means the same, or nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from types import FunctionType
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 
-from .runtime.handles import enrolled
-from .runtime.leaves import flatten, make_function, rebuild
+from .errors import CallError
+from .frontend.identity import class_identity, constant_identity, template_identity
+from .frontend.source import digest
+from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, rebuild
+from .runtime.handles import graph_handle, registered
 
+_WHOLE = "tileflow.dynamo whole function"
 _FUNCTION = "tileflow.dynamo function"
+_KEPT = "tileflow.dynamo kept"  # in a cell: the function itself, a module or a class
+_PARTIAL = "tileflow.dynamo partial"
+_RECORD = "tileflow.dynamo record"
 
-_functions: list[tuple[Hashable, list[Any]]] = []
+_functions: dict[str, tuple[Hashable, list[Any]]] = {}
+_classes: dict[str, type] = {}
+
+
+def trace_call(handle: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The call of the owner of ``handle``, as the graph holds it."""
+    return in_graph(_named_for_graphs(handle), *[pack(a) for a in args], **{n: pack(a) for n, a in kwargs.items()})
 
 
 @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def in_graph(handle: str, *args: Any, **kwargs: Any) -> Any:
     """Call the kernel of ``handle``: on the tracer's tensors, which makes an operator of it, or on real ones."""
-    return enrolled(handle)(*map(_unpack, args), **{name: _unpack(value) for name, value in kwargs.items()})
-
-
-def pack(value: Any) -> Any:
-    """``value`` as a graph can hold it: of a function its number, and what it closes over, read by the tracer so that
-    tensors become inputs of the graph, and numbers are guarded."""
-    if not isinstance(value, FunctionType):
-        return value
-    number = _enroll(value)
-    try:
-        cells = tuple([pack(cell.cell_contents) for cell in value.__closure__ or ()])
-    except AttributeError:  # made in the code that is traced: it came whole, with the constants that it closes over
-        return _FUNCTION, number
-    keywords = value.__kwdefaults__ or {}
-    defaults = tuple([pack(v) for v in value.__defaults__ or ()])
-    return _FUNCTION, number, cells, defaults, tuple(keywords), tuple([pack(v) for v in keywords.values()])
+    kernel: Any = registered(handle)
+    return kernel(*map(_unpack, args), **{name: _unpack(value) for name, value in kwargs.items()})
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _enroll(function: FunctionType) -> str:
-    """The number of ``function``, which is kept without the tensors that it closes over."""
+def _named_for_graphs(handle: str) -> str:
+    """Of a handle that is this process's own, which the tracer guards, the one that graphs hold."""
+    return graph_handle(handle)
+
+
+# ---- packing ------------------------------------------------------------------------------------------------------
+
+
+def pack(value: Any, outer: Any = None) -> Any:
+    """``value`` as a graph can hold it. What functions close over is read by the tracer, so that tensors become inputs
+    of the graph, and numbers are guarded. ``outer``: the function whose part it is."""
+    if outer is not None and (value is outer or isinstance(value, (ModuleType, type))):
+        return _KEPT
+    if isinstance(value, FunctionType):
+        return _pack_function(value)
+    if isinstance(value, partial):
+        keywords = value.keywords
+        parts = tuple([pack(v) for v in value.args]), tuple(keywords), tuple([pack(v) for v in keywords.values()])
+        return _PARTIAL, pack(value.func), *parts
+    if type(value) is tuple:
+        return tuple([pack(v) for v in value])
+    if type(value) is list:
+        return [pack(v) for v in value]
+    if type(value) is dict:
+        return {key: pack(v) for key, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[pack(v) for v in value])
+    if is_dataclass(value):
+        return _RECORD, _register_class(type(value)), tuple([pack(getattr(value, f.name)) for f in fields(value)])
+    return value
+
+
+def _pack_function(value: Any) -> Any:
+    try:
+        cells = tuple([pack(cell.cell_contents, value) for cell in value.__closure__ or ()])
+    except AttributeError:  # made in the code that is traced: it came whole, with the constants that it closes over
+        return _WHOLE, _register_whole(value)
+    keywords = value.__kwdefaults__ or {}
+    defaults = tuple([pack(v) for v in value.__defaults__ or ()])
+    words = tuple(keywords), tuple([pack(v) for v in keywords.values()])
+    return _FUNCTION, _register_code(value), cells, defaults, *words
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _register_code(function: FunctionType) -> str:
+    """The name of a function's code."""
+    template, leaves = _opened(function)
+    return _register_function(template, [None] * len(leaves))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _register_whole(function: FunctionType) -> str:
+    """The name of a function with all that it closes over, which are constants."""
+    template, leaves = _opened(function)
+    return _register_function(template, leaves)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _register_class(kind: type) -> str:
+    name = class_identity(kind)
+    _classes.setdefault(name, kind)
+    return name
+
+
+def _opened(function: FunctionType) -> tuple[Hashable, list[Any]]:
     leaves: list[Any] = []
     template = flatten(function, "", leaves)
-    _functions.append((template, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]))
-    return str(len(_functions) - 1)
+    return template, [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+
+def _register_function(template: Hashable, leaves: list[Any]) -> str:
+    where = "a function that is passed to a kernel"
+    name = digest(f"{template_identity(template, where)} {constant_identity(leaves, where)}")
+    _functions.setdefault(name, (template, leaves))
+    return name
+
+
+# ---- unpacking ----------------------------------------------------------------------------------------------------
 
 
 def _unpack(value: Any) -> Any:
-    if not (isinstance(value, tuple) and value and isinstance(value[0], str) and value[0] == _FUNCTION):
+    """What was packed. A graph may hold lists and dictionaries as its own kinds of them."""
+    if isinstance(value, list):
+        return [*map(_unpack, value)]
+    if isinstance(value, dict):
+        return {key: _unpack(v) for key, v in value.items()}
+    if not isinstance(value, tuple) or isinstance(value, torch.Size):
         return value
-    function = rebuild(*_functions[int(value[1])])
-    if len(value) == 2:
-        return function
-    cells, defaults, names, keywords = value[2:]
-    return make_function(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        [_unpack(cell) for cell in cells],
-        tuple(map(_unpack, defaults)),
-        dict(zip(names, map(_unpack, keywords), strict=True)),
-        function.__module__,
-    )
+    match value:
+        case (str(mark), str(name)) if mark == _WHOLE:
+            return rebuild(*_found(_functions, name))
+        case (str(mark), str(name), cells, defaults, words, keywords) if mark == _FUNCTION:
+            return _function(name, cells, (*defaults, *keywords), len(defaults), words)
+        case (str(mark), function, args, words, keywords) if mark == _PARTIAL:
+            return partial(
+                _unpack(function), *map(_unpack, args), **dict(zip(words, map(_unpack, keywords), strict=True))
+            )
+        case (str(mark), str(name), parts) if mark == _RECORD:
+            kind = _found(_classes, name)
+            return RecordShell(kind, tuple(f.name for f in fields(kind))).make([*map(_unpack, parts)])
+    items = [*map(_unpack, value)]
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _function(name: str, cells: Sequence[Any], rest: Sequence[Any], defaults: int, words: Sequence[str]) -> Any:
+    """The function of that code over these cells and defaults."""
+    opened = open_shell(rebuild(*_found(_functions, name)))
+    assert opened is not None and isinstance(opened[0], FunctionShell)
+    old = opened[0]
+    held = dict(zip(old.cells, opened[1], strict=False))
+    for free, cell in zip(old.code.co_freevars, cells, strict=True):
+        if not isinstance(cell, str) or cell != _KEPT:
+            held[free] = _unpack(cell)
+    shell = dataclasses.replace(old, cells=tuple(held), defaults=("",) * defaults, keywords=tuple(words))
+    return shell.make([*held.values(), *map(_unpack, rest)])
+
+
+def _found(names: Mapping[str, Any], name: str) -> Any:
+    if name not in names:
+        raise CallError(
+            "a graph's functions and classes are those that it was traced with", got=f"none here is {name}",
+            hint="compile the function in this process: the graph is from another",
+        )  # fmt: skip
+    return names[name]

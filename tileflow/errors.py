@@ -10,6 +10,7 @@ TileflowError
 |   +-- HostDataError      host code reads values, and there are none (meta tensors)
 +-- ConfigError            an unknown knob, an illegal value, a violated constraint
 +-- CallError              a call's arguments: shapes, dtypes, devices
+|   +-- MissError          no row serves the call, and nothing may take its place
 +-- BuildError             Triton or the assembler refused a source
 |   +-- BuildTimeout
 +-- LaunchError            the driver refused a launch
@@ -115,6 +116,10 @@ class ConfigError(TileflowError):
 
 class CallError(TileflowError):
     """A kernel was called with arguments it cannot take."""
+
+
+class MissError(CallError):
+    """No row of a table serves a call, and ``on_miss`` lets nothing take its place."""
 
 
 class BuildError(TileflowError):

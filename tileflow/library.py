@@ -2,27 +2,36 @@
 
 One operator for each structure of arguments, since a schema has no words for functions, dtypes or strings: those are
 constants of the operator, and tensors, ints and floats, also the ones that a function closes over, are its arguments.
+
+An operator's name is a digest of all that it holds fixed, since compilers keep graphs on disk by such names and find
+them again in other processes: see :mod:`tileflow.frontend.identity`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Protocol
 
 import torch
 
 from .errors import CallError
 from .frontend.effects import Effects, Shapes, effects
+from .frontend.identity import template_identity
+from .frontend.source import digest
 from .frontend.split import HostFunction
-from .runtime.leaves import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
+from .runtime.ambient import READERS
+from .runtime.argtree import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
 
 NAMESPACE = "tileflow"
 
-_taken: set[str] = set()
+_DIGITS = 24  # of a digest in a name
+
+_defined: dict[str, Callable[..., Any]] = {}
+_lock = Lock()
 
 
 class Subject(Protocol):
@@ -33,7 +42,7 @@ class Subject(Protocol):
     host: HostFunction
 
     @property
-    def semantic_hash(self) -> str: ...
+    def identity(self) -> str: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -42,7 +51,13 @@ class Subject(Protocol):
 
 class Rule(Protocol):
     """How a kernel is differentiated (see :mod:`tileflow.autograd`), in terms of an operator's arguments, the leaves
-    of ``template``, and of all its outputs. ``ctx`` is that of ``torch.autograd.Function``."""
+    of ``template``, and of all its outputs. ``ctx`` is that of ``torch.autograd.Function``.
+
+    ``identity``: what tells it from other rules, in every process.
+    """
+
+    @property
+    def identity(self) -> str: ...
 
     def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None: ...
 
@@ -89,10 +104,12 @@ class Operators:
         template, leaves = flatten_call(self._kernel.host, args, kwargs)
         if self._rule is None:
             self._kernel.refuse_grad(leaves)
+        _check_constants(template, self._kernel.name)
         found = self._effects_of(template, leaves)
-        if (template, found) not in self._operators:
-            self._operators[template, found] = _define(self._kernel, template, found, self._rule)
-        outputs = self._operators[template, found](*leaves)
+        key = template, found, _settings(self._kernel)
+        if key not in self._operators:
+            self._operators[key] = _operator(self._kernel, *key, self._rule)
+        outputs = self._operators[key](*leaves)
         return rebuild(found.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs)
 
     def _effects_of(self, template: Hashable, leaves: Sequence[Any]) -> Effects:
@@ -112,6 +129,15 @@ class Operators:
         return self._effects[template, examples]
 
 
+def _check_constants(template: Hashable, where: str) -> None:
+    """Raises CallError where a constant is a set, say, which has no identity."""
+    try:
+        hash(template)
+    except TypeError:
+        template_identity(template, where)
+        raise
+
+
 def _example(number: Any) -> Any:
     """The value of a symbolic number in the call that is being compiled; reading it guards nothing."""
     if not isinstance(number, (torch.SymInt, torch.SymFloat)):
@@ -128,8 +154,36 @@ def _lowered_effects(kernel: Subject, template: Hashable, examples: Sequence[Exa
     return effects(kernel.host, template, [example.make() for example in examples])
 
 
-def _define(kernel: Subject, template: Hashable, found: Effects, rule: Rule | None) -> Callable[..., Any]:
-    """Register the operator of one structure of arguments."""
+Settings = tuple[tuple[str, Hashable], ...]
+
+
+def _settings(kernel: Subject) -> Settings:
+    """torch's settings now that host code can see, by name: its outputs' dtypes may depend on them."""
+    return tuple((name, READERS[name]()) for name in sorted(kernel.host.ambient))
+
+
+def _operator(
+    kernel: Subject, template: Hashable, found: Effects, settings: Settings, rule: Rule | None
+) -> Callable[..., Any]:
+    """The operator of one structure of arguments. Kernels of one identity share it."""
+    schema, stored = _schema(template, found)
+    name = _name(kernel, template, found, settings, rule, schema)
+    with _lock:
+        if name not in _defined:
+            _defined[name] = _define(name, schema, stored, kernel, template, found, rule)
+        return _defined[name]
+
+
+def _define(
+    name: str,
+    schema: str,
+    stored: Sequence[str],
+    kernel: Subject,
+    template: Hashable,
+    found: Effects,
+    rule: Rule | None,
+) -> Callable[..., Any]:
+    """Register an operator."""
 
     def flat(result: Any) -> Any:
         outputs: list[Any] = []
@@ -145,8 +199,6 @@ def _define(kernel: Subject, template: Hashable, found: Effects, rule: Rule | No
     def shapes(*leaves: Any) -> Any:
         return flat(kernel.host.run(Shapes(), *rebuild_call(kernel.host, template, leaves)))
 
-    schema, stored = _schema(template, found)
-    name = _name(kernel, schema)
     operator = torch.library.custom_op(f"{NAMESPACE}::{name}", run, mutates_args=stored, schema=schema)
     operator.register_fake(shapes)
     if rule is not None:
@@ -175,13 +227,14 @@ def _schema(template: Hashable, found: Effects) -> tuple[str, list[str]]:
     return f"({parameters}) -> {returned}", stored
 
 
-def _name(kernel: Subject, schema: str) -> str:
-    """A name that says the kernel and is the same in every process that compiles the same calls in the same order."""
-    digest = hashlib.sha256(f"{kernel.name} {kernel.semantic_hash} {schema}".encode()).hexdigest()[:12]
-    name = base = re.sub(r"\W", "_", f"{kernel.__name__}_{digest}")
-    number = 0
-    while name in _taken:
-        number += 1
-        name = f"{base}_{number}"
-    _taken.add(name)
-    return name
+def _name(
+    kernel: Subject, template: Hashable, found: Effects, settings: Settings, rule: Rule | None, schema: str
+) -> str:
+    """A name that says the kernel, and has a digest of all that the operator means. Raises CallError for a constant
+    that has no identity."""
+    parts = [
+        kernel.name, kernel.identity, "" if rule is None else rule.identity, schema, repr(settings),
+        template_identity(template, kernel.name), template_identity(found.results, kernel.name),
+    ]  # fmt: skip
+    told = digest("\n".join(f"{len(part)} {part}" for part in parts))
+    return re.sub(r"\W", "_", f"{kernel.__name__}_{told[:_DIGITS]}")

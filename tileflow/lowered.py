@@ -16,9 +16,11 @@ from .frontend.lower import HostKnob, LoweredCall, lower_call
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
 from .ir.graph import KernelIR
+from .ir.modes import SHAPE_MODES, ShapeMode
 from .ir.printer import render
 from .ir.traffic import Traffic
 from .passes import prepare, specialise
+from .passes.lengthen import Reach, lengthen
 from .passes.roll import rollable
 from .passes.subtile import subtilable
 from .passes.transpose import transposable
@@ -32,13 +34,17 @@ Sites = tuple[str, ...]
 Hints = tuple[tuple[str, int], ...]
 # of a region: its hash, what is looped, halved, transposed and of size 1 in it
 Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
+# whether sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
+DIVISIBLE = {"static": (True,), "dynamic": (True, False), "wide": (True, False),
+             "generic": (False,), "generic_ones": (False,)}  # fmt: skip
 
 
 @dataclass(eq=False)
 class Lowered:
     """The regions of a call as prepared IR, and what follows from them.
 
-    ``args``: the arguments that it was lowered from, tensors on the meta device where host code allows that.
+    ``args``: the arguments that it was lowered from, tensors on the meta device where host code allows that. ``mode``:
+    one of ``ir.modes``. ``reach``: how long the dimensions held in one piece may be, where not only as the example's.
     """
 
     host: HostFunction
@@ -46,11 +52,17 @@ class Lowered:
     problem: Problem
     target: Target
     mode: str
+    reach: Reach | None = None
     _call: LoweredCall = field(init=False, repr=False)
     _variants: dict[Variant, KernelIR] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._call = _prepared(lower_call(self.host, self.args, self.mode))
+        self._call = self._prepared(lower_call(self.host, self.args, self.mode))
+
+    @property
+    def shape_mode(self) -> ShapeMode:
+        """What is taken over from the example's sizes."""
+        return SHAPE_MODES[self.mode]
 
     @property
     def regions(self) -> tuple[KernelIR, ...]:
@@ -77,7 +89,7 @@ class Lowered:
                     call = lower_call(self.host, self.args, self.mode, {knob.name: choice})
                 except AssertionError:  # of host code, which does not accept it: emit says so
                     continue
-                for ir in _prepared(call).regions:
+                for ir in self._prepared(call).regions:
                     if ir.hash not in seen:
                         seen.add(ir.hash)
                         yield ir
@@ -93,8 +105,8 @@ class Lowered:
         return traffic(self.regions)
 
     def emit(self, config: Config) -> tuple[TritonSource, ...]:
-        """The Triton source of each region under ``config``; in dynamic mode one variant with sizes divisible by 16,
-        where the example's are, and one without.
+        """The Triton source of each region under ``config``; where sizes are open one variant with those divisible by 16
+        that the example's are, and one without.
 
         Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
         """
@@ -107,7 +119,7 @@ class Lowered:
         sources: dict[str, TritonSource] = {}
         for region in self._regions_under(config):
             ir = self._variant(region, config)
-            for divisible in (True, False) if self.mode == "dynamic" else (True,):
+            for divisible in DIVISIBLE[self.mode]:
                 source = emit(ir, config, self.target, divisible)
                 sources[source.hash] = source
         return tuple(sources.values())
@@ -134,7 +146,7 @@ class Lowered:
         if not self._call.host_knobs:
             return self.regions
         try:
-            return _prepared(lower_call(self.host, self.args, self.mode, config.to_dict())).regions
+            return self._prepared(lower_call(self.host, self.args, self.mode, config.to_dict())).regions
         except AssertionError as error:
             raise ConfigError("host code must accept the config", got=f"AssertionError: {error}", where=str(config),
                               hint="choose other values for its own knobs") from error  # fmt: skip
@@ -149,6 +161,8 @@ class Lowered:
             self._variants[key] = specialise(ir, looped, halved, transposed, ones)
         return self._variants[key]
 
-
-def _prepared(call: LoweredCall) -> LoweredCall:
-    return LoweredCall(tuple(prepare(ir) for ir in call.regions), call.host_knobs)
+    def _prepared(self, call: LoweredCall) -> LoweredCall:
+        regions = tuple(prepare(ir) for ir in call.regions)
+        if self.reach is not None:
+            regions = tuple(lengthen(ir, self.reach) for ir in regions)
+        return LoweredCall(regions, call.host_knobs)

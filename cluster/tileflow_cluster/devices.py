@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tileflow.errors import ClusterError
-from tileflow.target import Target, Vendor, identify
+from tileflow.target import Target, Vendor, target
 
 _ASK = "import json; from tileflow_cluster.devices import listed; print(json.dumps(listed()))"
 _CHOOSE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -22,16 +22,15 @@ ASK_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """One GPU as its driver names it."""
+    """One GPU as its driver names it, and the class that it is of: the catalogue's or a described one."""
 
     uuid: str
     name: str
-    vendor: Vendor
+    device_class: str
 
     @property
     def target(self) -> Target:
-        """Its catalogue entry. Raises SpecError for a device that the catalogue lacks."""
-        return identify(self.name)
+        return target(self.device_class)
 
 
 def visible_gpus() -> tuple[VisibleGpu, ...]:
@@ -51,12 +50,13 @@ def listed() -> list[dict[str, Any]]:
     """The fields of a :class:`VisibleGpu` for each GPU that torch sees. Leaves a context behind."""
     import torch
 
+    from tileflow.runtime.describe import device_class
+
     try:
-        properties = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+        found = [(torch.cuda.get_device_properties(i), device_class(i)) for i in range(torch.cuda.device_count())]
     except RuntimeError as error:
         raise ClusterError("torch must be able to list the GPUs", got=error) from error
-    vendor = "amd" if torch.version.hip else "nvidia"
-    return [{"uuid": str(p.uuid), "name": p.name, "vendor": vendor} for p in properties]
+    return [{"uuid": str(p.uuid), "name": p.name, "device_class": made} for p, made in found]
 
 
 @functools.cache

@@ -318,11 +318,10 @@ class GpuDevice:
 
 def check_identity(info: DeviceInfo, expected: Target) -> None:
     """Raises ClusterError where the card at hand is not one of the class that this worker was placed for."""
-    vendor = "amd" if info.runtime.startswith("hip") else "nvidia"
-    if vendor != expected.vendor or info.display_name not in expected.display_names:
+    if info.device_class != expected.name:
         raise ClusterError(
             f"a worker for {expected.name} must stand on one",
-            got=f"{info.display_name} ({vendor}, {info.uuid})",
+            got=f"{info.display_name} ({info.device_class}, {info.uuid})",
             where=socket.gethostname(),
             hint="compare the node's tileflow.dev/device-class label with `python -m tileflow_cluster.labels` there",
         )

@@ -67,7 +67,7 @@ class _Call:
 class RayEvaluator:
     """Evaluates on the Ray cluster that this process is connected to, or starts a local one.
 
-    ``device_classes``: catalogue names; those with a labelled GPU are measured, the others modelled (an error where
+    ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
     ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.

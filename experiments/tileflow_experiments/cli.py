@@ -16,10 +16,11 @@ import typer
 
 from tileflow.errors import SpecError, TileflowError
 
+from .cli_bundle import bundles
+from .here import import_from_here
+
 if TYPE_CHECKING:
     from tileflow_cluster.protocol import Evaluator
-
-    from tileflow.runtime.table import Table
 
     from .spec import SweepSpec
     from .sweep import Tools
@@ -33,6 +34,7 @@ lab = typer.Typer(help="Record a kernel's space once, try strategies on it witho
 shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_is_help=True)
 app.add_typer(sweeps, name="sweep")
 app.add_typer(shown_tables, name="table")
+app.add_typer(bundles, name="bundle")
 app.add_typer(lab, name="lab")
 
 TablePath = Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")]
@@ -52,7 +54,7 @@ def run_sweep(
     from . import sweep
     from .spec import read
 
-    _import_from_here()
+    import_from_here()
     wanted = read(spec)
     folder = _folder(out or wanted.output)
     sweep.check_spec(wanted)
@@ -64,7 +66,7 @@ def resume_sweep(out: Out, mlflow: Mlflow = None) -> None:
     """Go on with a sweep that was stopped or killed; MLflow is brought up to date."""
     from . import sweep
 
-    _import_from_here()
+    import_from_here()
     _finish(sweep.resume(_folder(out), tools(), mlflow), out)
 
 
@@ -73,7 +75,7 @@ def export_sweep(out: Out) -> None:
     """Write Parquet, tables and report from a sweep's journal, finished or not."""
     from . import sweep
 
-    _import_from_here()
+    import_from_here()
     sweep.export(_folder(out))
 
 
@@ -101,20 +103,12 @@ def sweep_status(out: Out) -> None:
 
 
 @shown_tables.command("show")
-def show_table(
-    path: Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")],
-) -> None:
-    """Print the rows of tables."""
-    for table in _tables(path):
-        typer.echo(f"{table.kernel.ref}  version {table.kernel.semantic_hash[:12]}  table {table.table_id[:12]}")
-        for entry in table.entries:
-            default = "" if entry.default_us is None else f", default {entry.default_us:.2f} us"
-            best = "untimed" if entry.best_us is None else f"{entry.best_us:.2f} us"
-            typer.echo(f"  {entry.device}  {entry.problem.key}\n    {best} ({entry.origin}{default})  {entry.config}")
-        for row in table.portfolio:
-            typer.echo(f"  {row.arch}: {row.config}\n    {row.reason}")
-        if table.default is not None:
-            typer.echo(f"  default: {table.default.config}\n    {table.default.reason}")
+def show_table(path: TablePath) -> None:
+    """Print the rows of tables. Without typer: `python -m tileflow.runtime.show PATH`."""
+    from tileflow.runtime.show import lines
+
+    for line in lines(path):
+        typer.echo(line)
 
 
 @shown_tables.command("portfolio")
@@ -122,7 +116,7 @@ def show_portfolio(out: Out) -> None:
     """Choose the few configs of each kernel of a sweep that serve unseen shapes, and say how well they do."""
     from . import sweep
 
-    _import_from_here()
+    import_from_here()
     for kernel, found in sweep.portfolios(_folder(out)):
         sizes = ", ".join(f"{n}: {regret - 1:.1%}" for n, regret in enumerate(found.regrets, 1))
         typer.echo(f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
@@ -135,23 +129,17 @@ def show_portfolio(out: Out) -> None:
 @shown_tables.command("validate")
 def validate_table(path: TablePath) -> None:
     """Check tables and bundles: schema, digests, machine code."""
-    from tileflow.runtime.bundle import MANIFEST, load_bundle
+    from tileflow.runtime.bundle import load_tables
 
-    tables = _tables(path)
-    binaries = 0
-    if (path / MANIFEST).exists():
-        bundle = load_bundle(path)
-        for launch in (launch for table in tables for entry in table.entries for launch in entry.launches):
-            for variant in launch.variants:
-                bundle.binary(launch.region, variant)
-                binaries += 1
+    tables, bundle = load_tables(path)
+    binaries = 0 if bundle is None else len(bundle.code)
     typer.echo(f"{len(tables)} tables, {sum(len(t.entries) for t in tables)} rows, {binaries} binaries: valid")
 
 
 @app.command("tune")
 def tune(
     kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
-    device_class: Annotated[list[str], typer.Option(help="A device class of the catalogue; may be repeated.")],
+    device_class: Annotated[list[str], typer.Option(help="A device class; may be repeated.")],
     problem: Annotated[list[str], typer.Option(help="key=value ... in one argument; may be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder for journal, table and report.")],
     budget_s: Annotated[float, typer.Option(help="Seconds for each problem and device class.")] = 60.0,
@@ -163,7 +151,7 @@ def tune(
     from . import sweep
     from .spec import parse
 
-    _import_from_here()
+    import_from_here()
     wanted = parse({
         "name": "tune-" + kernel.rpartition(":")[2],
         "kernels": [{"kernel": kernel, "problems": [_problem(text) for text in problem]}],
@@ -189,7 +177,7 @@ def lab_record(
     from .lab.record import record
     from .spec import read
 
-    _import_from_here()
+    import_from_here()
     record(read(spec), out, seconds, TileflowStages(compile_s=20.0), cores=cores)
 
 
@@ -210,7 +198,7 @@ def lab_replay(
     from .lab import transfer as transfers
     from .lab.recording import read_all
 
-    _import_from_here()
+    import_from_here()
     if transfer:
         series = transfers.transfer(read_all(folder), range(seeds), seconds)
         paths = transfers.write(series, out or folder / "replay")
@@ -238,12 +226,6 @@ def main() -> None:
         sys.exit(BAD_INPUT)
 
 
-def _import_from_here() -> None:
-    """Kernels are found from the folder that the command runs in, as with ``python -m``."""
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-
-
 def _folder(out: Path | None) -> Path:
     if out is None:
         raise SpecError("a sweep must have a folder", got="no --out and no `output` in the spec", where="output")
@@ -262,21 +244,6 @@ def _problem(text: str) -> dict[str, Any]:
         raise SpecError("a problem must be key=value pairs", got=repr(text), where="--problem",
                         hint='for example --problem "m=4096 n=8192 dtype=bfloat16"')  # fmt: skip
     return {key: yaml.safe_load(value) for key, _, value in pairs}
-
-
-def _tables(path: Path) -> tuple[Table, ...]:
-    from tileflow.errors import TableError
-    from tileflow.runtime.bundle import MANIFEST, load_bundle
-    from tileflow.runtime.table import load_table
-
-    if (path / MANIFEST).exists():
-        return load_bundle(path).tables
-    if not path.is_dir():
-        return (load_table(path),)
-    tables = tuple(load_table(file) for file in sorted(path.glob("*.json")))
-    if not tables:
-        raise TableError("a directory of tables must hold *.json files or a bundle", got=str(path))
-    return tables
 
 
 def tools() -> Tools:

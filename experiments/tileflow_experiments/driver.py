@@ -382,6 +382,12 @@ class Driver:
         if result.final:
             del self._flights[result.request_id]
         study, config = flight.study, flight.request.config
+        if result.kernel_error is not None and flight.request.mode != study.subject.mode:
+            log.error("%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode,
+                      result.kernel_error)  # fmt: skip
+            failed = f"{type(result.kernel_error).__name__}: {result.kernel_error}"
+            self._keep(flight, replace(result, outcome=replace(result.outcome, error_digest=failed)))
+            return
         if result.kernel_error is not None:
             self._cancel(flight, final=True)
             self.give_up(study, result.kernel_error)

@@ -20,7 +20,7 @@ from tileflow.errors import ConfigError, SpecError
 from tileflow.measure.types import Status
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import load_table
-from tileflow.target import CATALOGUE, target
+from tileflow.target import find, target
 
 from . import journal as journals
 from .study import leaders
@@ -125,11 +125,12 @@ def _device_steps(here: str, there: str) -> int | None:
     """How far another device class is; None where its configs say nothing."""
     if here == there:
         return 0
-    if there not in CATALOGUE or CATALOGUE[there].vendor != target(here).vendor:
+    ours, theirs = target(here), find(there)
+    if theirs is None or theirs.vendor != ours.vendor:
         return None
-    if there in target(here).siblings:
+    if there in ours.siblings:
         return 1
-    return 2 if CATALOGUE[there].arch == target(here).arch else 3
+    return 2 if theirs.arch == ours.arch else 3
 
 
 def _fit(subject: Subject, config: Config) -> Config | None:

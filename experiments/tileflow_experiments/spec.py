@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from tileflow.errors import SpecError, TileflowError
-from tileflow.target import CATALOGUE
+from tileflow.target import CATALOGUE, described_here, find
 
 Mode = Literal["static", "dynamic"]
 Parameter = int | float | bool | str
@@ -76,8 +76,8 @@ class SweepSpec:
     """A sweep. ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried
     first, after the default config.
 
-    ``modes``: the search runs in the first; the winners' binaries are exported in all. ``output``: an absolute
-    folder, or None where the command line names it.
+    ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
+    them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
     """
 
     name: str
@@ -86,7 +86,7 @@ class SweepSpec:
     strategy: StrategySpec
     budget: Budget
     seeds: tuple[Path, ...] = ()
-    modes: tuple[Mode, ...] = ("static",)
+    modes: tuple[Mode, ...] = MODES
     output: Path | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -106,6 +106,15 @@ class SweepSpec:
 
 def read(path: Path) -> SweepSpec:
     """The spec in the YAML file ``path``. Raises SpecError."""
+    return _read(path, parse)
+
+
+def read_kernels(path: Path) -> tuple[KernelSpec, ...]:
+    """The ``kernels`` in the YAML file ``path``, of a sweep's spec or alone. Raises SpecError."""
+    return _read(path, parse_kernels)
+
+
+def _read(path: Path, parse_data: Callable[[object], T]) -> T:
     import yaml
 
     try:
@@ -115,10 +124,19 @@ def read(path: Path) -> SweepSpec:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecError("the sweep spec must be YAML", got=str(error), where=str(path)) from None
     try:
-        return parse(data)
+        return parse_data(data)
     except SpecError as error:
         where = f"{error.where} in {path}"
         raise SpecError(error.constraint, got=error.got, where=where, hint=error.hint) from None
+
+
+def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
+    """The ``kernels`` of plain data; what else a sweep's spec has is not read. Raises SpecError."""
+    fields = _Node(data, "").mapping(required=("kernels",), optional=_OTHER_FIELDS)
+    return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
+
+
+_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output")
 
 
 def parse(data: object) -> SweepSpec:
@@ -130,11 +148,11 @@ def parse(data: object) -> SweepSpec:
     return SweepSpec(
         name=_name(fields["name"]),
         kernels=_distinct(fields["kernels"], _kernel, lambda k: k.kernel),
-        device_classes=_distinct(fields["device_classes"], lambda n: n.one_of(CATALOGUE, "a device class"), str),
+        device_classes=_distinct(fields["device_classes"], _device_class, str),
         strategy=_strategy(fields["strategy"]),
         budget=_budget(fields["budget"]),
         seeds=tuple(_absolute(node) for node in fields["seeds"].sequence(empty=True)) if "seeds" in fields else (),
-        modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else ("static",),
+        modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else MODES,
         output=_absolute(fields["output"]) if "output" in fields else None,
     )
 
@@ -223,6 +241,16 @@ def _budget(node: _Node) -> Budget:
     return Budget(seconds=fields["seconds"].seconds())
 
 
+def _device_class(node: _Node) -> str:
+    """Of the catalogue, or named by its figures."""
+    if isinstance(node.value, str) and find(node.value) is not None:
+        return node.value
+    return node.one_of(
+        (*CATALOGUE, *described_here()), "a device class",
+        "; for a card that the catalogue lacks, `python -m tileflow_cluster.labels` on its host prints the class",
+    )  # fmt: skip
+
+
 def _mode(node: _Node) -> Mode:
     return cast(Mode, node.one_of(MODES, "a shape mode"))
 
@@ -290,12 +318,12 @@ class _Node:
             raise self.error("the field must be text", "quote it where YAML reads a number or a date")
         return self.value
 
-    def one_of(self, known: Iterable[str], what: str) -> str:
+    def one_of(self, known: Iterable[str], what: str, more: str = "") -> str:
         known = tuple(known)
         if self.value not in known:
             close = difflib.get_close_matches(str(self.value), known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}")
+            raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}{more}")
         return str(self.value)
 
     def integer(self, least: int) -> int:

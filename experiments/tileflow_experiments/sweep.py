@@ -4,7 +4,7 @@ export.
 OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
 OUT/trials.parquet   the same as a table
 OUT/tables/*.json    one table a kernel
-OUT/bundle/          the tables with the winners' machine code
+OUT/bundle/          the tables with the winners' machine code, and defaults that take any size
 OUT/report.md        what was found
 OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
 """
@@ -31,13 +31,14 @@ import tileflow
 from tileflow.config import Config
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
-from tileflow.runtime.bundle import write_bundle
+from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
 from . import journal as journals
 from . import mlflow_log, parquet, report, siblings, spec, tables
 from .driver import Built, Driver, open_studies, study_keys, take_turns
 from .journal import Journal, JournalFull
+from .portable import BuiltRow, Failure, Order, build_rows, homes
 from .portfolio import Portfolio, choose
 from .progress import Progress
 from .records import StudyKey
@@ -97,11 +98,13 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets."""
+    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets.
+    ``build_rows``: builds defaults that take any size."""
 
     evaluator: Callable[[SweepSpec], Evaluator]
     prepare: Prepare = prepare
     check: Check | None = None
+    build_rows: Callable[[Sequence[Order], Callable[[], bool]], Sequence[BuiltRow | Failure]] = build_rows
 
 
 def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -138,7 +141,7 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code."""
     outputs = Outputs(out)
     sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
-    _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)], ())
+    _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
@@ -195,6 +198,7 @@ def _run(
     driver = Driver(journal.lines[0]["sweep_id"], studies, evaluator, journal, seed=seed, progress=progress)
     _say_what_measures(evaluator)
     built: list[Built] = []
+    portable: list[BuiltRow] = []
     try:
         with _stopped_by_signals(driver):
             driver.search()
@@ -209,6 +213,10 @@ def _run(
                     )  # fmt: skip
             if not driver.stopping:
                 built = driver.build(_winners(journal, studies), sweep.modes)
+            if not driver.stopping and "dynamic" in sweep.modes:
+                rows = tools.build_rows(_defaults(studies), lambda: bool(driver.stopping))
+                portable = [row for row in rows if isinstance(row, BuiltRow)]
+                _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
         _close(journal, driver)
     except JournalFull as error:  # what was under way is lost to the journal, and asked again on resuming
         driver.stop(str(error))
@@ -216,7 +224,7 @@ def _run(
     finally:
         progress.close()
         journal.close()
-    _export(outputs, subjects, built)
+    _export(outputs, subjects, built, portable)
     logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
     return "; ".join(filter(None, (driver.stopping, _stopped(studies))))
 
@@ -233,6 +241,20 @@ def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Co
     return [(study, won.record.config) for study, won in found if won is not None]
 
 
+def _defaults(studies: Iterable[Study]) -> list[Order]:
+    """The defaults that a table needs: not of kernels that fail whatever the config."""
+    keys = [(study.subject.key, study.subject.problem) for study in studies if not study.stopped]
+    middle = homes((key.kernel, key.device_class, problem) for key, problem in keys)
+    return [Order(keys[n][0].kernel, keys[n][0].problem, keys[n][0].device_class) for n in middle]
+
+
+def _say_failures(journal: Journal, failures: Iterable[Failure]) -> None:
+    for failure in failures:
+        what, why = failure.order.title, f"{type(failure.error).__name__}: {failure.error}"
+        journal.event("not_built", row=what, error=why)
+        log.error("a bundle without the row %s: %s", what, why)
+
+
 def _close(journal: Journal, driver: Driver) -> None:
     """The last lines of an opening: what it did and why it ended."""
     _count(journal, driver, "all")
@@ -246,20 +268,23 @@ def _count(journal: Journal, driver: Driver, phase: str) -> None:
     journal.event("counters", epoch=journal.epoch, phase=phase, cancelled=driver.cancelled, **found)
 
 
-def _export(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]) -> None:
+def _export(
+    outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built] = (), portable: Sequence[BuiltRow] = ()
+) -> None:
     lines = journals.read(outputs.journal)
     folded = journals.fold(lines)
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
     code: dict[StudyKey, list[Binary]] = {}
     for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
         code.setdefault(item.study.subject.key, []).extend(item.binaries)
-    made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()))
+    made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()), portable)
     outputs.tables.mkdir(exist_ok=True)
     for table in made:
         path = outputs.table(table.kernel.ref)
         dump_table(table, path, replaces=load_table(path).table_id if path.exists() else None)
-    if code:
-        write_bundle(made, [binary for binaries in code.values() for binary in binaries], outputs.bundle)
+    binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
+    if binaries:
+        write_bundle(made, binaries, outputs.bundle)
     write_atomically(outputs.report, report.render(folded, subjects).encode())
 
 

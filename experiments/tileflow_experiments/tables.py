@@ -16,6 +16,7 @@ from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.table import (
     CreatedBy,
+    DeviceInfo,
     Entry,
     Fallback,
     KernelId,
@@ -30,6 +31,7 @@ from tileflow.target import target
 
 from . import journal as journals
 from .journal import Folded, Line
+from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord
 from .selection import Standing, contests, most_robust, votes
@@ -111,16 +113,25 @@ def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
 
 
 def build_tables(
-    folded: Folded, subjects: Iterable[Subject], binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: ()
+    folded: Folded,
+    subjects: Iterable[Subject],
+    binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
+    portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
-    """One table a kernel. ``binaries``: the machine code of a study's winner, in the order that it is to be tried."""
+    """One table a kernel. ``binaries``: the machine code of a study's winner, in the order that it is to be tried.
+    ``portable``: the defaults that take any size."""
     by_kernel: dict[str, list[Subject]] = {}
     for subject in subjects:
         by_kernel.setdefault(subject.key.kernel, []).append(subject)
-    return [_table(folded, group, binaries) for group in by_kernel.values()]
+    return [_table(folded, group, binaries, defaults_of(portable, ref)) for ref, group in by_kernel.items()]
 
 
-def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey], Sequence[Binary]]) -> Table:
+def _table(
+    folded: Folded,
+    subjects: list[Subject],
+    binaries: Callable[[StudyKey], Sequence[Binary]],
+    defaults: dict[str, tuple[Fallback, ...]],
+) -> Table:
     entries, rows = [], []
     stopped = journals.stopped(folded.events)
     for subject in subjects:
@@ -138,10 +149,12 @@ def _table(folded: Folded, subjects: list[Subject], binaries: Callable[[StudyKey
             first.key.kernel, first.kernel.semantic_hash, hashlib.sha256(fingerprints.encode()).hexdigest()[:16]
         ),
         entries,
+        devices={name: DeviceInfo.of(target(name)) for name in {*defaults, *(e.device for e in entries)}},
         portfolio=tuple(rows),
         key_schema=_key_schema(entries, portfolios),
         unseen=unseen(portfolios),
         default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
+        defaults=defaults,
         validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
         created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),
     )

@@ -47,6 +47,7 @@ def tune_call(
         "device_classes": [device_class(device)],
         "strategy": {"name": strategy, "seed": seed},
         "budget": {"seconds": budget_s},
+        "modes": ["static"],  # who tunes a call has a compiler for other shapes
     })  # fmt: skip
     name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     outputs = sweep.Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())

@@ -81,9 +81,11 @@ def test_a_killed_workers_cache_is_swept(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_worker_on_another_card_refuses() -> None:
-    """Fault 15: the card, and its vendor, are those of the class that the worker was placed for."""
-    info = DeviceInfo("NVIDIA H200", "GPU-1", 1, 1, "2.13.0", "cuda 13.0")
+    """Fault 15: the card is of the class that the worker was placed for. A slice of it is another class."""
+    info = DeviceInfo("NVIDIA H200", H200, "GPU-1", 1, 1, "2.13.0", "cuda 13.0")
     check_identity(info, target(H200))
-    for wrong in (replace(info, display_name="NVIDIA H100 PCIe"), replace(info, runtime="hip 7.1")):
+    for wrong in ("nvidia-h100-pcie", "nvidia-sm_90a-60sm-72gb"):
         with pytest.raises(ClusterError, match=r"nvidia-h200 must stand on one(.|\n)*GPU-1"):
-            check_identity(wrong, target(H200))
+            check_identity(replace(info, device_class=wrong), target(H200))
+    slice_of_one = replace(info, device_class="nvidia-sm_90a-60sm-72gb")
+    check_identity(slice_of_one, target("nvidia-sm_90a-60sm-72gb"))

@@ -58,6 +58,7 @@ def spec(budget: int, *sizes: int) -> Any:
         "device_classes": [GPU, MODELLED],
         "strategy": {"name": "exhaustive"},
         "budget": {"trials": budget},
+        "modes": ["static"],
     })  # fmt: skip
 
 

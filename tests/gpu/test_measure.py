@@ -21,7 +21,8 @@ from tileflow.measure.request import Entrant, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.timing import DeviceSampler, Effort, measure
 from tileflow.measure.types import Outcome, Status
-from tileflow.target import Target, identify
+from tileflow.runtime.describe import device_class
+from tileflow.target import Target, target
 
 pytestmark = pytest.mark.gpu
 
@@ -41,7 +42,7 @@ def kernels() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def device() -> Target:
-    return identify(torch.cuda.get_device_name(0))
+    return target(device_class(0))
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,7 @@ def test_an_odd_size_and_a_tiny_one(ask: Any) -> None:
 def test_the_device_says_what_it_is(process: MeasureProcess, ask: Any) -> None:
     info = process.identity()
     assert info.display_name == torch.cuda.get_device_name(0)
+    assert info.device_class == device_class(0)
     assert info.uuid == f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     assert ask("right").device.gpu_uuid == info.uuid
 

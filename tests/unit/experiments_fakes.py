@@ -13,6 +13,7 @@ from typing import Any
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import Facts, KernelRef, Mode, TrialRequest, source_hash, trial_id
 from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_experiments.portable import BuiltRow, Order
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import Subject
@@ -145,6 +146,19 @@ def fake_binary(request: TrialRequest) -> Binary:
     return Binary(0, request.device_class, kind, code, abi, TRUE, Resources(32, 0, 0, 128), request.mode)
 
 
+def fake_rows(orders: Sequence[Order], stopping: Callable[[], bool]) -> list[BuiltRow]:
+    """A portable row for each order: one binary, which takes any size."""
+    rows = []
+    for order in orders:
+        problem = prepare(StudyKey(order.kernel, order.problem, order.device_class), "dynamic").problem
+        request = TrialRequest(
+            "", KernelRef(order.kernel, "c0ffee"), order.problem, order.device_class, SPACE.default, "dynamic"
+        )
+        code = replace(fake_binary(request), code=f"portable {order.device_class}".encode())
+        rows.append(BuiltRow(order, "c0ffee", SPACE.fingerprint, problem, SPACE.default, (), (code,), ()))
+    return rows
+
+
 def checked_ok(request: InterpretRequest) -> Outcome:
     status = Status.INCORRECT if request.config["x"] == BAD else Status.OK
     return Outcome(status, error_digest="" if status is Status.OK else "wrong", max_err=0.5, measured=False)
@@ -155,4 +169,4 @@ def evaluator(stages: FakeStages) -> InlineEvaluator:
 
 
 def tools(run: Run = lambda request, outcome: outcome) -> Tools:
-    return Tools(evaluator=lambda spec: evaluator(FakeStages(run)), prepare=prepare, check=checked_ok)
+    return Tools(lambda spec: evaluator(FakeStages(run)), prepare, checked_ok, fake_rows)

@@ -17,6 +17,7 @@ from tileflow_cluster.workers import WorkerFacts
 from tileflow_experiments.rehearsal import RehearsedStages
 
 from tileflow.errors import ClusterError
+from tileflow.runtime import describe
 
 
 def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +41,7 @@ def test_gpus_are_asked_for_once_for_each_choice_among_them(monkeypatch: pytest.
 
     def answer(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
         asked.append(env.get("CUDA_VISIBLE_DEVICES", "all"))
-        gpu = {"uuid": f"uuid-{asked[-1]}", "name": "NVIDIA H200", "vendor": "nvidia"}
+        gpu = {"uuid": f"uuid-{asked[-1]}", "name": "NVIDIA H200", "device_class": "nvidia-h200"}
         return subprocess.CompletedProcess(command, 0, stdout=json.dumps([gpu] if asked[-1] else []))
 
     monkeypatch.setattr(devices.subprocess, "run", answer)
@@ -60,9 +61,17 @@ def test_gpus_are_asked_for_once_for_each_choice_among_them(monkeypatch: pytest.
 def test_gpus_in_use_are_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    names = SimpleNamespace(uuid="u", name="NVIDIA H200")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: names)
-    assert [gpu.target.name for gpu in devices.visible_gpus()] == ["nvidia-h200"] * 2
+    cards = [
+        SimpleNamespace(
+            uuid="a", name="NVIDIA H200", major=9, minor=0, multi_processor_count=132, total_memory=150 << 30
+        ),
+        SimpleNamespace(
+            uuid="b", name="NVIDIA H200", major=9, minor=0, multi_processor_count=60, total_memory=70 << 30
+        ),
+    ]
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: cards[index])
+    monkeypatch.setattr(describe, "_class_of", describe._class_of.__wrapped__)
+    assert [gpu.target.name for gpu in devices.visible_gpus()] == ["nvidia-h200", "nvidia-sm_90a-60sm-72gb"]
 
     def lost(index: int) -> None:
         raise RuntimeError("the device is gone")

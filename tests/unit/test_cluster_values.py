@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tileflow_cluster.devices import VisibleGpu
-from tileflow_cluster.labels import DEVICE_CLASS, labels_for
+from tileflow_cluster.labels import ARCH, DEVICE_CLASS, VENDOR, labels_for
 from tileflow_cluster.placement import Node, gpus_for, plan, replan, unlabelled
 from tileflow_cluster.protocol import (
     KernelRef,
@@ -83,13 +83,19 @@ def test_infrastructure_blames_no_config_unless_blocklisted() -> None:
 
 def test_labels_come_from_the_catalogue() -> None:
     for entry in CATALOGUE.values():
-        gpus = [VisibleGpu("u", name, entry.vendor) for name in entry.display_names]
+        gpus = [VisibleGpu("u", name, entry.name) for name in entry.display_names]
         assert labels_for(gpus)[DEVICE_CLASS] == entry.name
     assert labels_for([]) == {}
 
 
+def test_a_card_that_the_catalogue_lacks_has_labels() -> None:
+    """Finding 11: such a node could not join."""
+    slices = [VisibleGpu(uuid, "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "nvidia-sm_90a-60sm-40gb") for uuid in "ab"]
+    assert labels_for(slices) == {DEVICE_CLASS: "nvidia-sm_90a-60sm-40gb", ARCH: "sm_90a", VENDOR: "nvidia"}
+
+
 def test_a_node_of_two_classes_is_refused_with_the_remedy() -> None:
-    gpus = [VisibleGpu("1", "NVIDIA H200", "nvidia"), VisibleGpu("2", "AMD Instinct MI300X", "amd")]
+    gpus = [VisibleGpu("1", "NVIDIA H200", "nvidia-h200"), VisibleGpu("2", "AMD Instinct MI300X", "amd-mi300x")]
     with pytest.raises(ClusterError, match=r"nvidia-h200, amd-mi300x(.|\n)*one `ray start` for each"):
         labels_for(gpus)
 

@@ -108,9 +108,9 @@ def test_status_and_tables_of_a_sweep(
     said = capsys.readouterr().out
     assert "fakes:kernel n=64 on amd-mi300x: 32 trials, best 10.00 us (modelled)" in said and "finished" in said
     assert call("table", "show", out / "tables", monkeypatch=monkeypatch) == 0
-    assert "10.00 us (measured, default 23.00 us)  inert=0, x=6, y=2" in capsys.readouterr().out
+    assert "10.00 us (measured, default 23.00 us)  [1 dynamic, 1 static]  inert=0, x=6, y=2" in capsys.readouterr().out
     assert call("table", "validate", out / "bundle", monkeypatch=monkeypatch) == 0
-    assert "1 tables, 4 rows, 4 binaries: valid" in capsys.readouterr().out
+    assert "1 tables, 4 rows, 6 binaries: valid" in capsys.readouterr().out
 
 
 def test_a_table_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,50 @@ def test_a_binary_that_was_tampered_with(out: Path, tmp_path: Path, monkeypatch:
     import shutil
 
     shutil.copytree(out / "bundle", tmp_path / "bundle")
-    next((tmp_path / "bundle/binaries").iterdir()).write_bytes(b"other code")
-    assert call("table", "validate", tmp_path / "bundle", monkeypatch=monkeypatch) == 2
+    next((tmp_path / "bundle/snapshots").glob("*/binaries/*")).write_bytes(b"other code")
+    for command in (("table", "validate"), ("bundle", "verify")):
+        assert call(*command, tmp_path / "bundle", monkeypatch=monkeypatch) == 2
+
+
+def test_rows_of_a_bundle_are_withdrawn_and_brought_back(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    def say(*arguments: object) -> str:
+        assert call("bundle", *arguments, monkeypatch=monkeypatch) == 0
+        return capsys.readouterr().out
+
+    mine = shutil.copytree(out / "bundle", tmp_path / "bundle")
+    assert "1 tables, 4 rows, 6 binaries (" in say("verify", mine)
+    assert f"  {fakes.GPU}  any size of x=float32[1]\n" in say("show", mine)
+    (first,) = say("snapshots", mine).splitlines()
+    assert "1 tables, 3 rows" in say(
+        "withdraw", mine, fakes.KERNEL, "--device", fakes.GPU, "--problem", "x=float32[64]"
+    )
+    assert "1 tables, 2 rows, 3 binaries (" in say("withdraw", mine, fakes.KERNEL, "--device", fakes.GPU)
+    assert "1 tables, 4 rows, 6 binaries (" in say("replace", mine, out / "bundle", "--merge")
+    assert "0 tables" in say("withdraw", mine, fakes.KERNEL)
+    assert "1 tables, 4 rows" in say("replace", mine, out / "bundle")
+    assert "0 tables" in say("switch", mine)
+    assert len(say("snapshots", mine).splitlines()) == 5
+    assert "4 rows" in say("switch", mine, first.split()[1][:12])
+    assert len(say("prune", mine, "--keep", 1).splitlines()) == 4
+    assert say("snapshots", mine).splitlines() == [first]
+    assert call("bundle", "withdraw", mine, "no:kernel", monkeypatch=monkeypatch) == cli.BAD_INPUT
+    assert f"it has {fakes.KERNEL}" in capsys.readouterr().err
+
+
+def test_the_runtime_shows_tables_without_the_command_line(out: Path) -> None:
+    code = (
+        "import sys; from tileflow.runtime.show import main\n"
+        f"assert main({str(out / 'bundle')!r}) == 0 and main('nowhere') == 2\n"
+        "assert not {'typer', 'torch', 'yaml', 'tileflow_experiments'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "10.00 us (measured" in done.stdout, done.stderr
+    module = [sys.executable, "-m", "tileflow.runtime.show", str(out / "tables")]
+    assert "10.00 us (measured" in subprocess.run(module, capture_output=True, text=True, check=True).stdout
 
 
 def raise_for_64(request: TrialRequest, outcome: Outcome) -> Outcome:

@@ -24,6 +24,7 @@ from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal
+from tileflow_experiments.portable import Failure
 from tileflow_experiments.records import TrialRecord
 
 from tileflow.errors import InternalError, SpecError
@@ -203,11 +204,48 @@ def test_tables_rows_and_report(tmp_path: Path) -> None:
         assert entry.best_us == 10.0 and entry.default_us == fakes.time_us(fakes.SPACE.default)
         assert entry.origin == ("measured" if entry.device == GPU else "modelled")
         assert [v.mode for v in entry.launches[0].variants] == ["static", "dynamic"]
-    assert len(load_bundle(tmp_path / "bundle").tables) == 1
+    assert load_bundle(tmp_path / "bundle").tables == (table,)
     report = (tmp_path / "report.md").read_text()
     assert f"| {KERNEL} | n=64 | {MODELLED} | 32 | 23.00 | 10.00 | 2.30x | modelled |" in report
     assert f"| {KERNEL} | n=64 | {GPU} | 32 | 23.00 | 10.00 | 2.30x | measured, 2 samples |" in report
     assert "| 28 | 4 |" in report  # four configs with x == BAD are wrong
+
+
+def test_a_bundle_holds_dynamic_variants_and_defaults_unless_told_otherwise(tmp_path: Path) -> None:
+    """Finding 10: bundles held static binaries alone, so that a near shape compiled, or failed for want of Triton."""
+    sweep.run(sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}), tmp_path / "all", tools())
+    bundle = load_bundle(tmp_path / "all/bundle")
+    (table,) = bundle.tables
+    assert [[v.mode for v in e.launches[0].variants] for e in table.entries] == [["static", "dynamic"]] * 4
+    assert sorted(table.defaults) == sorted([GPU, MODELLED])
+    for device, rows in table.defaults.items():
+        (row,) = rows
+        info = table.devices[device]
+        assert (row.vendor, row.arch) == (info.vendor, info.arch) and row.config == fakes.SPACE.default
+        (variant,) = row.launches[0].variants
+        assert variant.mode == "dynamic"
+        assert bundle.binary(0, variant).code == f"portable {device}".encode()
+    assert load_table(tmp_path / "all/tables/fakes-kernel.json") == table
+    sweep.run(sweep_spec(modes=["static"], budget={"trials": 4}), tmp_path / "static", tools())
+    (table,) = load_bundle(tmp_path / "static/bundle").tables
+    assert not table.defaults and {v.mode for e in table.entries for v in e.launches[0].variants} == {"static"}
+
+
+def test_a_kernel_that_has_no_dynamic_variant_keeps_its_static_one(tmp_path: Path) -> None:
+    def only_static(request: TrialRequest, outcome: Outcome) -> Outcome:
+        if request.mode == "dynamic":
+            raise SpecError("host code must not depend on data")
+        return outcome
+
+    def unbuildable(orders: Any, stopping: Any) -> list[Failure]:
+        return [Failure(order, SpecError("host code must not depend on data")) for order in orders]
+
+    spec = sweep_spec(kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}], device_classes=[GPU])
+    assert sweep.run(spec, tmp_path, replace(tools(only_static), build_rows=unbuildable)) == ""
+    (table,) = load_bundle(tmp_path / "bundle").tables
+    assert [v.mode for v in table.entries[0].launches[0].variants] == ["static"] and not table.defaults
+    (event,) = journals.events(journals.read(tmp_path / "journal.jsonl"), "not_built")
+    assert event["row"] == f"portable {KERNEL} n=64 on {GPU}" and "must not depend on data" in event["error"]
 
 
 def test_a_modelled_winner_that_computes_wrongly_is_passed_over(tmp_path: Path) -> None:

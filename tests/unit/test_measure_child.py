@@ -68,7 +68,7 @@ class Sampler:
 
 @pytest.fixture(autouse=True)
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(child, "_identified", lambda index: DeviceInfo("card", "GPU-0", 1, 1, "", ""))
+    monkeypatch.setattr(child, "_identified", lambda index: DeviceInfo("card", "nvidia-h200", "GPU-0", 1, 1, "", ""))
     monkeypatch.setattr(child.device_facts, "facts", lambda uuid: DeviceFacts(uuid))
     monkeypatch.setattr(child, "DeviceSampler", Sampler)
     monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])

@@ -6,11 +6,13 @@ import dataclasses
 import importlib.util
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tileflow.errors import TableError
 from tileflow.runtime import Bundle, KernelId, Table, launches_of, load_bundle, write_bundle
+from tileflow.runtime.bundle import Check
 
 _spec = importlib.util.spec_from_file_location("runtime_examples", Path(__file__).with_name("runtime_examples.py"))
 assert _spec is not None and _spec.loader is not None
@@ -30,24 +32,25 @@ def bundle(tmp_path: Path) -> Bundle:
 
 
 def test_a_bundle_gives_back_what_was_written(bundle: Bundle) -> None:
-    again = load_bundle(bundle.path)
-    assert again == bundle
-    (launch,) = again.tables[0].entries[0].launches
-    assert [again.binary(launch.region, v) for v in launch.variants] == [STATIC, DYNAMIC]
+    for check in get_args(Check):
+        again = load_bundle(bundle.origin, check)
+        assert again == bundle
+        (launch,) = again.tables[0].entries[0].launches
+        assert [again.binary(launch.region, v) for v in launch.variants] == [STATIC, DYNAMIC]
     names = {f"{b.sha256}.cubin" for b in (STATIC, DYNAMIC)}
     assert {p.name for p in (bundle.path / "binaries").iterdir()} == names
 
 
 def test_amd_code_is_kept_as_hsaco(tmp_path: Path) -> None:
     code = binary(b"gcn", target="amd-mi300x")
-    write_bundle([table(entry(64, 64, "amd-mi300x", launches=launches_of([code])))], [code], tmp_path)
-    assert (tmp_path / "binaries" / f"{code.sha256}.hsaco").read_bytes() == b"gcn"
+    bundle = write_bundle([table(entry(64, 64, "amd-mi300x", launches=launches_of([code])))], [code], tmp_path)
+    assert (bundle.path / "binaries" / f"{code.sha256}.hsaco").read_bytes() == b"gcn"
 
 
-def test_writing_again_leaves_nothing_of_the_old_bundle(bundle: Bundle) -> None:
-    write_bundle([table(entry(64, 64, launches=launches_of([DYNAMIC])))], [DYNAMIC], bundle.path)
-    assert [p.name for p in (bundle.path / "binaries").iterdir()] == [f"{DYNAMIC.sha256}.cubin"]
-    assert len(load_bundle(bundle.path).tables) == 1
+def test_a_snapshot_holds_nothing_of_the_one_before(bundle: Bundle) -> None:
+    again = write_bundle([table(entry(64, 64, launches=launches_of([DYNAMIC])))], [DYNAMIC], bundle.origin)
+    assert [p.name for p in (again.path / "binaries").iterdir()] == [f"{DYNAMIC.sha256}.cubin"]
+    assert load_bundle(bundle.origin) == again != bundle
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -64,14 +67,20 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_changed_code_is_refused(bundle: Bundle) -> None:
+    """At load (finding 12), and where it is read lazily, when it is asked for."""
     (bundle.path / "binaries" / f"{STATIC.sha256}.cubin").write_bytes(b"evil")
-    (launch,) = load_bundle(bundle.path).tables[0].entries[0].launches
     with pytest.raises(TableError, match="digest that is its name"):
-        bundle.binary(0, launch.variants[0])
-    assert bundle.binary(0, launch.variants[1]) == DYNAMIC
+        load_bundle(bundle.path)
+    lazy = load_bundle(bundle.path, "lazy")
+    (launch,) = lazy.tables[0].entries[0].launches
+    with pytest.raises(TableError, match="digest that is its name"):
+        lazy.binary(0, launch.variants[0])
+    assert lazy.binary(0, launch.variants[1]) == DYNAMIC
     (bundle.path / "binaries" / f"{DYNAMIC.sha256}.cubin").unlink()
     with pytest.raises(TableError, match="every binary that its tables name"):
-        bundle.binary(0, launch.variants[1])
+        lazy.binary(0, launch.variants[1])
+    with pytest.raises(TableError, match="check must be one of all, lazy"):
+        load_bundle(bundle.path, "never")  # type: ignore[arg-type]
 
 
 def test_a_changed_or_exchanged_table_is_refused(bundle: Bundle) -> None:
@@ -99,20 +108,26 @@ def test_links_out_of_the_bundle_are_not_followed(bundle: Bundle, tmp_path: Path
     (tmp_path / "outside").write_bytes(STATIC.code)
     file.unlink()
     file.symlink_to(tmp_path / "outside")
+    with pytest.raises(TableError, match="inside the bundle"):
+        load_bundle(bundle.origin)
     (launch,) = bundle.tables[0].entries[0].launches
     with pytest.raises(TableError, match="inside the bundle"):
-        bundle.binary(0, launch.variants[0])
+        load_bundle(bundle.origin, "lazy").binary(0, launch.variants[0])
 
 
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
         ("", "readable manifest"),
-        ('{"schema_version": 2, "tables": {}}', "at most 1, but got 2"),
-        ('{"schema_version": 1}', "schema_version and tables"),
-        ('{"schema_version": 1, "tables": {}, "run": "rm"}', "schema_version and tables"),
-        ('{"schema_version": 1, "tables": {"a.json": 3}}', "schema_version and tables"),
-        ("[]", "schema_version and tables"),
+        ('{"schema_version": 3, "tables": {}}', "at most 2, but got 3"),
+        ('{"schema_version": 1}', "schema_version 1 and tables"),
+        ('{"schema_version": 1, "tables": {}, "run": "rm"}', "schema_version 1 and tables"),
+        ('{"schema_version": 1, "tables": {"a.json": 3}}', "schema_version 1 and tables"),
+        ("[]", "schema_version, and tables or snapshots"),
+        ('{"schema_version": 2, "snapshots": []}', "schema_version, and tables or snapshots"),
+        ('{"schema_version": 2, "snapshots": "../.."}', "schema_version, and tables or snapshots"),
+        ('{"schema_version": 2, "snapshots": ["../.."]}', "schema_version, and tables or snapshots"),
+        ('{"schema_version": 2, "snapshots": ["' + "0" * 64 + '"]}', "hold the snapshot that it names"),
     ],
 )
 def test_a_damaged_manifest_is_refused(manifest: str, message: str, bundle: Bundle) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 
 from tileflow.errors import CallError
-from tileflow.runtime.describe import describe, device_class
-from tileflow.runtime.keys import call_key, fast_keys
+from tileflow.runtime.ambient import READERS
+from tileflow.runtime.describe import check_memory, describe, device_class
+from tileflow.runtime.keys import MISS, call_key, form_of
 from tileflow.runtime.problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 
 
@@ -150,72 +153,143 @@ def test_only_a_gpu_has_a_device_class() -> None:
         device_class("cpu")
 
 
-def test_a_device_class_comes_from_the_drivers_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        torch.cuda, "get_device_name", lambda index: ["NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3"][index]
-    )
-    from tileflow.runtime import describe as module
-
-    module._class_of.cache_clear()
-    assert [device_class(i) for i in (0, 1)] == ["nvidia-h100-pcie", "nvidia-h100-sxm"]
-    assert device_class(torch.device("cuda", 1)) == "nvidia-h100-sxm"
-    module._class_of.cache_clear()
+# ---- forms --------------------------------------------------------------------------------------------------------
 
 
-# ---- readers of keys ----------------------------------------------------------------------------------------------
+class Context:
+    """What is remembered for a key."""
 
-flat_values = st.one_of(tensors, st.sampled_from([None, True, False, 0, 1, 1.0, 0.5, "a", torch.float32, torch.int8]))
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.counter = self
+        self.calls = 0
+
+
+def run(context: Context, *args: Any, **kwargs: Any) -> tuple[str, int]:
+    return context.name, len(args) + len(kwargs)
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(flat_values, min_size=1, max_size=2), st.lists(flat_values, min_size=1, max_size=2), st.booleans())
-def test_fast_keys_are_as_telling_as_those_of_any_call(one: list[Any], other: list[Any], kinds: bool) -> None:
+@given(st.lists(values, min_size=1, max_size=2), st.lists(values, min_size=1, max_size=2), st.booleans(), st.booleans())
+def test_forms_are_as_telling_as_keys_of_any_call(one: list[Any], other: list[Any], kinds: bool, by_name: bool) -> None:
+    """Arguments in containers and in what functions close over, by position and by name."""
     other = [n if type(o) is type(n) else o for o, n in zip(one, other, strict=False)] if kinds else other
-    fast = fast_keys(one)
-    assert fast is not None
-    key = fast.key(tuple(one))
-    assert key is not None and hash(key) == hash(fast.key(tuple(one)))
-    fast.remember(tuple(one), "one")
-    fast.remember(tuple(other), "other")
-    if [type(v) for v in one] == [type(v) for v in other]:
-        same = call_key(one) == call_key(other)
-        assert (key == fast.key(tuple(other))) == same
-        assert [fast.find(tuple(v)) for v in (one, other)] == ["other" if same else "one", "other"]
-    else:
-        assert fast.key(tuple(other)) is fast.find(tuple(other)) is None
-        assert fast.find(tuple(one)) == "one"
+
+    def call(args: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (tuple(args[:-1]), {"last": args[-1]}) if by_name else (tuple(args), {})
+
+    form = form_of(*call(one), run)
+    assert form is not None
+    key = form.key(*call(one))
+    assert key is not None and hash(key) == hash(form.key(*call(one)))
+    form.held.replace(key, Context("one"))
+    same = call_key(*call(one)) == call_key(*call(other))
+    found = form.key(*call(other))
+    assert (found == key) == same
+    assert form.call(*call(one)) == ("one", len(one))
+    assert form.call(*call(other)) == (("one", len(other)) if same else MISS)
 
 
-def test_numbers_that_select_code_enter_a_fast_key() -> None:
-    fast = fast_keys((3, 4), constants={1})
-    assert fast is not None
-    assert fast.key((3, 4)) == fast.key((5, 4)) != fast.key((3, 5))
+def test_numbers_that_select_code_enter_a_form() -> None:
+    form = form_of((3, 4), {}, run, constants={"b"}, names=("a", "b"))
+    assert form is not None
+    assert form.key((3, 4), {}) == form.key((5, 4), {}) != form.key((3, 5), {})
+    by_name = form_of((), {"b": 4, "a": 3}, run, constants={"b"}, names=("a", "b"))
+    assert by_name is not None
+    assert by_name.key((), {"a": 5, "b": 4}) == by_name.key((), {"b": 4, "a": 3}) != by_name.key((), {"b": 5, "a": 3})
 
 
-def test_a_fast_key_sees_gradients_and_the_precision_of_products() -> None:
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_a_form_sees_gradients_and_the_settings_that_matter(name: str) -> None:
     x = torch.zeros(4)
-    both = [fast_keys((x,), multiplies=multiplies) for multiplies in (True, False)]
-    before = [fast and fast.key((x,)) for fast in both]
-    learned = x.detach().requires_grad_()
-    assert [fast and fast.key((learned,)) for fast in both] != before
+    sees, blind = form_of((x,), {}, run, ambient=(name,)), form_of((x,), {}, run)
+    assert sees is not None and blind is not None
+
+    def keys() -> list[Any]:
+        return [form.key((x,), {}) for form in (sees, blind)] + [call_key((x,), {}, (name,)), call_key((x,), {}, ())]
+
+    before = keys()
+    x.requires_grad_()
+    assert all(one != other for one, other in zip(before, keys(), strict=True))
     with torch.no_grad():
-        assert [fast and fast.key((learned,)) for fast in both] == before
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium" if precision != "medium" else "high")
+        assert keys() == before
+        with changed(name):
+            assert [one == other for one, other in zip(before, keys(), strict=True)] == [False, True, False, True]
+
+
+@contextlib.contextmanager
+def changed(name: str) -> Iterator[None]:
+    """Another value of one of torch's settings."""
+    match name:
+        case "default_dtype":
+            torch.set_default_dtype(torch.bfloat16)
+        case "deterministic":
+            torch.use_deterministic_algorithms(True)
+        case "float32_precision":
+            torch.set_float32_matmul_precision("medium")
     try:
-        after = [fast and fast.key((x,)) for fast in both]
-        assert [one == other for one, other in zip(before, after, strict=True)] == [False, True]
+        with torch.autocast("cpu", enabled=name == "autocast"):
+            yield
     finally:
-        torch.set_float32_matmul_precision(precision)
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision("highest")
 
 
-@pytest.mark.parametrize("value", [(1, 2), lambda v: v, Mode.FAST, object(), {"a": 1}])
-def test_other_kinds_have_no_fast_key(value: Any) -> None:
-    assert fast_keys((torch.zeros(1), value)) is None
+def test_what_memory_does_not_hold_is_in_the_key_and_refused() -> None:
+    """13.5: lazily negated and conjugated views computed with the wrong sign; forward-mode tangents were dropped."""
+    z = torch.randn(4, dtype=torch.complex64)
+    plain, negated = z.imag, z.conj().imag
+    assert (plain.shape, plain.stride(), plain.dtype) == (negated.shape, negated.stride(), negated.dtype)
+    assert call_key((plain,)) != call_key((negated,)) and call_key((z,)) != call_key((z.conj(),))
+    form = form_of((plain,), {}, run)
+    assert form is not None and form.key((plain,), {}) != form.key((negated,), {})
+    sparse = torch.eye(2).to_sparse()
+    for value, message in ((negated, "resolve_neg"), (z.conj(), "resolve_conj"), (sparse, "to_dense")):
+        with pytest.raises(CallError, match=message):
+            check_memory("m:k", {"x": (1, {"deep": value})})
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.zeros(4), torch.ones(4))
+        assert form.key((dual,), {}) is None and form.call((dual,), {}) is MISS
+        assert call_key((dual,)) != call_key((torch.zeros(4),))
+        check_memory("m:k", {"x": torch.zeros(4)})
+        with pytest.raises(CallError, match="forward-mode"):
+            check_memory("m:k", {"x": dual})
 
 
-def test_a_call_without_arguments_has_a_fast_key() -> None:
-    fast = fast_keys(())
-    assert fast is not None
-    fast.remember((), "none")
-    assert (fast.find(()), fast.find((1,))) == ("none", None)
+def test_tensors_of_a_function_transform_are_refused_in_words() -> None:
+    seen: list[Any] = []
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        form = form_of((torch.zeros(4),), {}, run)
+        assert form is not None and form.key((x,), {}) is None and form.call((x,), {}) is MISS
+        hash(call_key((x,)))
+        with pytest.raises(CallError, match="have memory") as caught:
+            check_memory("m:k", {"x": x})
+        seen.append(caught.value)
+        return x * 2
+
+    torch.func.vmap(inside)(torch.zeros(3, 4))
+    assert seen
+
+
+@pytest.mark.parametrize("value", [object(), torch.zeros(2, dtype=torch.complex64)])
+def test_other_kinds_have_no_form(value: Any) -> None:
+    assert form_of((torch.zeros(1), value), {}, run) is None
+
+
+def test_a_call_without_arguments_has_a_form() -> None:
+    form = form_of((), {}, run)
+    assert form is not None
+    form.held.replace((), Context("none"))
+    assert (form.call((), {}), form.call((1,), {})) == (("none", 0), MISS)
+
+
+def test_a_form_counts_each_call_that_it_serves() -> None:
+    form, context = form_of((1,), {}, run), Context("a")
+    assert form is not None
+    form.held.replace(form.key((1,), {}), context)
+    for _ in range(3):
+        form.call((2,), {})
+    form.call((2.0,), {})
+    assert context.calls == 3

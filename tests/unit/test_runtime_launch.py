@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import threading
 import time
+from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,9 +33,11 @@ def make_binary(*args: LaunchArg, guards: Expr = TRUE, grid: tuple[Expr, ...] = 
 class FakeCuda:
     """``cuda.bindings.driver`` as far as the launcher uses it; remembers calls and reads what the driver would read."""
 
-    CUresult = SimpleNamespace(
-        CUDA_SUCCESS=0, CUDA_ERROR_INVALID_VALUE=1, CUDA_ERROR_INVALID_CONTEXT=201,
-        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES=701,
+    CUresult = IntEnum(
+        "CUresult",
+        {"CUDA_SUCCESS": 0, "CUDA_ERROR_INVALID_VALUE": 1, "CUDA_ERROR_INVALID_CONTEXT": 201,
+         "CUDA_ERROR_NO_BINARY_FOR_GPU": 209, "CUDA_ERROR_ILLEGAL_ADDRESS": 700,
+         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": 701},
     )  # fmt: skip
     CUfunction_attribute = SimpleNamespace(
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared",
@@ -45,7 +48,7 @@ class FakeCuda:
         CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION="cluster",
         CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE="policy",
     )  # fmt: skip
-    CUclusterSchedulingPolicy = SimpleNamespace(CU_CLUSTER_SCHEDULING_POLICY_SPREAD="spread")
+    CUclusterSchedulingPolicy = IntEnum("CUclusterSchedulingPolicy", {"CU_CLUSTER_SCHEDULING_POLICY_SPREAD": 1})
     CUlaunchConfig = SimpleNamespace
     CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE=0)
     CUtensorMapL2promotion = SimpleNamespace(CU_TENSOR_MAP_L2_PROMOTION_L2_128B=2)
@@ -61,6 +64,8 @@ class FakeCuda:
         self.contexts = 0
         self.pause = 0.0
         self.encoded: list[Any] = []
+        self.capture_mode = "global"
+        self.unloaded: list[str] = []
 
     def cuTensorMapEncodeTiled(self, *args: Any) -> tuple[int, Any]:
         self.encoded.append(args)
@@ -98,6 +103,7 @@ class FakeCuda:
         return (0,)
 
     def cuModuleLoadData(self, code: bytes) -> tuple[int, str]:
+        assert self.capture_mode == "relaxed", "loading must not end another thread's capture"
         assert self.contexts == 1, "a module must be loaded with the device's context current"
         return (0, "module") if code == b"cubin" else (209, "")
 
@@ -108,8 +114,21 @@ class FakeCuda:
         self.attributes.append((attribute, value))
         return (1,) if attribute == "shared" and value > self.limit else (0,)
 
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: str) -> tuple[int, str]:
+        before, self.capture_mode = self.capture_mode, mode
+        return 0, before
+
+    def cuCtxSynchronize(self) -> tuple[int]:
+        return (0,)
+
+    def cuModuleUnload(self, module: str) -> tuple[int]:
+        self.unloaded.append(module)
+        return (0,)
+
     def cuGetErrorName(self, status: int) -> tuple[int, bytes]:
-        return 0, f"error {status}".encode()
+        return 0, f"error {int(status)}".encode()
 
     def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[int]:
         gx, gy, gz, bx, by, bz, shared, stream, params, extra = rest
@@ -140,7 +159,7 @@ class FakeCuda:
 
 def launcher(binary: Binary, types: list[Any], scope: Any = None, **fake: Any) -> tuple[Any, FakeCuda]:
     driver = FakeCuda(types, **fake)
-    return cuda_launcher(binary, "cpu", scope, driver=driver, stream=lambda: "the stream"), driver
+    return cuda_launcher(binary, "cpu", scope, driver=driver, stream=lambda: 0x57), driver
 
 
 def test_arguments_are_packed_as_the_abi_says() -> None:
@@ -168,7 +187,7 @@ def test_arguments_are_packed_as_the_abi_says() -> None:
         (3, 4, 2),
         128,
         0,
-        "the stream",
+        ("stream", 0x57),
     )
 
 
@@ -295,7 +314,7 @@ def test_a_thread_without_a_context_gets_the_devices_once() -> None:
 
 def test_tensors_elsewhere_are_refused_before_the_driver_sees_them() -> None:
     driver = FakeCuda([ctypes.c_uint64])
-    launch = cuda_launcher(make_binary(TENSOR), 3, driver=driver, stream=lambda: "the stream")
+    launch = cuda_launcher(make_binary(TENSOR), 3, driver=driver, stream=lambda: 0x57)
     with pytest.raises(CallError, match="must be on device 3, but got cpu"):
         launch({"x": torch.zeros(1)}, (0,), (1,))
     assert driver.launches == []
@@ -381,10 +400,10 @@ def test_a_streams_handle_is_asked_for_once_and_only_while_its_device_is_current
         lambda index: SimpleNamespace(stream_id=state["stream"], device_index=index),
     )
     monkeypatch.setattr(torch.cuda, "current_stream", cuda_stream)
-    read = current_stream_reader(1, lambda handle: ("wrapped", handle))
-    assert [read(), read()] == [("wrapped", 1007)] * 2
+    read = current_stream_reader(1)
+    assert [read(), read()] == [1007] * 2
     state["stream"] = 8
-    assert read() == ("wrapped", 1008)
+    assert read() == 1008
     state["device"] = 0
     assert read() is None
     assert asked == [7, 8]
@@ -405,9 +424,7 @@ def test_a_launch_for_another_device_makes_it_current(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(torch.cuda, "device", device)
     driver = FakeCuda([ctypes.c_uint64])
-    launch = cuda_launcher(
-        make_binary(TENSOR), -1, driver=driver, stream=lambda: "the stream" if current[-1] == -1 else None
-    )
+    launch = cuda_launcher(make_binary(TENSOR), -1, driver=driver, stream=lambda: 0x57 if current[-1] == -1 else None)
     assert launch({"x": torch.zeros(1)}, (0,), (1,)) is True
     assert len(driver.launches) == 1
     assert current == [0]
@@ -436,6 +453,10 @@ def test_unknown_argument_types_are_refused() -> None:
 
 
 # ---- HIP ----------------------------------------------------------------------------------------------------------
+
+
+def make_hsaco(*args: LaunchArg, **abi: Any) -> Binary:
+    return dataclasses.replace(make_binary(*args, **abi), format="hsaco")
 
 
 class FakeHip:
@@ -494,8 +515,8 @@ def test_the_hip_twin_launches_the_same_way() -> None:
 
 def test_hip_takes_cooperative_grids_and_no_clusters() -> None:
     library = FakeHip()
-    launch = hip_launcher(make_binary(TENSOR, cooperative=True), "cpu", library=library, stream=lambda: 0)
+    launch = hip_launcher(make_hsaco(TENSOR, cooperative=True), "cpu", library=library, stream=lambda: 0)
     assert launch({"x": torch.zeros(1)}, (0,), (1,)) is True
     assert library.launches == [("cooperative", (1, 1, 1))]
     with pytest.raises(LaunchError, match="clusters"):
-        hip_launcher(make_binary(TENSOR, cluster=(2, 1, 1)), "cpu", library=library, stream=lambda: 0)
+        hip_launcher(make_hsaco(TENSOR, cluster=(2, 1, 1)), "cpu", library=library, stream=lambda: 0)

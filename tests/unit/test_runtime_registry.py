@@ -104,14 +104,12 @@ def test_each_step_answers_where_those_before_cannot(loaded: Callable[..., Find]
     assert found(find(64, 64, "nvidia-rtx5090")) == ("vendor_portfolio", 6)
     assert found(find(64, 64, "amd-mi350x")) == ("vendor_portfolio", 9)
     assert found(find(64, 64, None)) == ("default", 7)
-    steps = ("override", "exact", "near", "sibling", "arch_portfolio", "vendor_portfolio", "default")
-    assert stats() == dict.fromkeys(steps, 1) | {"vendor_portfolio": 2}
+    assert stats() == {}, "a lookup is no call: what serves calls counts them"
 
 
 def test_nothing_at_all_is_a_miss(loaded: Callable[..., Find]) -> None:
     assert loaded()(64, 64) is None
     assert loaded(table(entry(64, 64)))(64, 64, "amd-mi300x") is None
-    assert stats() == {"miss": 2}
 
 
 def test_near_takes_the_bucket_first_then_the_nearest_by_logarithm(loaded: Callable[..., Find]) -> None:
@@ -197,7 +195,7 @@ def test_running_out_of_resources_moves_on_and_is_remembered(loaded: Callable[..
     first = find(64, 64)
     assert found(first) == ("exact", 1)
     assert first is not None
-    reject(first, KERNEL, problem(64, 64), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+    reject(first, KERNEL, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
     assert found(find(64, 64)) == found(find(64, 64)) == ("near", 2)
     assert found(find(70, 64)) == ("near", 2)
     assert stats()["out_of_resources"] == 2
@@ -222,19 +220,6 @@ def test_as_device_answers_as_that_device_on_any_machine(loaded: Callable[..., F
         assert (hit.step, hit.device) == ("exact", "nvidia-h200")
     with pytest.raises(SpecError, match="in the catalogue"):
         load("anywhere", as_device="nvidia-h300")
-
-
-def test_each_fallback_is_said_once_with_its_reason(
-    loaded: Callable[..., Find], caplog: pytest.LogCaptureFixture
-) -> None:
-    find = loaded(table(entry(64, 64), entry(512, 64)))
-    with caplog.at_level(logging.INFO, logger="tileflow.runtime"):
-        for _ in range(5):
-            find(100, 64)
-            find(64, 64)
-    (record,) = caplog.records
-    assert "measured on nvidia-h200 for x=bfloat16[64x64]" in record.getMessage()
-    assert stats() == {"near": 5, "exact": 5}
 
 
 def test_the_table_loaded_last_goes_first(loaded: Callable[..., Find]) -> None:
@@ -290,7 +275,7 @@ def test_a_new_toolchain_orphans_no_row_but_is_said(
     validators = (Validator("torch", "1.0.0", "warn"), Validator("driver", "535.1", "info"))
     with caplog.at_level(logging.INFO, logger="tileflow.runtime"):
         find = loaded(table(entry(64, 64), validators=validators))
-    assert [r.getMessage().split(" | ")[1].split(",")[0] for r in caplog.records] == [
+    assert [r.getMessage().split(" | ")[2].split(",")[0] for r in caplog.records] == [
         "the table was made with torch 1.0.0"
     ]
     assert found(find(64, 64))[0] == "exact"

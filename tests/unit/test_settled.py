@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import math
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from tileflow.config import Config
 from tileflow.errors import CallError, VariantError
 from tileflow.expr import Expr, all_of
 from tileflow.frontend.split import split
-from tileflow.runtime.dispatch import KeyedRegion, bind, keyed
+from tileflow.runtime.dispatch import KeyedContext, KeyedRegion, RuntimeContext
 from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.settled import Settled
 
@@ -168,32 +170,93 @@ NAMES = ("out", "x")
 def launcher(guards: Expr, grid: tuple[Expr, ...] = ONE) -> tuple[Any, FakeCuda]:
     driver = FakeCuda([ctypes.c_uint64] * 2)
     binary = make_binary(TENSOR, OUT, guards=guards, grid=grid)
-    return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: "the stream"), driver
+    return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: 0x57), driver
 
 
 def served(launchers: list[Any], settled: Settled = SETTLED, run: Any = None, names: tuple[str, ...] = NAMES) -> Any:
     """Host code that takes ``x`` and ``out`` and launches at once, for calls with one key."""
 
     def host(context: Any, x: torch.Tensor, out: torch.Tensor) -> None:
-        context.regions[0](out, x, x.shape[0])
+        context.regions[0](context, out, x, x.shape[0])
 
-    return keyed(run or host, bind(host, Config.of({}), {0: launchers}), [KeyedRegion(names, settled)])
+    context = RuntimeContext(Config.of({}), {0: launchers})
+    return partial(run or host, KeyedContext(context, [KeyedRegion(names, settled)]))
+
+
+class Declined:
+    """Stands for the context of calls with one key: remembers what a launcher hands back."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def launch(self, *args: Any) -> None:
+        self.calls.append(args)
 
 
 def test_a_settled_launcher_still_looks_at_what_no_key_settles() -> None:
     launch, driver = launcher(sized(8, "x", "out"))
-    x, memory = torch.zeros(8), torch.zeros(9)
-    declined: list[tuple[Any, ...]] = []
-    warm = launch.settle(SETTLED, NAMES, lambda *args: declined.append(args))
-    warm(memory[:8], x, 8, block_size=4)
-    assert (len(driver.launches), declined) == (1, [])
-    warm(memory[1:], x, 8)
-    assert len(declined) == 1, "fresh memory of torch's is aligned, but is it fresh"
-    other = launch.settle(Settled(frozenset({"x"})), NAMES, lambda *args: declined.append(args))
-    other(memory, x, 8)
-    other(memory[:8], x, 0, 9)
-    assert [args[2:] for args in declined] == [(8, None), (8, None), (0, 9)]
+    x, memory, context = torch.zeros(8), torch.zeros(9), Declined()
+    warm = launch.settle(SETTLED, NAMES, 0)
+    warm(context, memory[:8], x, 8, block_size=4)
+    assert (len(driver.launches), context.calls) == (1, [])
+    warm(context, memory[1:], x, 8)
+    assert len(context.calls) == 1, "fresh memory of torch's is aligned, but is it fresh"
+    other = launch.settle(Settled(frozenset({"x"})), NAMES, 0)
+    other(context, memory, x, 8)
+    other(context, memory[:8], x, 0, 9)
+    assert [(args[0], *args[3:]) for args in context.calls] == [(0, 8, None), (0, 8, None), (0, 0, 9)]
     assert len(driver.launches) == 1
+
+
+def test_keys_share_the_launchers_of_a_binary() -> None:
+    """13.13: each further shape had a generated launcher of its own."""
+    launch, _ = launcher(Expr.sym("x.shape.0").le(64))
+    calls = [served([launch]) for _ in range(3)]
+    for n, call in enumerate(calls, 1):
+        call(torch.zeros(n), torch.zeros(n))
+    first, second, third = (call.args[0].regions[0] for call in calls)
+    assert first is second is third
+
+
+def test_what_host_code_makes_is_trusted_in_nothing() -> None:
+    """13.2: after set_default_dtype a warm call launched the float32 binary on half-size buffers."""
+    out = dataclasses.replace(OUT, dtype="float32", rank=1)
+    driver = FakeCuda([ctypes.c_uint64] * 2)
+    launch = cuda_launcher(make_binary(TENSOR, out), "cpu", driver=driver, stream=lambda: 7)
+    x = torch.zeros(8)
+    assert launch({"x": x, "out": torch.zeros(8)}, (0,), (8,)) is True
+    for made in (torch.zeros(8, dtype=torch.bfloat16), torch.zeros(8, 1), torch.zeros(()), torch.zeros(8).double()):
+        assert launch({"x": x, "out": made}, (0,), (8,)) is False
+    assert "out of float32 and rank 1 with bfloat16" in launch.explain(
+        {"x": x, "out": torch.zeros(8, dtype=torch.bfloat16)}, (0,), (8,)
+    )
+    with pytest.raises(CallError, match="resolve_neg"):
+        launch({"x": x, "out": torch.zeros(8, dtype=torch.complex64).conj().imag}, (0,), (8,))
+    assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("fn", "ambient"),
+    [
+        (adds, set()),
+        (rebinds, {"default_dtype"}),  # torch.zeros(m)
+        (by_value, {"default_dtype"}),
+        (calls_the_unknown, {"default_dtype", "autocast", "deterministic"}),
+    ],
+)
+def test_the_key_holds_the_settings_that_host_code_can_see(fn: Any, ambient: set[str]) -> None:
+    assert split(fn).ambient == ambient
+
+
+def given_a_dtype(x: Any, dtype: Any) -> Any:
+    out, other = torch.empty(4, dtype=dtype, device=x.device), torch.empty(4, dtype=x.dtype, device=x.device)
+    for tile in tfl.tile(4):
+        out[tile] = other[tile]
+    return out
+
+
+def test_a_dtype_that_may_be_none_is_the_default_one() -> None:
+    assert split(given_a_dtype).ambient == {"default_dtype"}
 
 
 def test_bounds_that_are_not_constants_are_read_at_each_launch() -> None:
@@ -201,7 +264,7 @@ def test_bounds_that_are_not_constants_are_read_at_each_launch() -> None:
     launch, driver = launcher(Expr.sym("x.shape.0").eq(8), grid)
 
     def run(context: Any, x: torch.Tensor, *bounds: Any) -> None:
-        context.regions[0](x, x, *bounds, block_size=None)
+        context.regions[0](context, x, x, *bounds, block_size=None)
 
     call = served([launch], Settled(frozenset({"x"})), run)
     x = torch.zeros(8)
@@ -231,7 +294,7 @@ def test_a_variant_that_goes_before_is_tried_again_where_it_may_accept() -> None
     large, second = launcher(sized(8, "x"))
 
     def run(context: Any, x: torch.Tensor, k: int) -> None:
-        context.regions[0](x, x, k, 8)
+        context.regions[0](context, x, x, k, 8)
 
     call = served([small, large], run=run, names=(*NAMES, "k"))
     for k in (9, 9, 1):
@@ -275,7 +338,8 @@ def test_flat_host_code_hands_over_what_its_regions_capture() -> None:
     assert host.flat is not None
     (region,) = host.regions
     launch, driver = launcher(sized(8, "x", "out", "y"))
-    call = keyed(host.flat, bind(host.run, Config.of({}), {0: [launch]}), [KeyedRegion(region.locals, region.settled)])
+    context = RuntimeContext(Config.of({}), {0: [launch]})
+    call = partial(host.flat, KeyedContext(context, [KeyedRegion(region.locals, region.settled)]))
     x, y = torch.zeros(8), torch.zeros(8)
     made = [call(x, y=y) for _ in range(3)]
     assert [seen.values for seen in driver.launches] == [[x.data_ptr(), out.data_ptr()] for out in made]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -11,12 +12,10 @@ import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
 from tileflow.api import load_kernel
-from tileflow.config import Config
 from tileflow.errors import CallError
 from tileflow.frontend.operations.torch_ops import METHODS
 from tileflow.frontend.source import may_multiply, serialise
-from tileflow.runtime.dispatch import bind
-from tileflow.runtime.registry import generation
+from tileflow.runtime.call_cache import CallCache
 
 
 @tileflow.kernel
@@ -27,22 +26,39 @@ def scaled(x: torch.Tensor, factor: float, mode: tfl.constexpr = 1) -> torch.Ten
     return out
 
 
+class Cold(Exception):
+    """A call that nothing serves."""
+
+
+class Says:
+    """A context for host code: what it is told to say instead of launching."""
+
+    def __init__(self, *said: Any) -> None:
+        self.said = said
+        self.counter = self
+        self.calls = 0
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The kernel, whose calls of three kinds run functions that say which they are; any other call is a cold one."""
-    scaled._forget()
-    monkeypatch.setattr(scaled, "_keyed", lambda bound: bound)  # what is bound here is no host code
-    monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
-    monkeypatch.setattr(scaled, "_first_call", lambda key, args, kwargs: ("cold", kwargs))
+    """The kernel, whose calls of three kinds say what serves them; any other call is a cold one."""
+
+    def plan(args: Any, kwargs: Any) -> Any:
+        raise Cold(kwargs)
+
+    monkeypatch.setattr(scaled, "cache", CallCache(scaled))
+    monkeypatch.setattr(scaled.cache, "_run", lambda context, x, factor: (*context.said, factor))
+    monkeypatch.setattr(scaled.cache, "_regions", [])
+    monkeypatch.setattr(scaled, "plan", plan)
     for n in (4, 8):
-        scaled.serve((torch.zeros(n), 2.0), bind(lambda context, x, factor, n=n: (n, factor), Config.of({}), {}))
-    scaled.serve((torch.zeros(4), 2), bind(lambda context, x, factor: ("int", factor), Config.of({}), {}))
+        scaled.cache.remember((torch.zeros(n), 2.0), Says(n))  # type: ignore[arg-type]
+    scaled.cache.remember((torch.zeros(4), 2), Says("int"))  # type: ignore[arg-type]
     return scaled
 
 
 def test_a_warm_call_runs_what_serves_its_kind_and_shape(served: Any) -> None:
     assert [served(torch.zeros(n), f) for n, f in ((4, 2.0), (8, 3.0), (4, 5.0))] == [(4, 2.0), (8, 3.0), (4, 5.0)]
-    assert served(torch.zeros(4), 7) == ("int", 7), "kinds without a fast key are looked up in full"
+    assert served(torch.zeros(4), 7) == ("int", 7), "each kind of arguments has its form"
 
 
 @pytest.mark.parametrize(
@@ -60,28 +76,33 @@ def test_a_warm_call_runs_what_serves_its_kind_and_shape(served: Any) -> None:
     ids=["shape", "strides", "dtype", "alignment", "gradient", "kind", "more", "fewer"],
 )
 def test_a_call_of_another_kind_is_a_cold_one(served: Any, args: tuple[Any, ...]) -> None:
-    assert served(*args) == ("cold", {})
-    assert served(torch.zeros(4), factor=2.0) == ("cold", {"factor": 2.0})
+    with pytest.raises(Cold):
+        served(*args)
+    with pytest.raises(Cold, match="factor"):
+        served(torch.zeros(4), factor=2.0)
 
 
 def test_tables_that_are_loaded_or_forgotten_make_calls_cold(served: Any) -> None:
     x = torch.zeros(4)
     assert served(x, 2.0) == (4, 2.0)
     runtime.clear()
-    assert served(x, 2.0) == ("cold", {})
+    with pytest.raises(Cold):
+        served(x, 2.0)
 
 
-def test_interpretation_goes_before_what_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    scaled._forget()
-    monkeypatch.setattr(scaled, "_keyed", lambda bound: bound)  # what is bound here is no host code
-    monkeypatch.setattr(scaled, "_generation", generation[0])  # other tests load tables
+def test_interpretation_goes_before_what_serves_and_is_this_threads_own(served: Any) -> None:
+    """13.8: ``interpret()`` leaked into other threads."""
     x = torch.ones(4)
-    scaled.serve((x, 2.0), bind(lambda context, x, factor: "served", Config.of({}), {}))
+    found: list[Any] = []
     with tileflow.interpret():
-        torch.testing.assert_close(scaled(x, 2.0), 2 * x)
-    assert scaled(x, 2.0) == "served"
+        torch.testing.assert_close(served(x, 2.0), 2 * x)
+        thread = threading.Thread(target=lambda: found.append(served(x, 2.0)))
+        thread.start()
+        thread.join()
+    assert found == [(4, 2.0)]
+    assert served(x, 2.0) == (4, 2.0)
     with pytest.raises(CallError, match="a tuple of them"):
-        scaled(x, 2.0, [3])
+        served(x, 2.0, [3])
 
 
 def test_every_spelling_of_a_product_is_seen_in_the_text() -> None:

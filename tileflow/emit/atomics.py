@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Op, ValueIndex
+from ..expr import Expr
+from ..ir.graph import Op, TensorParam, ValueIndex
 from ..ir.types import is_float
 from . import indexing
 from .dtypes import literal, triton_dtype
@@ -19,6 +20,9 @@ _BITS = {"float32": "int32", "float64": "int64"}
 @emits("atomic")
 def atomic(e: Emitter, op: Op) -> None:
     fn, tensor, out = op.attrs["fn"], e.plan.ir.tensor(op.attrs["tensor"]), op.output
+    if fn == "cas" and any(size.constant == 0 for size in tensor.shape):  # no lane has an element
+        e.define(out, f"tl.full({e.shape(out.dims)}, 0, {triton_dtype(tensor.dtype)})", tensor.dtype)
+        return
     values = [e.as_dtype(v, tensor.dtype) for v in op.inputs[: 2 if fn == "cas" else 1]]
     # Triton's AMD backend has no exchange by 32-bit offsets from a buffer
     pointer = indexing.pointer(e, op, out.dims, wide=fn == "xchg")
@@ -26,7 +30,7 @@ def atomic(e: Emitter, op: Op) -> None:
     masked = f", mask={mask}" if mask and fn != "cas" else ""
     suffix = f"{masked}, sem='{op.attrs['sem']}')"
     if fn == "cas":
-        pointer, values = _masked_swap(pointer, e.tensor(tensor), values, mask)
+        pointer, values = _masked_swap(e, tensor, pointer, values, mask)
     if fn == "xchg" and is_float(tensor.dtype):  # the interpreter exchanges ints only
         bits = triton_dtype(_BITS[tensor.dtype])
         swapped = f"({pointer}).to(tl.pointer_type({bits}), bitcast=True), {values[0]}.to({bits}, bitcast=True)"
@@ -38,9 +42,12 @@ def atomic(e: Emitter, op: Op) -> None:
     e.define(out, text, tensor.dtype)
 
 
-def _masked_swap(pointer: str, base: str, values: list[str], mask: str) -> tuple[str, list[str]]:
-    """``tl.atomic_cas`` takes no mask: masked lanes swap a number for itself in the tensor's first element."""
+def _masked_swap(e: Emitter, tensor: TensorParam, pointer: str, values: list[str], mask: str) -> tuple[str, list[str]]:
+    """``tl.atomic_cas`` takes no mask: masked lanes swap a number for itself in the tensor's first element, which each
+    launch checks that there is."""
     if not mask:
         return pointer, values
+    for size in tensor.shape:
+        e.plan.guard(Expr.of(1).le(size))
     expected, value = values
-    return f"tl.where({mask}, {pointer}, {base})", [f"tl.where({mask}, {expected}, {value})", value]
+    return f"tl.where({mask}, {pointer}, {e.tensor(tensor)})", [f"tl.where({mask}, {expected}, {value})", value]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..expr import Expr
 from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
-from ..ir.types import itemsize
+from ..ir.types import INT32_MAX, itemsize
 from ..runtime.abi import LaunchArg, TensorMap
 from .dtypes import signature
 
@@ -79,6 +79,8 @@ def _box(e: Emitter, op: Op) -> Box:
         block.append(1 if is_scalar else e.plan.extent(dims[item.axis].extent))
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
+        if e.plan.is_open(size):
+            e.plan.guard(size.le(INT32_MAX))  # boxes are counted in 32 bits, whatever the offset in bytes
     for stride in tensor.strides[:-1]:
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
     for item, size in zip(op.attrs["index"], tensor.shape, strict=True):
@@ -99,14 +101,19 @@ def _offsets(e: Emitter, op: Op) -> str:
 def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
     match item:
         case TileIndex(tile):
-            begin = f"{e.tile(tile)}_begin"  # boxes are counted in 32 bits, whatever the offset in bytes
+            begin = f"{e.tile(tile)}_begin"
             return f"{begin}.to(tl.int32)" if e.plan.ir.tiles[tile].wide else begin
         case SliceIndex(start):
-            return e.plan.text(start)
+            return _narrow(e, start)
         case ExprIndex(value):
-            return e.plan.text(value)
+            return _narrow(e, value)
         case ValueIndex(position):
             return e.as_dtype(op.inputs[position], "int32")
+
+
+def _narrow(e: Emitter, value: Expr) -> str:
+    text = e.plan.text(value)
+    return f"tl.cast({text}, tl.int32)" if e.plan.is_open(value) else text
 
 
 def _needs_mask(e: Emitter, op: Op) -> bool:

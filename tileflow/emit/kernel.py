@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, TensorParam, Tile
-from ..ir.types import Dim, Value
+from ..ir.ops import EFFECTS
+from ..ir.types import INT32_MAX, Dim, Value
 from ..runtime.abi import LaunchArg
+from ..runtime.paths import Symbol
 from ..space.launch import VENDOR_OPTIONS
 from ..target import Target
 from . import atomics as _atomics
@@ -213,6 +217,9 @@ class Emitter:
     def tile_header(self, tile: Tile) -> None:
         """Indices and mask of a tile whose begin is known."""
         name = self.tile(tile.name)
+        if not tile.wide and isinstance(tile.end, Expr) and not self.plan.ir.shape_mode.is_static:
+            # where a loop looks for the next tile, and a tile for its lanes, may be a block past the end
+            self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
         if self.plan.is_masked(tile.dim):
             end = self.bound(tile, tile.end)
@@ -271,7 +278,7 @@ class Emitter:
             options=tuple(sorted(options.items())),
             grid=launch_grid,
             guards=self.plan.all_guards(),
-            mode="dynamic" if self.plan.ir.mode == "dynamic" else "static",
+            mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
             lines=lines,
         )
 
@@ -285,11 +292,18 @@ class Emitter:
     def _args(self) -> tuple[LaunchArg, ...]:
         """Pointers, descriptors, run-time floats, ints."""
         args = [
-            LaunchArg(tensor_name(t), "tensor", f"*{signature(t.dtype)}", path=t.path, divisible_by_16=t.aligned)
+            LaunchArg(
+                tensor_name(t),
+                "tensor",
+                f"*{signature(t.dtype)}",
+                path=t.path,
+                divisible_by_16=t.aligned,
+                **self._captured(t),
+            )
             for t in self.plan.ir.tensors
             if t.path in self._tensors
         ]
-        args += [box.arg for box in self.boxes.values()]
+        args += [replace(box.arg, **self._captured(box.tensor)) for box in self.boxes.values()]
         args += [
             LaunchArg(s.name, "float", "fp32", path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
         ]
@@ -297,13 +311,26 @@ class Emitter:
             args.append(self._int_arg(symbol, name))
         return tuple(args)
 
+    def _captured(self, tensor: TensorParam) -> dict[str, Any]:
+        """What the binary assumes of a tensor, and whether it may write into it."""
+        ops = self.plan.ir.walk()
+        stored = any(
+            (op.kind in EFFECTS and op.attrs["tensor"] == tensor.path) or tensor.path in op.attrs.get("tensors", ())
+            for op in ops
+        )
+        return {"dtype": tensor.torch_dtype or tensor.dtype, "rank": len(tensor.shape), "stored": stored}
+
     def _int_arg(self, symbol: str, name: str) -> LaunchArg:
-        e = Expr.sym(symbol)
+        e, mode = Expr.sym(symbol), self.plan.ir.shape_mode
         hint = self.plan.ir.hints[symbol]
-        divisible = self.divisible and self.plan.ir.mode == "dynamic" and hint % 16 == 0
+        divisible = self.divisible and not mode.is_static and hint % 16 == 0
         if divisible:
             self.plan.guard((e % 16).eq(0))
-        wide = abs(hint) > 2**31 - 1
+        wide = mode.is_wide or abs(hint) > INT32_MAX
         if not wide:
-            self.plan.guard(e.le(2**31 - 1))
+            self.plan.guard(e.le(INT32_MAX))
+            if (
+                not mode.is_static and Symbol.parse(symbol).field == "value"
+            ):  # only an int of the author's may be negative
+                self.plan.guard(Expr.of(-INT32_MAX).le(e))
         return LaunchArg(name, "int", "i64" if wide else "i32", value=e, divisible_by_16=divisible)

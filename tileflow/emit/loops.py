@@ -57,12 +57,19 @@ def _range(e: Emitter, tile: Tile, body: Block) -> str:
     if stages:
         words.append(f"num_stages={stages}")
     if (turns := e.plan.int_choice(f"{site}.unroll", 1)) > 1:
+        guard_turns(e, tile)  # Triton 3.6 runs an empty loop that it unrolled
         words.append(f"loop_unroll_factor={turns}")
     if not e.plan.choice(f"{site}.multi_buffer", True):
         words.append("disallow_acc_multi_buffer=True")
     if e.plan.choice(f"{site}.warp_specialize", False):
         words.append("warp_specialize=True")
     return f"tl.range({', '.join(words)})"
+
+
+def guard_turns(e: Emitter, tile: Tile) -> None:
+    """Where sizes are open, launches check that a loop over them has a turn."""
+    if not e.plan.ir.shape_mode.is_static and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+        e.plan.guard(tile.begin.lt(tile.end))
 
 
 def _is_memory_loop(body: Block) -> bool:

@@ -13,7 +13,7 @@ from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam
-from ..ir.types import INT32_MAX, Dim
+from ..ir.types import INT32_MAX, Dim, fills_registers
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -87,7 +87,8 @@ class Plan:
                 return str(e.args[0])
             case "sym":
                 name = self.symbol(e.args[0])
-                return f"tl.cast({name}, tl.int64)" if wide and e.args[0] not in self.numbers else name
+                is_narrow = e.args[0] not in self.numbers and not self.ir.shape_mode.is_wide
+                return f"tl.cast({name}, tl.int64)" if wide and is_narrow else name
             case "sum":
                 return "(" + " + ".join(self.text(a, wide) for a in e.args) + ")"
             case "prod":
@@ -97,13 +98,16 @@ class Plan:
         return _TRITON[e.op].format(*(self.text(a, wide) for a in e.args))
 
     def _overflows(self, e: Expr) -> bool:
-        """Whether a sum or a product needs 64 bits; where 32 suffice for the example, launches check products."""
+        """Whether a sum or a product needs 64 bits; where 32 suffice for the example, launches check products, and sums
+        too unless sizes are constants."""
         if e.op not in ("sum", "prod") or not e.symbols() <= self.ir.hints.keys() | self.numbers.keys():
             return False
+        if self.is_open(e):
+            return True
         sizes = e.substitute(self.numbers)
         if abs(sizes.evaluate(self.ir.hints)) > INT32_MAX:
             return True
-        if e.op == "prod" and len(sizes.args) > 1:
+        if len(sizes.args) > 1 and (e.op == "prod" or not self.ir.shape_mode.is_static):
             self.guard(sizes.le(INT32_MAX))
         return False
 
@@ -124,7 +128,7 @@ class Plan:
         """Whether some lanes of this dimension do not count under this config."""
         if dim.tile is None:
             size = self.number(dim.extent)
-            return size is None or size & (size - 1) != 0
+            return size is None or not fills_registers(size)
         tile = self.ir.tiles[dim.tile]
         if tile.lengths is not None:
             return True
@@ -137,17 +141,23 @@ class Plan:
         length = self.number(tile.end - tile.begin)
         return length is None or block is None or length % block != 0
 
-    # ---- offsets --------------------------------------------------------------------------------
+    # ---- 64 bits --------------------------------------------------------------------------------
 
     def is_wide(self, tensor: TensorParam) -> bool:
         """Whether offsets into the tensor need 64 bits; where 32 suffice for the example, launches check that."""
         last = Expr.of(0)
         for size, stride in zip(tensor.shape, tensor.strides, strict=True):
             last = last + (size - 1) * stride
+        if self.is_open(last):
+            return True
         if last.evaluate(self.ir.hints) > INT32_MAX:
             return True
         self.guard(last.le(INT32_MAX))
         return False
+
+    def is_open(self, e: Expr) -> bool:
+        """Whether a size is not known to fit 32 bits, and no launch checks that it does."""
+        return self.ir.shape_mode.is_wide and bool(e.symbols() & self.ir.hints.keys())
 
     # ---- knobs ----------------------------------------------------------------------------------
 

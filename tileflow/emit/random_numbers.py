@@ -68,6 +68,8 @@ def _is_wide(e: Emitter, op: Op) -> bool:
             return True
         total = total * size
     total = total.substitute(e.plan.environment())
+    if e.plan.is_open(total):
+        return True
     if total.evaluate(e.plan.ir.hints) > _INT32_MAX:
         return True
     e.plan.guard(total.le(_INT32_MAX))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from enum import Enum
-from types import CellType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
+from ..runtime.argtree import FunctionShell, open_shell
 from .calls import is_user
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
@@ -27,17 +28,23 @@ _SCALAR_FLOAT = "float32"
 
 
 class Capturer:
-    """Turns one launch's captured values into proxies, each read once a path."""
+    """Turns one launch's captured values into proxies, each read once a path.
 
-    def __init__(self, tracer: Tracer) -> None:
+    ``local``: the variables that host code binds; what else is captured, the kernel's hash sees.
+    """
+
+    def __init__(self, tracer: Tracer, local: Collection[str] = ()) -> None:
         self.t = tracer
+        self._local = local
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
         if isinstance(value, torch.Tensor):
             with self.t.plain_torch():  # an object's attributes are captured while device code runs
                 return self._tensor(value, path)
-        if isinstance(value, bool) or value is None or isinstance(value, (str, torch.dtype, Enum)):
+        if isinstance(value, bool):
+            return self._bool(value, path)
+        if value is None or isinstance(value, (str, torch.dtype, Enum)):
             return value
         if isinstance(value, (ConstantInt, ConstantFloat)):
             return self._constant(value, path)
@@ -54,7 +61,7 @@ class Capturer:
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        if isinstance(value, FunctionType) and value.__closure__:
+        if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
             return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
@@ -79,6 +86,13 @@ class Capturer:
                              where=self.t.location())  # fmt: skip
         return value
 
+    def _bool(self, value: bool, path: str) -> bool:
+        """A constant. In static mode the key of the call settles it; else host code may have found it by a size that
+        another launch changes. No launch reads an object's private attributes."""
+        if not self.t.shape_mode.is_static and ".attr:_" not in path:
+            self.t.assume(path, int(value))
+        return value
+
     def _constant(self, value: ConstantInt | ConstantFloat, path: str) -> int | float:
         """The number itself. Guards are of ints; a float is told apart by the key of the call alone."""
         if isinstance(value, ConstantFloat):
@@ -95,31 +109,38 @@ class Capturer:
                 where=t.location(),
                 hint="pair the kernel with a backward by tileflow.differentiable, or call it under torch.no_grad()",
             )
-        aligned = value.device.type == "meta" or value.data_ptr() % 16 == 0
+        keeps_layout = t.shape_mode.keeps_layout
+        aligned = keeps_layout and (value.device.type == "meta" or value.data_ptr() % 16 == 0)
         if aligned:
             t.assume(f"{path}.align", 1)
         shape = tuple(self._size(f"{path}.shape.{i}", n) for i, n in enumerate(value.shape))
         pairs = enumerate(zip(value.shape, value.stride(), strict=True))
         strides = tuple(self._stride(f"{path}.stride.{i}", n, s) for i, (n, s) in pairs)
         # two numbers of 4 bits are a byte to device code
+        own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
-        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path))
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own)
         return TensorRef(path, dtype, shape, strides, t)
 
     def _size(self, symbol: str, number: int) -> Expr:
-        """A constant in static mode, a symbol in dynamic mode; 1 is always a constant, for it broadcasts."""
+        """A constant in static mode, else a symbol; 1 is a constant where it may broadcast."""
         t = self.t
-        if t.mode == "static" or number == 1:
+        if t.shape_mode.is_static or (number == 1 and t.shape_mode.keeps_ones):
             t.assume(symbol, number)
             return Expr.of(number)
-        t.hints[symbol] = number
+        return self._symbol(symbol, number)
+
+    def _symbol(self, symbol: str, number: int) -> Expr:
+        self.t.hints[symbol] = number
         return Expr.sym(symbol)
 
     def _stride(self, symbol: str, size: int, stride: int) -> Expr:
         """As a size; strides of 0 and 1 are constants, for they decide how memory is read. A dimension of one element
         may have any: torch itself gives it another one on the meta device than elsewhere."""
-        if size == 1:
+        if size == 1 and self.t.shape_mode.keeps_ones:
             return Expr.of(stride)
+        if not self.t.shape_mode.keeps_layout:
+            return self._symbol(symbol, stride)
         if stride in (0, 1):
             self.t.assume(symbol, stride)
             return Expr.of(stride)
@@ -134,7 +155,7 @@ class Capturer:
         if value.expr.op == "sym" and all(":" in s for s in value.expr.symbols()):
             return t.size(value.expr)
         if all(":" in s for s in value.expr.symbols()):
-            if t.mode == "static":
+            if t.shape_mode.is_static:
                 t.assume(path, int(value))
                 return t.size(value.expr)
             t.of_knobs[path] = value.expr
@@ -146,7 +167,7 @@ class Capturer:
 
     def _int(self, value: int, path: str) -> Any:
         """Computed by host code from sizes: a constant in static mode."""
-        if self.t.mode == "static":
+        if self.t.shape_mode.is_static:
             self.t.assume(path, value)
             return value
         return self._parameter(value, path)
@@ -158,31 +179,28 @@ class Capturer:
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""
-        names = value.__code__.co_freevars
-        closure = dict(zip(names, value.__closure__ or (), strict=True))
-        recursive = {name for name, cell in closure.items() if cell.cell_contents is value}
-        cells = tuple(
-            CellType() if name in recursive else CellType(self.capture(cell.cell_contents, f"{path}.cell:{name}"))
-            for name, cell in closure.items()
-        )
-        copy = FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, cells)
-        copy.__kwdefaults__ = value.__kwdefaults__
-        copy.__module__ = value.__module__
-        for name, cell in zip(names, cells, strict=True):
-            if name in recursive:
-                cell.cell_contents = copy
-        return copy
+        opened = open_shell(value)
+        assert opened is not None and isinstance(opened[0], FunctionShell)
+        shell, parts = opened
+        keeps_defaults = not self._has_own_defaults(value, path)
+        held: list[Any] = []
+        for (kind, name), part in zip(shell.steps, parts, strict=True):
+            if kind == "cell":
+                held.append(self.capture(part, f"{path}.cell:{name}"))
+            else:
+                held.append(part if keeps_defaults else self._default(part, f"{path}.default:{name}"))
+        return shell.make(held)
+
+    def _has_own_defaults(self, value: FunctionType, path: str) -> bool:
+        """Whether it is a user's function with defaults that another call with this key may have otherwise."""
+        has_defaults = value.__defaults__ or value.__kwdefaults__
+        return bool(has_defaults) and path.partition(".")[0] in self._local and is_user(value)
+
+    def _default(self, value: Any, path: str) -> Any:
+        """A number stays a constant, guarded: defaults are axes and flags more often than sizes."""
+        return self._constant(ConstantInt(value), path) if type(value) is int else self.capture(value, path)
 
 
 def identifier(path: str) -> str:
     """A Python name for what is at ``path``: ``epilogue.cell:bias`` as ``epilogue_bias``."""
     return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", path))
-
-
-def launch_values(frame: Mapping[str, Any], fn: FunctionType, name: str) -> Any:
-    """The value of a captured name: the frame, then the function's closure, then its globals. KeyError if unbound."""
-    if name in frame:
-        return frame[name]
-    if name in fn.__code__.co_freevars:
-        return (fn.__closure__ or ())[fn.__code__.co_freevars.index(name)].cell_contents
-    return fn.__globals__[name]

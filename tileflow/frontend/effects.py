@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -12,9 +11,8 @@ import torch
 from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.ops import EFFECTS
-from ..runtime.leaves import Leaf, flatten, leaves_of, rebuild_call
-from ..runtime.paths import Path, cell_of, default_of
-from .capture import launch_values
+from ..runtime.argtree import Leaf, flatten, leaves_of, rebuild_call
+from ..runtime.paths import Path, read_path
 from .lower import lower_call
 from .split import HostFunction
 
@@ -60,7 +58,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
         paths = {op.attrs["tensor"] for op in ir.walk() if op.kind in EFFECTS}
         paths |= {path for op in ir.walk() if op.kind == "foreign" for path in op.attrs["tensors"]}  # for all we know
-        written.extend(_read(path, frame, host.fn).untyped_storage() for path in paths)
+        written.extend(read_path(Path.parse(path), frame, host.fn).untyped_storage() for path in paths)
 
     lower_call(host, args, "static", watch=watch)
     found: list[Any] = []
@@ -107,22 +105,3 @@ def _check_shapes(host: HostFunction, args: Sequence[Any], found: Sequence[torch
             got=f"{wanted} and {shapes} from {host.fn.__name__}",
             hint="reduce partial results in the kernel before it returns",
         )
-
-
-def _read(path: str, frame: Mapping[str, Any], fn: FunctionType) -> Any:
-    """What is at ``path`` of a launch."""
-    steps = Path.parse(path)
-    value = launch_values(frame, fn, steps.root)
-    for kind, name in steps.steps:
-        match kind:
-            case "cell":
-                value = cell_of(value, name).cell_contents
-            case "default":
-                value = default_of(value, name)
-            case "global":
-                value = value.__globals__[name]
-            case "item":
-                value = value[int(name)]
-            case "attr":
-                value = getattr(value, name)
-    return value

@@ -18,7 +18,8 @@ from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
-from .capture import Capturer, launch_values
+from ..runtime.paths import read_name
+from .capture import Capturer
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
 from .meta_likes import MetaLikes
@@ -159,6 +160,7 @@ class _RegionTrace:
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
         self.loop = self._loop(args, kwargs)
+        self.begins_at_0 = (args[1] if len(args) > 1 else kwargs.get("end")) is None  # in every launch
 
     def _loop(self, args: Any, kwargs: Any) -> TileLoop:
         """What the outermost loop iterates over. Raises TraceError with its place."""
@@ -185,7 +187,7 @@ class _RegionTrace:
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
-        capturer = Capturer(t)
+        capturer = Capturer(t, self.frame)
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()
@@ -207,7 +209,7 @@ class _RegionTrace:
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:
         try:
-            value = launch_values(self.frame, fn, name)
+            value = read_name(name, self.frame, fn)
         except KeyError:
             return UNDEFINED
         return capturer.capture(value, name)
@@ -245,7 +247,7 @@ class _RegionTrace:
         if given is None:
             return t.new_block(name, int(self.loop.ends[axis]) - int(self.loop.begins[axis]))
         expr = expr_of(given)
-        if expr is not None and expr.op != "sym" and t.mode == "dynamic":
+        if expr is not None and expr.op != "sym" and not t.shape_mode.is_static:
             # it may hold this axis' size as a plain number, and a launch does not tell its block sizes
             t.assume(f"end.{axis}", int(self.loop.ends[axis]))
         if expr is not None and not all(":" in s for s in expr.symbols()):
@@ -269,7 +271,7 @@ class _RegionTrace:
         return expr
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
-        """A bound of the grid: a constant in static mode; in dynamic mode a symbol, but 0 stays 0.
+        """A bound of the grid: a constant in static mode; else a symbol, but a begin of 0 stays 0 where that is assumed.
 
         A knob stays one; what host code computed from it may hold sizes as plain numbers, which another launch changes.
         """
@@ -278,7 +280,8 @@ class _RegionTrace:
         expr = expr_of(value)
         if expr is not None and expr.op == "sym" and ":" in str(expr.args[0]):
             return expr
-        if t.mode == "static" or int(value) == 0:
+        may_be_0 = t.shape_mode.keeps_layout or (kind == "begin" and self.begins_at_0)
+        if t.shape_mode.is_static or (may_be_0 and int(value) == 0):
             t.assume(symbol, int(value))
             return Expr.of(int(value))
         t.hints[symbol] = int(value)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ..runtime.settled import Settled
+from ..runtime.settled import DEFAULT_DTYPE, OF_ANY_HOST_CODE, Settled
 from .liveness import COMPREHENSIONS, FUNCTIONS, Names, bound_names, parameters, target_names
 from .source import FunctionSource, resolve
 
@@ -51,10 +51,13 @@ _RESTLESS = (
 
 def settled(
     source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names, constants: Names
-) -> dict[ast.For, Settled]:
-    """What is settled at each tile loop. ``asked``: host code's questions to the config; ``constants``: the parameters
-    whose numbers are in the key."""
-    return _Follower(source, loops, asked, local, constants).follow()
+) -> tuple[dict[ast.For, Settled], frozenset[str]]:
+    """What is settled at each tile loop, and the settings of torch's that host code can see, which a key must hold.
+
+    ``asked``: host code's questions to the config; ``constants``: the parameters whose numbers are in the key.
+    """
+    follower = _Follower(source, loops, asked, local, constants)
+    return follower.follow(), frozenset(follower.ambient)
 
 
 class _Follower:
@@ -69,12 +72,15 @@ class _Follower:
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
         self.names = frozenset(parameters(source.tree.args))
         self.found: dict[ast.For, Settled] = {}
+        self.ambient: set[str] = set()
 
     def follow(self) -> dict[ast.For, Settled]:
         body = self.source.tree.body
         if all(map(self._is_quiet, self._host_nodes(body))):
             for statement in body:
                 self._statement(statement)
+        else:
+            self.ambient |= OF_ANY_HOST_CODE
         return dict.fromkeys(self.loops, Settled()) | self.found
 
     def _host_nodes(self, nodes: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -105,11 +111,20 @@ class _Follower:
             owner, name = self._resolved(node.func.value), node.func.attr
             if owner is None:
                 return _result_of_method(name)
-            return _result_of_function(owner.__name__, name, node) if isinstance(owner, types.ModuleType) else None
+            if isinstance(owner, types.ModuleType):
+                self._see_settings(owner.__name__, name, node)
+                return _result_of_function(owner.__name__, name, node)
+            return None
         function = self._resolved(node.func)
         if isinstance(function, type) and issubclass(function, BaseException):
             return "unknown"
         return "number" if any(function is known for known in _BUILTINS) else None
+
+    def _see_settings(self, module: str, name: str, node: ast.Call) -> None:
+        """A factory without a dtype makes tensors of torch's default one; what is passed for it may be None."""
+        given = [k.value for k in node.keywords if k.arg == "dtype"]
+        if module == "torch" and name in _NEW and not any(isinstance(value, ast.Attribute) for value in given):
+            self.ambient.add(DEFAULT_DTYPE)
 
     def _resolved(self, expression: ast.expr) -> object:
         return resolve(expression, self.source.fn, self.local)
@@ -125,7 +140,7 @@ class _Follower:
             self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
             for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
                 bounds = self._has_settled_bounds(loop)
-                self.found[loop] = Settled(self.arguments, frozenset(self.kinds), bounds, self.names)
+                self.found[loop] = Settled(frozenset(self.arguments), frozenset(self.kinds), bounds, self.names)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = [(target, value)]

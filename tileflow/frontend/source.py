@@ -255,6 +255,14 @@ def serialise(fn: Callable[..., Any]) -> str:
     return writer.finish()
 
 
+def serialise_value(value: object) -> tuple[str, bool]:
+    """The text under ``code_hash`` of a value of any kind, and whether nothing in it counts by its type alone."""
+    writer = _Writer()
+    writer.text.append(writer.value(value))
+    text = writer.finish()
+    return text, writer.is_whole
+
+
 # Plain functions of "builtins" are the user's: exec calls its module so where it is given no name.
 LIBRARIES = (frozenset({"torch", "tileflow", "triton", "numpy"}) | sys.stdlib_module_names) - {"builtins"}
 
@@ -336,6 +344,7 @@ class _Writer:
         self.waiting: list[types.FunctionType] = []
         self.containers: list[object] = []
         self.source: FunctionSource | None = None
+        self.is_whole = True  # until a value counts by its type alone
 
     def function(self, fn: types.FunctionType) -> str:
         """A reference to a user's function, which is written when its turn comes."""
@@ -392,6 +401,7 @@ class _Writer:
         """A value that a function refers to: constants by value, functions by what they mean, other objects by type."""
         match v:
             case enum.Enum():
+                self.is_whole &= not _is_local(type(v))
                 return f"({_qualified(type(v))}.{v.name})"
             case None | bool() | types.EllipsisType():
                 return repr(v)
@@ -414,16 +424,20 @@ class _Writer:
             case types.FunctionType() if not _is_library(v.__module__):
                 return self.function(v)
             case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodDescriptorType():
+                self.is_whole &= not _is_local(v)
                 return f"(name {_qualified(v)})"
             case _ if v is UNBOUND:
                 return "(unbound)"
         inner = getattr(v, "__wrapped__", None) or getattr(v, "fn", None)  # our kernels, caches; Triton's functions
         if isinstance(inner, types.FunctionType):
+            self.is_whole &= _is_library(type(v).__module__)
             return self.value(inner)
         if any(_qualified(base) in ("torch.Tensor", "torch._tensor.Tensor") for base in type(v).__mro__):
+            self.is_whole = False
             return "(tensor)"
         if type(v).__module__ == "torch":  # dtype, device, layout, memory_format
             return f"({v})"
+        self.is_whole = False
         return f"(object {_qualified(type(v))})"
 
     def container(self, v: Any) -> str:
@@ -499,6 +513,14 @@ def _is_declaration(node: object) -> bool:
 
 def _is_library(module: str | None) -> bool:
     return (module or "").partition(".")[0] in LIBRARIES
+
+
+def _is_local(v: Any) -> bool:
+    """Whether it is a class that a function of the user's makes at each call, or a builtin that an object holds."""
+    if isinstance(v, type):
+        return "<locals>" in v.__qualname__ and not _is_library(v.__module__)
+    owner = getattr(v, "__self__", None)
+    return not (owner is None or isinstance(owner, types.ModuleType | type))
 
 
 def _qualified(v: Any) -> str:

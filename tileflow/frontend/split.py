@@ -12,7 +12,7 @@ import contextlib
 import copy
 import inspect
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,6 +76,8 @@ class HostFunction:
     ``context`` follows ``tileflow.runtime.dispatch.HostContext``. ``flat``: the same for a ``KeyedContext``, which is
     handed the locals of each region; None where one may lack a value, or nothing is settled. ``sites``: the names of
     the host code's questions to the config, by (line, column). ``constants``: the parameters annotated ``constexpr``.
+    ``ambient``: the settings of torch's that host code can see (see ``tileflow.runtime.ambient``). ``restartable``:
+    whether the first region, if it launches, launches once and before all others.
     """
 
     fn: types.FunctionType
@@ -85,6 +87,8 @@ class HostFunction:
     signature: inspect.Signature
     sites: dict[tuple[int, int], str]
     constants: frozenset[str] = frozenset()
+    ambient: frozenset[str] = frozenset()
+    restartable: bool = True
 
 
 def split(fn: Callable[..., Any]) -> HostFunction:
@@ -109,7 +113,15 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     if all(set(region.locals) <= region.settled.names for region in regions):
         tree = _Flat(regions).visit(copy.deepcopy(source.tree))
         flat = compile_function(source.fn, tree, CONTEXT)
-    return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants)
+    return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants, cutter.ambient,
+                        _restartable(source.tree, loops))  # fmt: skip
+
+
+def _restartable(tree: ast.FunctionDef, loops: Mapping[ast.For, object]) -> bool:
+    """Whether no loop of host code holds the first launch."""
+    first = next(iter(loops), None)
+    repeats = (node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While) and node not in loops)
+    return not any(node is first for repeat in repeats for node in ast.walk(repeat))
 
 
 def _name_by_position(arguments: ast.arguments) -> None:
@@ -145,6 +157,7 @@ class _Cutter:
         self.source = source
         self.body = source.tree.body
         self.local = local_names(source.tree)
+        self.ambient: frozenset[str] = frozenset()
 
     def tile_loop(self, node: ast.AST) -> Any:
         return marked_call(node, LOOP_MARK, self.source.fn, self.local)
@@ -197,7 +210,7 @@ class _Cutter:
             self._no_result(loop, live.after[loop] & assigned[loop])
         kept = {loop: self._captures(needed[loop] - (assigned[loop] - host), host) for loop in loops}
         asked = frozenset(n for n in ast.walk(self.source.tree) if isinstance(n, ast.Call) and self.asks(n))
-        known = settled(self.source, loops, asked, self.local, constants)
+        known, self.ambient = settled(self.source, loops, asked, self.local, constants)
         file, lines = self.source.file, self.source.lines
         return tuple(
             RegionSource(i, loops[loop], target_names(loop.target), loop, kept[loop], known[loop], file, lines)
@@ -320,7 +333,7 @@ class _LaunchCalls(ast.NodeTransformer):
 
 
 class _Flat(ast.NodeTransformer):
-    """``context.launch(i, locals(), ...)`` as ``context.regions[i](<what the region captures>, ...)``."""
+    """``context.launch(i, locals(), ...)`` as ``context.regions[i](context, <what the region captures>, ...)``."""
 
     def __init__(self, regions: Sequence[RegionSource]) -> None:
         self.regions = regions
@@ -332,7 +345,7 @@ class _Flat(ast.NodeTransformer):
             ) if context == CONTEXT:
                 launch = ast.Subscript(_context("regions"), ast.Constant(index), ast.Load())
                 captured = [ast.Name(name, ast.Load()) for name in self.regions[index].locals]
-                made = ast.Call(launch, [*captured, *args], node.keywords)
+                made = ast.Call(launch, [ast.Name(CONTEXT, ast.Load()), *captured, *args], node.keywords)
                 return ast.fix_missing_locations(ast.copy_location(made, node))
         return self.generic_visit(node)
 

@@ -20,11 +20,14 @@ from torch.overrides import TorchFunctionMode
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
+from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .operations.spellings import spelled
 from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
+
+LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
 
 
 class Names:
@@ -56,12 +59,13 @@ class Names:
 class Tracer:
     """The state of one region's trace.
 
-    ``mode``: in static mode every size is a constant already when it gets here; in dynamic mode a symbol.
+    ``mode``: one of ``ir.modes``; in static mode every size is a constant already when it gets here, else a symbol.
     ``hints``: the symbols' values in the example. ``files``: the code that is the user's, for locations.
     """
 
     def __init__(self, mode: str, hints: dict[str, int], names: Names, files: set[str], device: torch.device) -> None:
         self.mode = mode
+        self.shape_mode = SHAPE_MODES[mode]
         self.hints = hints
         self.names = names
         self.files = files
@@ -296,7 +300,7 @@ class Tracer:
         for path in e.symbols() & self.of_knobs.keys():
             self.guard(Expr.sym(path).eq(self.of_knobs[path]))
             e = e.substitute({path: self.of_knobs[path]})
-        if self.mode == "static" and e.symbols() & self.hints.keys():
+        if self.shape_mode.is_static and e.symbols() & self.hints.keys():
             return Expr.of(self.specialize(e))
         return e
 
@@ -337,7 +341,9 @@ class Tracer:
         return number
 
     def int_dtype(self, e: Expr) -> str:
-        """int32, or int64 where the example's value does not fit."""
+        """int32, or int64 where the example's value does not fit, or no example counts."""
+        if self._is_open(e):
+            return "int64"
         if e.symbols() <= self.hints.keys() and abs(e.evaluate(self.hints)) > INT32_MAX:
             return "int64"
         return "int32"
@@ -356,13 +362,21 @@ class Tracer:
         """Whether a loop's indices need 64 bits: by its bounds, or where the kernel computes those by the sizes of the
         tensors."""
         sizes = [e for e in bounds if isinstance(e, Expr) and e.symbols() <= self.hints.keys()]
+        if any(self._is_open(e) for e in sizes):
+            return True
         if any(isinstance(b, Value) and b.type.dtype == "int64" for b in bounds):
+            if self.shape_mode.is_wide:
+                return True
             sizes += [size for tensor in self.tensors.values() for size in tensor.shape]
         if any(e.evaluate(self.hints) > INT32_MAX for e in sizes):
             return True
         for e in sizes:
             self.guard(e.le(INT32_MAX))
         return False
+
+    def _is_open(self, e: Expr) -> bool:
+        """Whether a size is only known to fit 64 bits."""
+        return self.shape_mode.is_wide and bool(e.symbols() & self.hints.keys())
 
     def valid_lanes(self, name: str) -> TileValue:
         """How many lanes of a tile are inside its loop's bounds."""
@@ -373,8 +387,11 @@ class Tracer:
         return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
 
     def new_block(self, name: str, extent: int | None) -> Expr:
-        """A block size to be chosen, up to the power of two that covers ``extent``."""
+        """A block size to be chosen, up to the power of two that covers ``extent``; not a small one of an example from
+        which nothing is taken over."""
         knob = f"block:{name}"
+        if not self.shape_mode.keeps_layout and extent is not None:
+            extent = max(extent, LEAST_EXTENT)
         high = 1 << max((extent or 1 << 16) - 1, 0).bit_length()
         self.blocks[knob] = (1, high)
         return Expr.sym(knob)

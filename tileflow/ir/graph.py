@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import Location
 from ..expr import Expr
+from .modes import SHAPE_MODES, ShapeMode
 from .types import Dim, TileType, Value
 
 Operand = Value | int | float | bool
@@ -101,7 +102,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class TensorParam:
-    """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in dynamic mode."""
+    """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in the others. ``torch_dtype``: the
+    name of torch's own, where device code sees it as another.
+    """
 
     path: str
     dtype: str
@@ -109,6 +112,7 @@ class TensorParam:
     strides: tuple[Expr, ...]
     aligned: bool
     name: str
+    torch_dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,11 @@ class KernelIR:
     def walk(self) -> Iterator[Op]:
         """Every op, outer ones first."""
         return walk(self.body)
+
+    @property
+    def shape_mode(self) -> ShapeMode:
+        """What was taken over from the traced example."""
+        return SHAPE_MODES[self.mode]
 
     def tensor(self, path: str) -> TensorParam:
         return next(t for t in self.tensors if t.path == path)

@@ -23,6 +23,11 @@ def itemsize(dtype: str) -> int:
     return max((FLOAT_BITS.get(dtype) or INT_BITS[dtype]) // 8, 1)
 
 
+def fills_registers(size: int) -> bool:
+    """Whether a dimension of so many elements fills its registers; one without any leaves a lane over."""
+    return size > 0 and size & (size - 1) == 0
+
+
 _ONE = Expr.of(1)
 
 

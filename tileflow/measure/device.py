@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime.describe import device_class
 from .types import DeviceFacts
 
 # NVML's clock event reasons that make a measurement suspect; the ordinary power cap (0x4) is not among them.
@@ -14,9 +15,11 @@ _SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """The card that a measuring process stands on. ``uuid``: ``GPU-...``; ``runtime``: ``cuda 13.0``, ``hip 7.1``."""
+    """The card that a measuring process stands on. ``device_class``: the catalogue's or a described one; ``uuid``:
+    ``GPU-...``; ``runtime``: ``cuda 13.0``, ``hip 7.1``."""
 
     display_name: str
+    device_class: str
     uuid: str
     total_bytes: int
     free_bytes: int
@@ -32,7 +35,9 @@ def identity() -> DeviceInfo:
     properties = torch.cuda.get_device_properties(index)
     free, total = torch.cuda.mem_get_info(index)
     runtime = f"hip {torch.version.hip}" if torch.version.hip else f"cuda {torch.version.cuda}"
-    return DeviceInfo(properties.name, f"GPU-{properties.uuid}", total, free, torch.__version__, runtime)
+    return DeviceInfo(
+        properties.name, device_class(index), f"GPU-{properties.uuid}", total, free, torch.__version__, runtime
+    )  # fmt: skip
 
 
 def facts(uuid: str) -> DeviceFacts:

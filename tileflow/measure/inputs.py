@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+    from ..runtime.paths import Step
+
 
 def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """(path, leaf) of nested tuples, lists and dicts, in order; ``None`` is a leaf."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from leaves(item, f"{path}[{key!r}]")
-    elif isinstance(value, (tuple, list)):
-        for i, item in enumerate(value):
-            yield from leaves(item, f"{path}[{i}]")
-    else:
-        yield path, value
+    """(path, leaf) of everything in nested containers and functions, in order; ``None`` is a leaf."""
+    from ..runtime.argtree import walk
+
+    for steps, leaf in walk(value, ()):
+        yield path + "".join(map(_spelled, steps)), leaf
+
+
+def _spelled(step: Step) -> str:
+    """A step as Python spells it, where it does."""
+    kind, word = step
+    return {"item": f"[{word}]", "key": f"[{word!r}]", "attr": f".{word}"}.get(kind, f".{kind}:{word}")
 
 
 def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """``value`` with every tensor in nested tuples, lists and dicts replaced."""
+    """``value`` with every tensor in nested containers and functions replaced."""
     import torch
 
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, Mapping):
-        return type(value)({key: map_tensors(function, item) for key, item in value.items()})  # type: ignore[call-arg]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(function, item) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_tensors(function, item) for item in value)
-    return value
+    from ..runtime.argtree import replace
+
+    return replace(value, lambda leaf: function(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
     """The tensors among the leaves, in order."""
-    import torch
+    from ..runtime.argtree import tensors as found
 
-    return [leaf for _, leaf in leaves(value, "") if isinstance(leaf, torch.Tensor)]
+    return [*found([value])]
 
 
 def clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from ..expr import Expr
 from ..frontend.promotion import torch_dtype
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.ops import POINTWISE, neutral
-from ..ir.types import Dim, Value, is_float
+from ..ir.types import Dim, Value, fills_registers, is_float
 from .rewrite import Fresh, map_ops, with_body
 
 
@@ -41,7 +41,7 @@ def jagged_axes(ir: KernelIR, dims: tuple[Dim, ...], axis: int) -> tuple[int, ..
 
 def _is_power_of_two(factor: Expr) -> bool:
     if factor.constant is not None:
-        return factor.constant & (factor.constant - 1) == 0
+        return fills_registers(factor.constant)
     return factor.op == "sym" and ":" in factor.args[0] and not factor.args[0].startswith("tunable:")
 
 

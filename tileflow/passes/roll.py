@@ -48,7 +48,8 @@ def roll(ir: KernelIR, site: str) -> KernelIR:
             (value,) = reduction.inputs
             assert isinstance(value, Value)
             dim = value.dims[reduction.attrs["axis"]]
-            return _Roller(block, dim, site, tiles, fresh, ir.hint(dim.extent) > INT32_MAX).run()
+            is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
+            return _Roller(block, dim, site, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
 

@@ -6,12 +6,19 @@ No search, no compiler, no Ray, no MLflow, no Triton; torch is imported when a c
 
 from .abi import Binary, LaunchAbi, LaunchArg, Resources
 from .bounds import bounds
-from .bundle import Bundle, load_bundle, write_bundle
+from .bundle import Bundle, load_bundle, load_tables
+from .defaults import defaults_for
 from .dispatch import HostContext, RuntimeContext, bind
 from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
+from .metrics import openmetrics
+from .miss_file import read_misses, record_misses
+from .miss_record import Miss, misses
+from .observe import CallCount, counters, stats
 from .portfolio import choose_portfolio
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
-from .registry import Hit, clear, load, lookup, reject, stats
+from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload
+from .serving import decisions
+from .snapshots import write_bundle
 from .table import (
     Correct,
     CreatedBy,
@@ -37,6 +44,7 @@ from .table import (
 __all__ = [
     "Binary",
     "Bundle",
+    "CallCount",
     "CallableSpec",
     "Correct",
     "CreatedBy",
@@ -50,6 +58,7 @@ __all__ = [
     "LaunchAbi",
     "LaunchArg",
     "Launcher",
+    "Miss",
     "Problem",
     "RegionLaunch",
     "Requirement",
@@ -64,7 +73,11 @@ __all__ = [
     "bounds",
     "choose_portfolio",
     "clear",
+    "counters",
     "cuda_launcher",
+    "decisions",
+    "defaults_for",
+    "digest",
     "dump_table",
     "hip_launcher",
     "launcher_for",
@@ -72,12 +85,21 @@ __all__ = [
     "load",
     "load_bundle",
     "load_table",
+    "load_tables",
+    "loaded",
     "lookup",
     "merge",
+    "misses",
+    "on_miss",
+    "openmetrics",
     "parse_table",
+    "read_misses",
+    "record_misses",
     "reject",
     "requirements_of",
+    "set_on_miss",
     "stats",
     "table_text",
+    "unload",
     "write_bundle",
 ]

@@ -1,10 +1,18 @@
 """A bundle: a directory of tables and the binaries that their rows name, so that production compiles nothing.
 
+A *snapshot* holds the content, and is never rewritten:
+
     bundle.json                    {"schema_version": 1, "tables": {file name: table_id}}
     tables/<kernel>.json           one table a kernel
     binaries/<sha256>.cubin|.hsaco machine code; how to launch it stands in the tables
 
-Data only: nothing is executed, no path leads outside the directory, and every digest is checked.
+A bundle's directory holds snapshots and says which is the current one (:mod:`.snapshots` writes it):
+
+    bundle.json                    {"schema_version": 2, "snapshots": [digest, ...]}, the current one first
+    snapshots/<digest>/            snapshots, each named by its digest
+
+A snapshot alone, copied elsewhere, is a bundle too; the directories that older versions wrote are such. Data only:
+nothing is executed, no path leads outside the directory, and every digest is checked.
 """
 
 from __future__ import annotations
@@ -14,19 +22,23 @@ import json
 import os
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal, get_args
 
-from ..errors import TableError
-from ..target import CATALOGUE
+from ..errors import SpecError, TableError
+from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json
 from .files import read_inside
-from .table import MAX_BYTES, Entry, Fallback, Table, Variant, parse_table, table_text, write_atomically
+from .table import MAX_BYTES, Entry, Fallback, Table, Variant, load_table, parse_table
 
-SCHEMA_VERSION = 1
+Check = Literal["all", "lazy"]
+
+SCHEMA_VERSION = 2
 MANIFEST = "bundle.json"
+SNAPSHOTS = "snapshots"
 _MAX_MANIFEST = 1 << 22
 _MAX_BINARY = 1 << 28
 
@@ -35,72 +47,72 @@ _FORMATS = {"nvidia": "cubin", "amd": "hsaco"}
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A loaded bundle. Machine code is read, and its digest checked, when it is asked for."""
+    """A loaded bundle. ``path``: the snapshot that it is; ``origin``: the directory that was given, whose current
+    snapshot may be another by now. ``digest``: of all its tables and binaries, so that equal digests serve alike.
+
+    ``code``: machine code by digest, where all was read and checked at load; else it is read when it is asked for.
+    """
 
     path: Path
     tables: tuple[Table, ...]
+    origin: Path
+    digest: str
+    code: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def binary(self, region: int, variant: Variant) -> Binary:
         """The binary of a row's variant. Raises TableError where it is missing or not what its name says."""
         if variant.sha256 is None:
             raise TableError("a variant must name its binary to be launched", got=variant.launch_abi.symbol)
-        format_ = _format(variant)
-        name = f"{variant.sha256}.{format_}"
+        format_ = binary_format(variant)
+        code = self.code.get(variant.sha256)
+        if code is None:
+            code = self._read(variant.sha256, format_)
+        return Binary(region, variant.target, format_, code, variant.launch_abi, variant.guards, variant.resources,
+                      variant.mode)  # fmt: skip
+
+    def _read(self, sha256: str, format_: str) -> bytes:
+        name = f"{sha256}.{format_}"
         try:
             code = read_inside(self.path, "binaries", name, most=_MAX_BINARY)
         except OSError as error:
             raise TableError("a bundle must hold every binary that its tables name", got=str(error)) from error
         digest = hashlib.sha256(code).hexdigest()
-        if digest != variant.sha256:
+        if digest != sha256:
             raise TableError("a binary's content must have the digest that is its name", got=digest, where=name,
                              hint="the file was changed or damaged; export the bundle again")  # fmt: skip
-        return Binary(region, variant.target, format_, code, variant.launch_abi, variant.guards, variant.resources,
-                      variant.mode)  # fmt: skip
+        return code
 
 
-def write_bundle(tables: Iterable[Table], binaries: Iterable[Binary], directory: str | os.PathLike[str]) -> Bundle:
-    """Write ``tables`` and those of ``binaries`` that they name; what the directory held of an older bundle goes.
+def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bundle:
+    """The bundle in ``directory``: its current snapshot, or the snapshot that it is. Raises TableError.
 
-    The manifest comes last, so that a reader sees the old bundle or the new one. Raises TableError where a binary is
-    missing, two tables are of one kernel, or the directory holds something else.
+    Tables' digests are checked. ``check="all"``: every binary's too, and the machine code is kept, so that the bundle
+    needs the disk no more. ``"lazy"``: a binary is read and checked each time that it is asked for.
     """
-    tables = tuple(tables)
-    root = Path(directory)
-    if root.exists() and any(root.iterdir()) and not (root / MANIFEST).exists():
-        raise TableError("a bundle's directory must be new, empty or a bundle", got=str(root))
-    files = {f"{re.sub('[^A-Za-z0-9_.]', '-', t.kernel.ref)}.json": t for t in tables}
-    if len(files) != len(tables):
-        raise TableError("a bundle must have one table a kernel", got=sorted(t.kernel.ref for t in tables),
-                         hint="merge(...) tables of one kernel first")  # fmt: skip
-    code = {b.sha256: b.code for b in binaries}
-    wanted = {v.sha256: _format(v) for t in tables for v in _variants(t) if v.sha256 is not None}
-    if missing := sorted(wanted.keys() - code.keys()):
-        raise TableError("every binary that a table names must be given", got=f"none for {', '.join(missing)[:200]}")
-    for folder in ("tables", "binaries"):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    for digest, format_ in wanted.items():
-        write_atomically(root / "binaries" / f"{digest}.{format_}", code[digest])
-    for name, table in files.items():
-        write_atomically(root / "tables" / name, table_text(table).encode())
-    manifest = {"schema_version": SCHEMA_VERSION, "tables": {name: t.table_id for name, t in files.items()}}
-    write_atomically(root / MANIFEST, (json.dumps(manifest, sort_keys=True, indent=1) + "\n").encode())
-    _prune(root / "tables", set(files))
-    _prune(root / "binaries", {f"{digest}.{format_}" for digest, format_ in wanted.items()})
-    return Bundle(root, tables)
-
-
-def load_bundle(directory: str | os.PathLike[str]) -> Bundle:
-    """The bundle in ``directory``, its tables' digests checked. Raises TableError."""
-    root = Path(directory)
-    manifest = _manifest(root)
-    tables = []
+    if check not in get_args(Check):
+        raise TableError(f"check must be one of {', '.join(get_args(Check))}", got=repr(check))
+    origin = Path(directory)
+    data = _content(origin)  # once: a switch in the middle changes nothing
+    history = _history(origin, data)
+    path = snapshot_path(origin, history[0]) if history else origin
+    manifest = _manifest(path, _content(path) if history else data)
+    tables, ids = [], {}
     for name, table_id in sorted(manifest.items()):
-        table = _table(root, name)
+        table = _table(path, name)
         if table.table_id != table_id:
             raise TableError("a bundle's table must be the one that its manifest names", got=table.table_id[:12],
                              where=name, hint="the bundle is damaged; export it again")  # fmt: skip
         tables.append(table)
-    return Bundle(root, tuple(tables))
+        ids[table.kernel.ref] = table_id
+    digest = _digest(ids, tables)
+    if history and digest != history[0]:
+        raise TableError("a snapshot must have the digest that is its name", got=digest, where=str(path),
+                         hint="the snapshot was changed or damaged; switch to another, or export it again")  # fmt: skip
+    bundle = Bundle(path, tuple(tables), origin, digest)
+    if check == "lazy":
+        return bundle
+    wanted = {v.sha256: v for v in variants_of(tables) if v.sha256 is not None}
+    return replace(bundle, code={sha256: bundle.binary(0, variant).code for sha256, variant in wanted.items()})
 
 
 def _table(root: Path, name: str) -> Table:
@@ -113,40 +125,101 @@ def _table(root: Path, name: str) -> Table:
     return parse_table(text, where)
 
 
-def _manifest(root: Path) -> dict[str, str]:
+def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tuple[Table, ...], Bundle | None]:
+    """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
+    TableError."""
+    where = Path(path)
+    if (where / MANIFEST).exists():
+        bundle = load_bundle(where, check)
+        return bundle.tables, bundle
+    if not where.is_dir():
+        return (load_table(where),), None
+    tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
+    if not tables:
+        raise TableError("a directory of tables must hold *.json files or a bundle", got=str(where))
+    return tables, None
+
+
+def digest_of(tables: Iterable[Table]) -> str:
+    """The digest of a bundle of ``tables``, 64 hex digits: over their ids and the digests of the binaries that they
+    name, whatever the layout on disk."""
+    tables = tuple(tables)
+    return _digest({t.kernel.ref: t.table_id for t in tables}, tables)
+
+
+def _digest(ids: Mapping[str, str], tables: Iterable[Table]) -> str:
+    binaries = sorted({v.sha256 for v in variants_of(tables) if v.sha256 is not None})
+    content = json.dumps({"tables": ids, "binaries": binaries}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def variants_of(tables: Iterable[Table]) -> Iterator[Variant]:
+    """Every variant that a row of ``tables`` names."""
+    for table in tables:
+        rows: list[Entry | Fallback] = [*table.entries, *table.portfolio]
+        rows += [row for defaults in table.defaults.values() for row in defaults]
+        if table.default is not None:
+            rows.append(table.default)
+        for row in rows:
+            for launch in row.launches:
+                yield from launch.variants
+
+
+def binary_format(variant: Variant) -> str:
+    """``cubin`` or ``hsaco``. Raises TableError for what is no device class."""
+    try:
+        return _FORMATS[vendor_of(variant.target)]
+    except SpecError as error:
+        raise TableError("a variant's target must be a device class", got=repr(variant.target)) from error
+
+
+# ---- manifests ----------------------------------------------------------------------------------------------------
+
+
+def history_of(root: Path) -> tuple[str, ...]:
+    """The snapshots that ``root`` has been switched to, the current one first; none where it is a snapshot itself."""
+    return _history(root, _content(root))
+
+
+def _history(root: Path, data: Any) -> tuple[str, ...]:
+    match data:
+        case {"schema_version": 2, "snapshots": [*digests], **rest} if (
+            digests and not rest and all(isinstance(d, str) and re.fullmatch("[0-9a-f]{64}", d) for d in digests)
+        ):
+            return tuple(digests)
+        case {"schema_version": 1}:
+            return ()
+    raise TableError("a bundle's manifest must hold schema_version, and tables or snapshots",
+                     got=reprlib.repr(data), where=str(root / MANIFEST))  # fmt: skip
+
+
+def snapshot_path(root: Path, digest: str) -> Path:
+    """Where ``root`` has the snapshot ``digest``. Raises TableError where it does not."""
+    path = root / SNAPSHOTS / digest
+    if not path.resolve().is_relative_to(root.resolve()) or not path.is_dir():
+        raise TableError("a bundle must hold the snapshot that it names", got=digest, where=str(root))
+    return path
+
+
+def _manifest(root: Path, data: Any) -> dict[str, str]:
+    """A snapshot's tables: file name -> table_id."""
+    match data:
+        case {"schema_version": 1, "tables": dict() as tables, **rest} if not rest and all(
+            isinstance(v, str) for v in tables.values()
+        ):
+            return tables
+    raise TableError("a snapshot's manifest must hold schema_version 1 and tables", got=reprlib.repr(data),
+                     where=str(root / MANIFEST))  # fmt: skip
+
+
+def _content(root: Path) -> Any:
     where = str(root / MANIFEST)
     try:
-        data = parse_json(read_inside(root, MANIFEST, most=_MAX_MANIFEST).decode("utf-8"))
+        data: Any = parse_json(read_inside(root, MANIFEST, most=_MAX_MANIFEST).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise TableError("a bundle must have a readable manifest", got=str(error)[:200], where=where) from error
     match data:
         case {"schema_version": int() as version} if version > SCHEMA_VERSION:
             raise TableError(f"a bundle's schema_version must be at most {SCHEMA_VERSION}", got=version, where=where,
                              hint="upgrade tileflow to read a newer bundle")  # fmt: skip
-        case {"schema_version": 1, "tables": dict() as tables, **rest} if not rest and all(
-            isinstance(v, str) for v in tables.values()
-        ):
-            return tables
-    raise TableError("a bundle's manifest must hold schema_version and tables", got=reprlib.repr(data), where=where)
-
-
-def _variants(table: Table) -> Iterator[Variant]:
-    rows: list[Entry | Fallback] = [*table.entries, *table.portfolio]
-    if table.default is not None:
-        rows.append(table.default)
-    for row in rows:
-        for launch in row.launches:
-            yield from launch.variants
-
-
-def _format(variant: Variant) -> str:
-    try:
-        return _FORMATS[CATALOGUE[variant.target].vendor]
-    except KeyError:
-        raise TableError("a variant's target must be in the catalogue", got=repr(variant.target)) from None
-
-
-def _prune(folder: Path, keep: set[str]) -> None:
-    for file in folder.iterdir():
-        if file.name not in keep:
-            file.unlink()
+    return data

@@ -1,17 +1,17 @@
-"""Running a kernel's host function: the context that it calls back, and binding launchers to it."""
+"""Running a kernel's host function: the contexts that it calls back, and binding launchers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from typing import Any, Protocol
 
 from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
 from .bounds import bounds
 from .launch import Launcher
+from .observe import Served, served
 from .settled import Settled
 
 _START = (0,)
@@ -30,11 +30,17 @@ class HostContext(Protocol):
 
 
 class RuntimeContext:
-    """Launches what was built. Holds no state of a call, so that one serves all calls and threads."""
+    """Launches what was built. Holds no state of a call, so that one serves all calls and threads.
 
-    __slots__ = ("_config", "_launchers")
+    ``counter``: of the calls that it serves.
+    """
 
-    def __init__(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> None:
+    __slots__ = ("_config", "_launchers", "counter")
+
+    def __init__(
+        self, config: Config, launchers: Mapping[int, Sequence[Launcher]], counter: Served | None = None
+    ) -> None:
+        self.counter = counter or served("", "bound")
         self._config = config.to_dict()
         self._launchers = {region: tuple(variants) for region, variants in launchers.items()}
 
@@ -48,16 +54,23 @@ class RuntimeContext:
         begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
         self.accepting(region, frame, begins, ends)
 
-    def variants(self, region: int) -> Sequence[Launcher]:
+    def variants(self, region: int) -> Iterable[Launcher]:
         """The launchers of a region in the order in which they are tried."""
         return self._launchers.get(region, ())
 
-    def accepting(self, region: int, frame: dict[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> Launcher:
-        """The first variant whose guards hold, which has launched. Raises VariantError where none does."""
+    def accepting(
+        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
+    ) -> tuple[Launcher, Sequence[Launcher]]:
+        """The first variant whose guards hold, which has launched, and those before it, which declined.
+
+        Raises VariantError where none does.
+        """
+        declined: list[Launcher] = []
         for launcher in self.variants(region):
             if launcher(frame, begins, ends):
-                return launcher
-        raise self._unmatched(region, begins, ends)
+                return launcher, declined
+            declined.append(launcher)
+        raise unmatched(region, frame, begins, ends, declined)
 
     def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Choice:
         """The config's choice for the knob."""
@@ -69,16 +82,26 @@ class RuntimeContext:
                 f"the config must choose {knob}, which host code asks for", got=str(self._config)
             ) from None
 
-    def _unmatched(self, region: int, begins: tuple[int, ...], ends: tuple[int, ...]) -> VariantError:
-        variants = self.variants(region)
-        guards = "; ".join(str(v.guards) for v in variants)
-        error = VariantError(
-            f"one variant of region {region} must accept the call",
-            got=f"bounds {begins} to {ends}, guards: {guards}" if variants else "no variant at all",
-            hint="the arguments differ from those that the kernel was lowered for",
-        )
-        error.region = region
-        return error
+
+def unmatched(
+    region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...], declined: Sequence[Launcher]
+) -> VariantError:
+    """The error of a region that no variant accepts: it names each variant's first guard that does not hold."""
+    got = "no variant at all"
+    if declined:
+        reasons = [_why(launcher, frame, begins, ends) for launcher in declined]
+        got = f"bounds {begins} to {ends}; " + "; ".join(dict.fromkeys(reasons))
+    error = VariantError(
+        f"one variant of region {region} must accept the call", got=got,
+        hint="the arguments differ from those that the kernel was lowered for",
+    )  # fmt: skip
+    error.region = region
+    return error
+
+
+def _why(launcher: Launcher, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
+    explain = getattr(launcher, "explain", None)
+    return f"guards {launcher.guards}" if explain is None else str(explain(frame, begins, ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +116,32 @@ class KeyedContext:
     """Launches for calls with one key, out of host code that hands over what its regions capture: a host function's
     ``flat``.
 
-    ``regions``: by their numbers, functions of the captured values and then the arguments of ``tile``. At first each
-    checks all, as a RuntimeContext does; once it has launched, it leaves out what the key settles.
+    ``regions``: by their numbers, functions of this context, the captured values, and then the arguments of ``tile``.
+    At first each checks all, as a RuntimeContext does; once it has launched, it leaves out what the key settles. The
+    functions are the binary's and shared by all keys, so that a further key costs some hundred bytes.
     """
 
-    __slots__ = ("_context", "_known", "host_call", "regions")
+    __slots__ = ("_context", "_known", "counter", "host_call", "regions")
 
     def __init__(self, context: RuntimeContext, known: Sequence[KeyedRegion]) -> None:
-        self._context, self._known = context, known
+        self._context, self._known, self.counter = context, known, context.counter
         self.host_call = context.host_call
-        self.regions: list[Callable[..., Any]] = [partial(self._launch, region) for region in range(len(known))]
+        self.regions: list[Callable[..., Any]] = [partial(_launch, region) for region in range(len(known))]
 
-    def _launch(self, region: int, *args: Any, **kwargs: Any) -> None:
+    def launch(self, region: int, *args: Any, **kwargs: Any) -> None:
+        """Launch the region with everything checked: the values of its names, then the arguments of ``tile``."""
         names, settled = self._known[region].names, self._known[region].settled
         frame = dict(zip(names, args, strict=False))
         begins, ends = bounds(*args[len(names) :], **kwargs)
-        accepting = self._context.accepting(region, frame, begins, ends)
+        accepting, declined = self._context.accepting(region, frame, begins, ends)
         settle = getattr(accepting, "settle", None)
         # a variant that goes before it may accept a later call
-        before = takewhile(lambda launcher: launcher is not accepting, self._context.variants(region))
-        if settle is not None and all(settled.chooses(launcher.guards) for launcher in before):
-            self.regions[region] = settle(settled, names, partial(self._launch, region))
+        if settle is not None and all(settled.chooses(launcher.guards) for launcher in declined):
+            self.regions[region] = settle(settled, names, region)
+
+
+def _launch(region: int, context: KeyedContext, *args: Any, **kwargs: Any) -> None:
+    context.launch(region, *args, **kwargs)
 
 
 def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
@@ -124,8 +152,3 @@ def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> s
 def bind(host: Callable[..., Any], config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> partial[Any]:
     """``host`` (a callable that takes its context first) as a plain callable of the user's arguments."""
     return partial(host, RuntimeContext(config, launchers))
-
-
-def keyed(flat: Callable[..., Any], bound: partial[Any], known: Sequence[KeyedRegion]) -> partial[Any]:
-    """What :func:`bind` made, for calls with one key only. ``flat``: its host function as a KeyedContext takes it."""
-    return partial(flat, KeyedContext(bound.args[0], known))

@@ -1,43 +1,67 @@
 """The two vendors' drivers behind one record, and the current stream.
 
-Both drivers' launch calls take the same arguments in the same order, so the generated launcher calls them as they
-are: ``enqueue(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra) -> status``.
+A loaded binary is launched by its own ``enqueue(stream, gx, gy, gz, *values) -> status``, native where it can be.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Callable
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
-from ..errors import LaunchError, OutOfResources
-from .abi import Binary, LaunchArg
+from ..errors import LaunchError, OutOfResources, TableError
+from .abi import Binary, LaunchAbi, LaunchArg
+from .binaries import MODULES, Module, ModuleCache
+from .native import enqueuer
+from .packing import Enqueue, Launch, parameter_formats, python_enqueue
 from .tensor_maps import Encoded, tensor_map_encoder
 
 _OPT_IN_SHARED = 48 * 1024  # CUDA: more dynamic shared memory than this must be asked for
 _PORTABLE_CLUSTER = 8
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A function in device memory. ``success``: what ``enqueue`` returns when all is well; ``stream`` wraps a raw
-    handle; ``recover`` mends what can be mended after a status and says whether to try again; ``refused`` makes the
-    error of a status; ``tensor_map`` gives, for a descriptor argument, the function from (pointer, *shape, *strides) to
-    the encoded map."""
+    """A binary in device memory.
 
-    function: Any
-    enqueue: Callable[..., Any]
-    success: Any
-    stream: Callable[[int], Any]
-    recover: Callable[[Any], bool]
-    refused: Callable[[Any], LaunchError]
+    ``module``: its machine code, which stays there as long as this is held. ``enqueue`` launches it on a raw stream
+    with the values of its parameters (``parameter_formats``) and returns a status, 0 when all is well. ``recover``
+    mends what can be mended after another and says whether to try again; ``refused`` makes its error. ``tensor_map``
+    gives, for a descriptor argument, the function from (pointer, *shape, *strides) to the encoded map, whose address is
+    the parameter's value.
+    """
+
+    module: Module
+    enqueue: Enqueue
+    recover: Callable[[int], bool]
+    refused: Callable[[int], LaunchError]
     tensor_map: Callable[[LaunchArg], Callable[..., Encoded]]
 
 
-def current_stream_reader(index: int, wrap: Callable[[int], Any]) -> Callable[[], Any]:
-    """A function that returns the current stream of device ``index``, or None while another device is current.
+def make_enqueue(driver: Any, binary: Binary, function: Any) -> Enqueue:
+    """The enqueue of a binary's ``function``, as ``driver`` loaded it.
+
+    ``driver``: ``cuda.bindings.driver`` for a cubin, HIP's library for an hsaco, or a stand-in for either. A stand-in
+    is called from Python; the vendors' own from the C extension, where there is one.
+    """
+    match binary.format:
+        case "cubin":
+            return _cuda_enqueue(driver, binary.abi, function)
+        case "hsaco":
+            return _hip_enqueue(driver, binary.abi, function)
+    raise TableError("a binary's format must be cubin or hsaco", got=repr(binary.format))
+
+
+def current_stream_reader(index: int) -> Callable[[], int | None]:
+    """A function that returns the current stream of device ``index``, raw, or None while another device is current.
 
     ``torch.cuda.current_stream().cuda_stream`` builds a Python object for 7 us; ``torch.accelerator``'s comes ready
     made and has an id that belongs to one handle for good (pool streams are never destroyed, an external stream's id
@@ -47,15 +71,15 @@ def current_stream_reader(index: int, wrap: Callable[[int], Any]) -> Callable[[]
 
     current, current_device = torch.accelerator.current_stream, torch.accelerator.current_device_index
     several = torch.accelerator.device_count() > 1
-    handles: dict[int, Any] = {}
+    handles: dict[int, int] = {}
 
-    def read() -> Any:
+    def read() -> int | None:
         if several and current_device() != index:
             return None
         identity = current(index).stream_id
         handle = handles.get(identity)
         if handle is None:
-            handle = handles[identity] = wrap(torch.cuda.current_stream(index).cuda_stream)
+            handle = handles[identity] = torch.cuda.current_stream(index).cuda_stream
         return handle
 
     return read
@@ -67,9 +91,9 @@ def current_stream_reader(index: int, wrap: Callable[[int], Any]) -> Callable[[]
 def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
     """Load a cubin into the primary context of device ``index`` through ``cuda.bindings.driver``.
 
-    Raises OutOfResources where the device has too little shared memory for it, LaunchError otherwise. A module stays
-    loaded for the life of the process: a captured graph may hold its functions.
+    Raises OutOfResources where the device has too little shared memory for it, LaunchError otherwise.
     """
+    modules = MODULES if driver is None else ModuleCache()
     driver = driver or _cuda_bindings()
     where = f"{binary.abi.symbol} for {binary.target}"
 
@@ -80,37 +104,74 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
 
     checked(driver.cuInit(0))
     context = checked(driver.cuDevicePrimaryCtxRetain(checked(driver.cuDeviceGet(index))))
-    checked(driver.cuCtxPushCurrent(context))
-    try:
-        module = checked(driver.cuModuleLoadData(binary.code))
-        function = checked(driver.cuModuleGetFunction(module, binary.abi.symbol.encode()))
+
+    def load() -> Module:
+        handle = checked(driver.cuModuleLoadData(binary.code))
+        return Module(handle, len(binary.code), partial(_cuda_free, driver, context, handle), modules.retire)
+
+    with _cuda_context(driver, context, checked):
+        module = modules.get_or_load(binary, index, load)
+        function = checked(driver.cuModuleGetFunction(module.handle, binary.abi.symbol.encode()))
         attributes = driver.CUfunction_attribute
         invalid = (driver.CUresult.CUDA_ERROR_INVALID_VALUE,)
         if binary.abi.shared > _OPT_IN_SHARED:
             dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked(driver.cuFuncSetAttribute(function, dynamic, binary.abi.shared), exhausted=invalid)
-        if _cluster_blocks(binary) > _PORTABLE_CLUSTER:
+        if _cluster_blocks(binary.abi) > _PORTABLE_CLUSTER:
             large = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             checked(driver.cuFuncSetAttribute(function, large, 1), exhausted=invalid)
-    finally:
-        checked(driver.cuCtxPopCurrent())
 
-    def recover(status: tuple[Any]) -> bool:
+    def recover(status: int) -> bool:
         """A thread that has not touched CUDA yet has no context: give it the device's."""
-        if status[0] != driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
+        if status != driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
             return False
         checked(driver.cuCtxSetCurrent(context))
         return True
 
     return Loaded(
-        function=function,
-        enqueue=_cuda_enqueue(driver, binary),
-        success=(driver.CUresult.CUDA_SUCCESS,),
-        stream=driver.CUstream,
+        module=module,
+        enqueue=make_enqueue(driver, binary, function),
         recover=recover,
-        refused=lambda status: _cuda_error(driver, status[0], where),
-        tensor_map=lambda arg: tensor_map_encoder(driver, arg, where),
+        refused=lambda status: _cuda_error(driver, status, where),
+        tensor_map=lambda arg: tensor_map_encoder(driver, arg, where, recover),
     )
+
+
+@contextmanager
+def _cuda_context(driver: Any, context: Any, checked: Callable[[tuple[Any, ...]], Any]) -> Iterator[None]:
+    """The context is current inside, and what this thread does there ends no capture of another thread's graph."""
+    relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    checked(driver.cuCtxPushCurrent(context))
+    try:
+        before = checked(driver.cuThreadExchangeStreamCaptureMode(relaxed))
+        try:
+            yield
+        finally:
+            checked(driver.cuThreadExchangeStreamCaptureMode(before))
+    finally:
+        checked(driver.cuCtxPopCurrent())
+
+
+def _cuda_free(driver: Any, context: Any, handle: Any) -> bool:
+    """Unload a module that nothing launches any more. False while the device cannot be waited for: a graph is being
+    captured."""
+
+    def checked(result: tuple[Any, ...]) -> Any:
+        if result[0] != driver.CUresult.CUDA_SUCCESS:
+            raise _cuda_error(driver, result[0], "freeing machine code")
+        return result[1] if len(result) > 1 else None
+
+    try:
+        checked(driver.cuCtxPushCurrent(context))
+        try:
+            checked(driver.cuCtxSynchronize())
+            checked(driver.cuModuleUnload(handle))
+        finally:
+            checked(driver.cuCtxPopCurrent())
+    except LaunchError as error:
+        _log.debug("machine code stays in device memory for now: %s", error)
+        return False
+    return True
 
 
 def _cuda_bindings() -> Any:
@@ -122,13 +183,16 @@ def _cuda_bindings() -> Any:
         ) from error
 
 
-def _cluster_blocks(binary: Binary) -> int:
-    x, y, z = binary.abi.cluster
+def _cluster_blocks(abi: LaunchAbi) -> int:
+    x, y, z = abi.cluster
     return x * y * z
 
 
 def _cuda_error(driver: Any, status: Any, where: str, exhausted: tuple[Any, ...] = ()) -> LaunchError:
-    name = driver.cuGetErrorName(status)[1]
+    try:
+        name = driver.cuGetErrorName(driver.CUresult(status))[1]
+    except ValueError:  # a status that is newer than the bindings
+        name = f"CUresult {status}"
     text = name.decode() if isinstance(name, bytes) else str(name)
     if status in (driver.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, *exhausted):
         return OutOfResources(
@@ -138,44 +202,96 @@ def _cuda_error(driver: Any, status: Any, where: str, exhausted: tuple[Any, ...]
     return LaunchError("the CUDA driver must accept the launch", got=text, where=where)
 
 
-def _cuda_enqueue(driver: Any, binary: Binary) -> Callable[..., Any]:
-    """``cuLaunchKernel``, or the same call with the attributes of a cluster, cooperative grid or dependent launch."""
-    abi = binary.abi
-    ids = driver.CUlaunchAttributeID
-    attributes: list[Any] = []
+_Attributes = tuple[tuple[str, tuple[int, ...]], ...]
 
-    def attribute(identity: Any) -> Any:
-        made = driver.CUlaunchAttribute()
-        made.id = identity
-        attributes.append(made)
-        return made.value
 
+def _launch_attributes(driver: Any, abi: LaunchAbi) -> _Attributes:
+    """What a launch asks for besides its sizes: (the name of a CUlaunchAttributeID, the value's words)."""
+    attributes: list[tuple[str, tuple[int, ...]]] = []
     if abi.pdl:
-        pdl = attribute(ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-        pdl.programmaticStreamSerializationAllowed = 1
+        attributes.append(("PROGRAMMATIC_STREAM_SERIALIZATION", (1,)))
     if abi.cooperative:
-        attribute(ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1
-    if _cluster_blocks(binary) > 1:
-        dims = attribute(ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
-        dims.x, dims.y, dims.z = abi.cluster
-        spread = attribute(ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
-        spread.clusterSchedulingPolicyPreference = driver.CUclusterSchedulingPolicy.CU_CLUSTER_SCHEDULING_POLICY_SPREAD
-    if not attributes:
-        enqueue: Callable[..., Any] = driver.cuLaunchKernel
-        return enqueue
+        attributes.append(("COOPERATIVE", (1,)))
+    if _cluster_blocks(abi) > 1:
+        spread = driver.CUclusterSchedulingPolicy.CU_CLUSTER_SCHEDULING_POLICY_SPREAD
+        attributes.append(("CLUSTER_DIMENSION", abi.cluster))
+        attributes.append(("CLUSTER_SCHEDULING_POLICY_PREFERENCE", (int(spread),)))
+    return tuple(attributes)
 
-    def enqueue_ex(
-        function: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int,
-        shared: int, stream: Any, params: int, extra: int,
-    ) -> Any:  # fmt: skip
+
+def _cuda_enqueue(driver: Any, abi: LaunchAbi, function: Any) -> Enqueue:
+    """Through ``cuLaunchKernel``, or ``cuLaunchKernelEx`` for clusters, cooperative grids and dependent launches."""
+    formats = parameter_formats(abi)
+    attributes = _launch_attributes(driver, abi)
+    address = _cuda_address(driver, b"cuLaunchKernelEx" if attributes else b"cuLaunchKernel")
+    if address is not None:
+        packed = b"".join(_packed_attribute(driver, name, words) for name, words in attributes)
+        native = enqueuer(address, int(function), abi.threads, abi.shared, formats, packed)
+        if native is not None:
+            return native
+    launch = _cuda_launch_ex(driver, abi, function, attributes) if attributes else _cuda_launch(driver, abi, function)
+    return python_enqueue(launch, formats)
+
+
+def _cuda_address(driver: Any, name: bytes) -> int | None:
+    """The address of a driver's function; None where a stand-in has none."""
+    lookup = getattr(driver, "cuGetProcAddress", None)
+    if lookup is None:
+        return None
+    # of CUDA 12.0, and where stream 0 is what torch means by it
+    status, address, *_ = lookup(name, 12000, driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_LEGACY_STREAM)
+    if status == driver.CUresult.CUDA_SUCCESS and address:
+        return int(address)
+    _log.debug("kernels are launched from Python: cuGetProcAddress of %s gave %s", name.decode(), status)
+    return None
+
+
+def _packed_attribute(driver: Any, name: str, words: tuple[int, ...]) -> bytes:
+    """A CUlaunchAttribute: its id, and a union of 64 bytes from byte 8 on."""
+    identity = int(getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}"))
+    return struct.pack("@i4x64s", identity, struct.pack(f"@{len(words)}I", *words))
+
+
+def _cuda_launch(driver: Any, abi: LaunchAbi, function: Any) -> Launch:
+    launch_kernel, threads, shared = driver.cuLaunchKernel, abi.threads, abi.shared
+    wrapped = lru_cache(maxsize=256)(driver.CUstream)
+
+    def launch(stream: int, gx: int, gy: int, gz: int, params: int) -> int:
+        status: int  # the bindings' enumeration is one
+        (status,) = launch_kernel(function, gx, gy, gz, threads, 1, 1, shared, wrapped(stream), params, 0)
+        return status
+
+    return launch
+
+
+def _cuda_launch_ex(driver: Any, abi: LaunchAbi, function: Any, wanted: _Attributes) -> Launch:
+    attributes = [_cuda_attribute(driver, name, words) for name, words in wanted]
+
+    def launch(stream: int, gx: int, gy: int, gz: int, params: int) -> int:
         config = driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = gx, gy, gz
-        config.blockDimX, config.blockDimY, config.blockDimZ = bx, by, bz
-        config.sharedMemBytes, config.hStream = shared, stream
+        config.blockDimX, config.blockDimY, config.blockDimZ = abi.threads, 1, 1
+        config.sharedMemBytes, config.hStream = abi.shared, driver.CUstream(stream)
         config.attrs, config.numAttrs = attributes, len(attributes)
-        return driver.cuLaunchKernelEx(config, function, params, extra)
+        return int(driver.cuLaunchKernelEx(config, function, params, 0)[0])
 
-    return enqueue_ex
+    return launch
+
+
+def _cuda_attribute(driver: Any, name: str, words: tuple[int, ...]) -> Any:
+    made = driver.CUlaunchAttribute()
+    made.id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+    match name:
+        case "PROGRAMMATIC_STREAM_SERIALIZATION":
+            made.value.programmaticStreamSerializationAllowed = words[0]
+        case "COOPERATIVE":
+            made.value.cooperative = words[0]
+        case "CLUSTER_DIMENSION":
+            dims = made.value.clusterDim
+            dims.x, dims.y, dims.z = words
+        case "CLUSTER_SCHEDULING_POLICY_PREFERENCE":
+            made.value.clusterSchedulingPolicyPreference = driver.CUclusterSchedulingPolicy(words[0])
+    return made
 
 
 # ---- HIP ----------------------------------------------------------------------------------------------------------
@@ -191,7 +307,7 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
     """
     abi = binary.abi
     where = f"{abi.symbol} for {binary.target}"
-    if _cluster_blocks(binary) > 1 or abi.pdl:
+    if _cluster_blocks(binary.abi) > 1 or abi.pdl:
         raise LaunchError("AMD devices have neither block clusters nor dependent launches", got=str(abi.cluster),
                           where=where)  # fmt: skip
     hip = library or _hip_library()
@@ -200,28 +316,58 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
         if status:
             raise _hip_error(hip, status, where)
 
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    previous = ctypes.c_int()
+    function, previous = ctypes.c_void_p(), ctypes.c_int()
+    modules = MODULES if library is None else ModuleCache()
+
+    def load() -> Module:
+        handle = ctypes.c_void_p()
+        checked(hip.hipModuleLoadData(ctypes.byref(handle), binary.code))
+        return Module(handle, len(binary.code), partial(_hip_free, hip, index, handle), modules.retire)
+
     checked(hip.hipGetDevice(ctypes.byref(previous)))
     checked(hip.hipSetDevice(index))
     try:
-        checked(hip.hipModuleLoadData(ctypes.byref(module), binary.code))
-        checked(hip.hipModuleGetFunction(ctypes.byref(function), module, abi.symbol.encode()))
+        module = modules.get_or_load(binary, index, load)
+        checked(hip.hipModuleGetFunction(ctypes.byref(function), module.handle, abi.symbol.encode()))
     finally:
         checked(hip.hipSetDevice(previous.value))
 
-    def cooperative(*args: Any) -> int:
-        return int(hip.hipModuleLaunchCooperativeKernel(*args[:10]))
-
     return Loaded(
-        function=function,
-        enqueue=cooperative if abi.cooperative else hip.hipModuleLaunchKernel,
-        success=0,
-        stream=ctypes.c_void_p,
+        module=module,
+        enqueue=make_enqueue(hip, binary, function),
         recover=lambda status: False,
         refused=lambda status: _hip_error(hip, status, where),
         tensor_map=lambda arg: _no_tensor_map(arg, where),
     )
+
+
+def _hip_free(hip: Any, index: int, handle: Any) -> bool:
+    """Unload a module that nothing launches any more. False where the device cannot be waited for."""
+    previous = ctypes.c_int()
+    if hip.hipGetDevice(ctypes.byref(previous)) or hip.hipSetDevice(index):
+        return False
+    try:
+        return not (hip.hipDeviceSynchronize() or hip.hipModuleUnload(handle))
+    finally:
+        hip.hipSetDevice(previous.value)
+
+
+def _hip_enqueue(hip: Any, abi: LaunchAbi, function: Any) -> Enqueue:
+    """Through ``hipModuleLaunchKernel``, which takes what ``cuLaunchKernel`` takes, or its cooperative sister."""
+    formats = parameter_formats(abi)
+    threads, shared, cooperative = abi.threads, abi.shared, abi.cooperative
+    if isinstance(hip, ctypes.CDLL) and not cooperative:
+        address = ctypes.cast(hip.hipModuleLaunchKernel, ctypes.c_void_p).value
+        native = enqueuer(address, function.value, threads, shared, formats)
+        if native is not None:
+            return native
+    launch_kernel = hip.hipModuleLaunchCooperativeKernel if cooperative else hip.hipModuleLaunchKernel
+    extra = () if cooperative else (0,)
+
+    def launch(stream: int, gx: int, gy: int, gz: int, params: int) -> int:
+        return int(launch_kernel(function, gx, gy, gz, threads, 1, 1, shared, stream, params, *extra))
+
+    return python_enqueue(launch, formats)
 
 
 def _no_tensor_map(arg: LaunchArg, where: str) -> Callable[..., Encoded]:

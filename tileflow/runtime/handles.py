@@ -1,22 +1,57 @@
-"""Names by which a graph that a compiler traced finds an object of this process again."""
+"""Names by which a graph that a compiler traced finds a kernel again: in this process, or in one that loads the graph."""
 
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
-from weakref import WeakValueDictionary
+from threading import Lock
+from typing import Protocol
+from weakref import WeakSet, WeakValueDictionary
 
-_enrolled: WeakValueDictionary[str, Any] = WeakValueDictionary()
+from ..errors import CallError
+
+
+class Owner(Protocol):
+    """What a graph calls. ``identity``: of its name and its contents, equal in every process where they are equal."""
+
+    name: str
+
+    @property
+    def identity(self) -> str: ...
+
+
+_owners: WeakValueDictionary[str, Owner] = WeakValueDictionary()  # by handle, of either kind
+_by_name: dict[str, WeakSet[Owner]] = {}
 _numbers = count()
+_lock = Lock()
 
 
-def enroll(owner: Any, name: str) -> str:
-    """A handle of ``owner`` that starts with ``name``; it does not keep ``owner`` alive."""
-    handle = f"{name}#{next(_numbers)}"
-    _enrolled[handle] = owner
+def register(owner: Owner) -> str:
+    """A handle of ``owner`` in this process; it does not keep ``owner`` alive."""
+    with _lock:
+        handle = f"{owner.name}#{next(_numbers)}"
+        _owners[handle] = owner
+        _by_name.setdefault(owner.name, WeakSet()).add(owner)
     return handle
 
 
-def enrolled(handle: str) -> Any:
-    """The object of a handle. KeyError where it is gone."""
-    return _enrolled[handle]
+def graph_handle(handle: str) -> str:
+    """The handle for graphs of the owner of a handle in this process: its name and identity."""
+    owner = _owners[handle]
+    stable = f"{owner.name}@{owner.identity}"
+    _owners.setdefault(stable, owner)  # one that is equal serves as well
+    return stable
+
+
+def registered(handle: str) -> Owner:
+    """The owner of a handle of either kind. Raises CallError where this process has none of that identity."""
+    with _lock:
+        found = _owners.get(handle)
+        named = [*_by_name.get(handle.rpartition("@")[0], ())]
+    for owner in named if found is None else ():
+        if f"{owner.name}@{owner.identity}" == handle:
+            found = _owners.setdefault(handle, owner)
+            break
+    if found is None:
+        raise CallError("a graph's kernel is the one that it was traced with", got=f"none here is {handle}",
+                        hint="import the module that defines it, unchanged since, or compile the function anew")  # fmt: skip
+    return found

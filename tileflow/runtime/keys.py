@@ -1,133 +1,250 @@
 """Keys of calls, for the cache in front of describing and looking up: the first half of a warm call.
 
-Two calls with equal keys have equal Problems, but for the values of ints and floats, which are examples.
-:func:`call_key` reads the key of any call. A :class:`FastKeys` is written for calls whose arguments are of the same
-kinds as one that was seen: an attribute of a tensor costs 40 ns of Python, and what is spent beside those (a loop, a
-call for each argument, tuples in tuples to be hashed) would cost as much again.
+Two calls with equal keys have equal Problems, but for the values of ints and floats, which are examples; and torch's
+settings that the kernel can see are the same. :func:`call_key` reads the key of any call. A :class:`Form` is written
+for calls whose arguments are of the same kinds as one that was seen: an attribute of a tensor costs 40 ns of Python,
+and what is spent beside those (a loop, a call for each argument, nested tuples to hash) would cost as much again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import fields
 from enum import Enum
-from functools import partial
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
-from .describe import captured, is_traced
-from .leaves import is_record
+from .ambient import READERS
+from .argtree import (
+    FunctionShell,
+    MappingShell,
+    PartialShell,
+    RecordShell,
+    SequenceShell,
+    check_levels,
+    is_code,
+    is_traced,
+    open_shell,
+)
+from .bounded import BoundedCache
 
 _Tensor = torch.Tensor
 _grad_enabled = torch.is_grad_enabled
+_inference = torch.is_inference_mode_enabled
+_unpack_dual: Callable[[torch.Tensor], Any] = forward_ad.unpack_dual
 _BY_VALUE = (bool, str, torch.dtype, type(None))
+_SETTINGS = (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)
+_NO_MEMORY = "no memory"
 
 
-def call_key(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Hashable:
-    """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether autograd would record it,
-    code-selecting scalars, callables, and how torch's setting lets a product take float32 operands.
+def is_dual(tensor: torch.Tensor) -> bool:
+    """Whether the tensor carries a tangent of forward-mode differentiation, which a kernel would drop."""
+    return not _inference() and _unpack_dual(tensor).tangent is not None
+
+
+def call_key(
+    args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, ambient: Collection[str] = tuple(READERS)
+) -> Hashable:
+    """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether a tensor is lazily negated or
+    conjugated and whether autograd would record it, code-selecting scalars, callables, and the settings ``ambient``.
 
     Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
     that rebinding a global that it reads is not seen. Unknown types enter by type; describing refuses them.
     """
-    key = (*map(_key, args), torch.get_float32_matmul_precision())
+    key = (*map(_key, args), *[READERS[name]() for name in ambient])
     return (*key, *kwargs, *map(_key, kwargs.values())) if kwargs else key
 
 
 def _key(value: Any) -> Hashable:
     if isinstance(value, _Tensor):
-        if is_traced(value):
-            return type(value)
-        grad = value.requires_grad and _grad_enabled()
-        return (value.shape, value.stride(), value.dtype, value.device, not value.data_ptr() & 15, grad)
+        return _tensor_key(value)
     kind: Any = type(value)
     if kind is int or kind is float:
         return kind
     if kind in _BY_VALUE:
         return value  # type: ignore[no-any-return]
-    if kind is partial:
-        keywords = tuple((word, _key(item)) for word, item in sorted(value.keywords.items()))
-        return (partial, _key(value.func), _key(value.args), keywords)
-    if kind is FunctionType:
-        inner = tuple((name, _key(held)) for name, held in captured(value))
-        return (value.__code__, id(value.__globals__), inner)
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_key, value))
-    if isinstance(value, dict):
-        return (kind, *value, *map(_key, value.values()))
-    if is_record(value):
-        return (kind, *(_key(getattr(value, field.name)) for field in fields(value)))
-    if isinstance(value, (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)):
-        return value
-    return kind  # type: ignore[no-any-return]
+    opened = open_shell(value)
+    if opened is not None:
+        shell, parts = opened
+        return (shell, *map(_key, parts))
+    held: Hashable = value if isinstance(value, _SETTINGS) or is_code(value) else kind
+    return held
 
 
-# ---- generated readers --------------------------------------------------------------------------------------------
+def _tensor_key(value: torch.Tensor) -> Hashable:
+    if is_traced(value):
+        return type(value)
+    try:
+        aligned = not value.data_ptr() & 15
+    except RuntimeError:  # of a transform of torch.func: describing refuses it
+        return _NO_MEMORY
+    grad = value.requires_grad and _grad_enabled()
+    lazy = value.is_neg() or value.is_conj()
+    return (value.shape, value.stride(), value.dtype, value.device, aligned, lazy, grad, is_dual(value))
 
 
-class FastKeys:
-    """What serves calls whose positional arguments are of the kinds of one that was seen, by a key that is read fast.
+# ---- forms --------------------------------------------------------------------------------------------------------
 
-    ``find(args)`` gives what was remembered for a call with the key of ``args``, a tuple; None where there is nothing,
-    or the arguments are of other kinds or another number. ``key(args)``: the key, or None likewise. Its keys tell apart
-    what those of :func:`call_key` do.
+
+MISS = object()  # what a form gives for a call that it does not serve
+
+
+class Form:
+    """Serves calls that pass arguments of certain kinds in a certain way, by a key that is read fast.
+
+    ``call(args, kwargs)`` counts and runs what was remembered for the key of the call; it gives :data:`MISS` where
+    nothing was, or the arguments are of other kinds, another number or other names. ``key(args, kwargs)``: the key, or
+    None likewise. Keys tell apart what those of :func:`call_key` do, for calls without complex tensors.
     """
 
-    __slots__ = ("_held", "find", "key")
+    __slots__ = ("call", "held", "key")
 
-    def __init__(self, reads: str, namespace: dict[str, Any]) -> None:
-        self._held: dict[Hashable, Any] = {}
-        namespace |= {"get": self._held.get}
-        text = reads.format(name="key", result="") + reads.format(name="find", result="get")
-        exec(compile(text, "<key of a call>", "exec"), namespace)
-        self.key: Callable[[tuple[Any, ...]], Hashable] = namespace["key"]
-        self.find: Callable[[tuple[Any, ...]], Any] = namespace["find"]
-
-    def remember(self, args: tuple[Any, ...], value: Any) -> None:
-        """From now on ``value`` serves calls like this one, if it is of the kinds."""
-        key = self.key(args)
-        if key is not None:
-            self._held[key] = value
+    def __init__(self, reads: str, namespace: dict[str, Any], run: Callable[..., Any], limit: int) -> None:
+        self.held: BoundedCache[Any] = BoundedCache(limit)
+        namespace |= {"get": self.held.get, "run": run, "MISS": MISS}
+        exec(compile(reads, "<key of a call>", "exec"), namespace)
+        self.key: Callable[[tuple[Any, ...], Mapping[str, Any]], Hashable] = namespace["key"]
+        self.call: Callable[[tuple[Any, ...], Mapping[str, Any]], Any] = namespace["call"]
 
 
-def fast_keys(args: Sequence[Any], constants: Collection[int] = (), multiplies: bool = True) -> FastKeys | None:
-    """The FastKeys of calls like ``args``. None where an argument takes more than one look (a function, a tuple).
+def form_of(
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    run: Callable[..., Any],
+    constants: Collection[str] = (),
+    names: Sequence[str] = (),
+    ambient: Collection[str] = (),
+    limit: int = 1 << 14,
+) -> Form | None:
+    """The form of calls like this one. None where an argument is of a kind that takes more than a few looks. Raises
+    CallError where containers nest without end.
 
-    ``constants``: the positions of numbers that select code. ``multiplies``: whether torch's setting for products of
-    float32 matters.
+    ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key, which has a ``counter``.
+    ``names``: of the parameters, in order; ``constants``: those whose numbers select code. ``limit``: of its keys.
     """
-    names = [f"a{i}" for i in range(len(args))]
-    namespace: dict[str, Any] = {
-        "grad_enabled": _grad_enabled, "precision": torch.get_float32_matmul_precision,
-    }  # fmt: skip
-    parts: list[str] = []
-    for i, (name, value) in enumerate(zip(names, args, strict=True)):
-        own = _parts(name, value, i in constants)
-        if own is None:
-            return None
-        namespace[f"kind{i}"] = type(value)
-        parts += own
-    learned = [f"{name}.requires_grad" for name, value in zip(names, args, strict=True) if isinstance(value, _Tensor)]
-    if learned:
-        parts.append(f"({' or '.join(learned)}) and grad_enabled()")  # a call that autograd records is refused whole
-    if multiplies:
-        parts.append("precision()")
-    lines = [f"def {{name}}(args):\n    if len(args) == {len(args)}:\n"]
-    if names:
-        kinds = " and ".join(f"type({name}) is kind{i}" for i, name in enumerate(names))
-        lines += [f"        {', '.join(names)}, = args\n        if {kinds}:\n    "]
-    lines += [f"        return {{result}}(({' '.join(f'{part},' for part in parts)}))\n"]
-    return FastKeys("".join(lines), namespace)
+    writer = _FormWriter()
+    try:
+        for i, value in enumerate(args):
+            writer.argument(f"a{i}", value, i < len(names) and names[i] in constants)
+        for word, value in kwargs.items():
+            writer.argument(f"k_{word}", value, word in constants)
+    except _Unreadable:
+        return None
+    return Form(writer.text(len(args), tuple(kwargs), ambient), writer.namespace, run, limit)
 
 
-def _parts(name: str, value: Any, constant: bool) -> list[str] | None:
-    """The texts of what an argument adds to a key beside its type."""
-    if isinstance(value, _Tensor) and not is_traced(value):
+class _Unreadable(Exception):
+    """An argument that has no fast key."""
+
+
+class _FormWriter:
+    """Writes the source of a form's two functions."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = {
+            "grad_enabled": _grad_enabled, "inference": _inference, "unpack_dual": _unpack_dual,
+            "missing": object(),
+        }  # fmt: skip
+        self.parts: list[str] = []
+        self.tests: list[str] = []  # of kinds; each may stand on names that those before it made safe
+        self.learned: list[str] = []
+
+    def argument(self, name: str, value: Any, constant: bool, level: int = 0) -> None:
+        """What an argument called ``name`` in the text adds: tests of its kind, parts of the key."""
+        self.tests.append(f"type({name}) is {self._known(type(value))}")
+        if isinstance(value, _Tensor):
+            self._tensor(name, value)
+        elif type(value) in (int, float):
+            self.parts += [name] if constant else []
+        elif type(value) in _BY_VALUE or isinstance(value, _SETTINGS) or is_code(value):
+            self.parts.append(name)
+        else:
+            self._container(name, value, constant, level)
+
+    def _tensor(self, name: str, value: torch.Tensor) -> None:
+        if is_traced(value) or value.is_complex():  # which may be conjugated, one more look
+            raise _Unreadable
         # a kernel's tensors are on GPUs, whose ordinals are hashed faster than torch's devices
-        reads = ("{}.shape", "{}.stride()", "{}.dtype", "{}.get_device()", "not {}.data_ptr() & 15")
-        return [read.format(name) for read in reads]
-    if type(value) in (int, float):
-        return [name] if constant else []
-    return [name] if type(value) in _BY_VALUE else None
+        reads = ("{}.shape", "{}.stride()", "{}.dtype", "{}.get_device()", "not {}.data_ptr() & 15", "{}.is_neg()")
+        self.parts += [read.format(name) for read in reads]
+        self.learned.append(name)
+
+    def _container(self, name: str, value: Any, constant: bool, level: int) -> None:
+        opened = open_shell(value)
+        if opened is None:
+            raise _Unreadable
+        check_levels(level)
+        shell, parts = opened
+        match shell:
+            case SequenceShell():
+                self.tests.append(f"len({name}) == {shell.count}")
+                reads = [f"{name}[{i}]" for i in range(shell.count)]
+            case MappingShell() if all(type(key) in (int, str) for key in shell.keys):
+                self.tests.append(f"list({name}) == {self._known([*shell.keys])}")
+                reads = [f"{name}[{key!r}]" for key in shell.keys]
+            case RecordShell():
+                reads = [f"{name}.{field}" for field in shell.names]
+            case PartialShell():
+                reads = [f"{name}.func", f"{name}.args", f"{name}.keywords"]
+            case FunctionShell() if not (shell.defaults or shell.keywords or shell.itself):
+                # its cells are read by position; a function of the same code has as many
+                self.tests.append(f"{name}.__code__ is {self._known(shell.code)}")
+                self.tests.append(f"{name}.__globals__ is {self._known(shell.globals)}")
+                self.tests.append(f"not {name}.__defaults__ and not {name}.__kwdefaults__")
+                if len(shell.cells) != len(shell.code.co_freevars):
+                    raise _Unreadable
+                reads = [f"{name}.__closure__[{i}].cell_contents" for i in range(len(shell.cells))]
+            case _:
+                raise _Unreadable
+        for i, (read, part) in enumerate(zip(reads, parts, strict=True)):
+            inner = f"{name}_{i}"
+            if isinstance(shell, PartialShell) and i == 2:
+                part = dict(value.keywords)  # in the order of this very partial, as the text reads it
+            self.tests.append(f"(({inner} := {read}) is {inner})")
+            self.argument(inner, part, constant, level + 1)
+
+    def _known(self, value: Any) -> str:
+        name = f"known{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def text(self, count: int, words: tuple[str, ...], ambient: Collection[str]) -> str:
+        """Both functions: ``key`` gives the key, ``call`` looks it up, counts and runs."""
+        parts, tests = [*self.parts], [*self.tests]
+        if self.learned:
+            # while forward-mode differentiation is going on, each tensor may have a tangent: no form looks for them
+            first = self.learned[0]
+            tests.append(f"(inference() or unpack_dual({first}).primal is {first})")
+            learned = " or ".join(f"{name}.requires_grad" for name in self.learned)
+            parts.append(f"({learned}) and grad_enabled()")  # a call that autograd records is refused whole
+        for name in ambient:
+            self.namespace[f"ambient_{name}"] = READERS[name]
+            parts.append(f"ambient_{name}()")
+        takes = [f"a{i}" for i in range(count)]
+        given = ", ".join([*takes, *(f"{word}=k_{word}" for word in words)])
+        others = f"len(kwargs) != {len(words)}" if words else "kwargs"
+        shared = [f"    if len(args) != {count} or {others}:", "        return {miss}"]
+        shared += [f"    {', '.join(takes)}, = args"] if takes else []
+        shared += [f"    k_{word} = kwargs.get({word!r}, missing)" for word in words]
+        # what a container is asked for may be gone, and a tensor of torch.func has no memory
+        shared += ["    try:"]
+        if tests:
+            shared += [f"        if not ({' and '.join(tests)}):", "            return {miss}"]
+        shared += [
+            f"        key = ({' '.join(f'{part},' for part in parts)})",
+            "    except (RuntimeError, AttributeError, LookupError, ValueError):",
+            "        return {miss}",
+        ]
+        text = "\n".join(shared)
+        served = [
+            "    context = get(key)",
+            "    if context is None:",
+            "        return MISS",
+            "    context.counter.calls += 1",
+            f"    return run(context, {given})" if given else "    return run(context)",
+        ]
+        key = f"def key(args, kwargs):\n{text}\n    return key\n".replace("{miss}", "None")
+        call = f"def call(args, kwargs):\n{text}\n".replace("{miss}", "MISS") + "\n".join(served) + "\n"
+        return key + call

@@ -1,48 +1,41 @@
 """Launching one region's binary: the Launcher protocol, and launchers generated from a binary's ABI.
 
-A launch costs 5 us in the driver, so what is ours around it is one Python function, generated for the binary at
-hand: it reads the captured values by their paths, checks the guards, packs the arguments with one ``struct`` call
-into a buffer that the driver reads, and enqueues. Nothing of Triton's launcher is used (it compiles C).
+A launch costs some microseconds in the driver, so what is ours around it is one Python function, generated for the
+binary at hand: it reads the captured values by their paths, checks the guards and what the binary assumes of each
+tensor, and enqueues. Nothing of Triton's launcher is used (it compiles C).
 """
 
 from __future__ import annotations
 
-import ctypes
-import struct
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import CallError, TableError
 from ..expr import Expr
-from ..target import CATALOGUE
+from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
-from .paths import Path, Symbol, cell_of, default_of, is_name, read_step, root_reader
+from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
+from .paths import Path, Symbol, cell_of, default_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
 
 if TYPE_CHECKING:
     import torch
 
-# struct's codes of Triton's signature words; native sizes and alignment are the kernel parameters' own
-_FORMATS = {
-    "i1": "b", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d",
-}  # fmt: skip
+# torch's names of a pointer's elements, for binaries whose ABI does not say them
 _DTYPES = {
     "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 _GRID = ("gx", "gy", "gz")
-_NULL = "0Q8x"  # struct's code of a null pointer: aligned, packed without a value
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
 # a guard or a grid that cannot be computed: it divides by zero, or asks a captured value for what its kind does not
 # have (a missing axis, arithmetic with None, the truth of a tensor)
 _UNDEFINED = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError, RuntimeError)
-_UNPACKABLE = (struct.error, *_UNDEFINED)
+_UNPACKABLE = (OverflowError, TypeError, ValueError)
 
 
 class Launcher(Protocol):
@@ -75,6 +68,13 @@ def launcher_for(binary: Binary, device: torch.device | str | int, scope: Functi
     raise TableError("a binary's format must be cubin or hsaco", got=repr(binary.format))
 
 
+def lazy_launcher(binary: Binary, device: torch.device | str | int, scope: FunctionType | None = None) -> Launcher:
+    """As :func:`launcher_for`, but the machine code is loaded when its guards accept a call for the first time."""
+    index = _index(device)
+    load = cache(partial(cuda_load if binary.format == "cubin" else hip_load, binary, index))
+    return _generate(binary, load, index, current_stream_reader(index), scope)
+
+
 def cuda_launcher(
     binary: Binary,
     device: torch.device | str | int,
@@ -89,7 +89,7 @@ def cuda_launcher(
     """
     index = _index(device)
     loaded = cuda_load(binary, index, driver)
-    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index), scope)
 
 
 def hip_launcher(
@@ -105,7 +105,7 @@ def hip_launcher(
     """
     index = _index(device)
     loaded = hip_load(binary, index, library)
-    return _generate(binary, loaded, index, stream or current_stream_reader(index, loaded.stream), scope)
+    return _generate(binary, loaded, index, stream or current_stream_reader(index), scope)
 
 
 def _index(device: torch.device | str | int) -> int:
@@ -127,100 +127,121 @@ _CHECKED = Settled()
 
 
 def _generate(
-    binary: Binary, loaded: Loaded, index: int, stream: Callable[[], Any], scope: FunctionType | None,
-    settled: Settled = _CHECKED, names: tuple[str, ...] | None = None, otherwise: Callable[..., Any] | None = None,
+    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any],
+    scope: FunctionType | None,
+    settled: Settled = _CHECKED, names: tuple[str, ...] | None = None, region: int = 0,
 ) -> Launcher:  # fmt: skip
-    """One function for one binary. It carries ``guards`` and ``settle``, which make it a Launcher.
+    """One function for one binary. It carries ``guards``, ``explain`` and ``settle``, which make it a Launcher.
 
-    With ``names`` it takes the values of these variables and then the arguments of ``tile``, and hands a call that it
-    declines to ``otherwise``.
+    ``loaded``: the machine code, or what loads it at the first launch. With ``names`` the function takes a
+    KeyedContext, the values of these variables and then the arguments of ``tile``, and hands a call that it declines
+    back to the context.
     """
-    writer = _Writer(binary, scope, settled, names)
+    writer = _Writer(binary, scope, settled, names, region)
     text = writer.source()
-    pool: list[Any] = []
     namespace: dict[str, Any] = writer.namespace | {
         "cell_of": cell_of,
         "default_of": default_of,
         "device_index": index,
         "current_stream": stream,
-        "enqueue": loaded.enqueue,
-        "function": loaded.function,
-        "success": loaded.success,
-        "recover": loaded.recover,
-        "refused": loaded.refused,
         "missing": _missing_error(binary),
-        "wrong_device": _device_error(binary, index),
+        "unfit": _tensor_error(binary, index),
         "unpackable": _argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
-        "otherwise": otherwise,
         "bounds": bounds,
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
         "UNDEFINED": _UNDEFINED,
-        "take": pool.pop,
-        "give": pool.append,
-        "new_buffer": _buffer_maker(writer.slots),
-        "pack": struct.Struct("@" + "".join(s for s in writer.slots if s)).pack_into,
     }
-    for slot, arg in writer.maps.items():
-        namespace[f"map{slot}"] = loaded.tensor_map(arg)
-
+    namespace |= (
+        _driver(loaded, writer.maps) if isinstance(loaded, Loaded) else _loading(namespace, loaded, writer.maps)
+    )
     exec(compile(text, f"<launcher of {binary.abi.symbol!r}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
-    launch.settle = partial(_generate, binary, loaded, index, stream, scope)
+    launch.explain = partial(_explain, binary, scope)
+    launch.settle = cache(partial(_settle, binary, loaded, index, stream, scope))
     return cast(Launcher, launch)
+
+
+def _settle(
+    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any],
+    scope: FunctionType | None, settled: Settled, names: tuple[str, ...], region: int,
+) -> Launcher:  # fmt: skip
+    """The launcher for calls with a key that settles some of it. It launches what has launched: the code is loaded."""
+    now = loaded if isinstance(loaded, Loaded) else loaded()
+    return _generate(binary, now, index, stream, scope, settled, names, region)
+
+
+def _driver(loaded: Loaded, maps: Mapping[int, LaunchArg]) -> dict[str, Any]:
+    """What a launcher's text calls of the driver. ``module`` keeps the machine code in the device's memory."""
+    names: dict[str, Any] = {
+        "enqueue": loaded.enqueue, "recover": loaded.recover, "refused": loaded.refused, "module": loaded.module,
+    }  # fmt: skip
+    return names | {f"map{number}": loaded.tensor_map(arg) for number, arg in maps.items()}
+
+
+def _loading(
+    namespace: dict[str, Any], load: Callable[[], Loaded], maps: Mapping[int, LaunchArg]
+) -> dict[str, Callable[..., Any]]:
+    """The same before the machine code is there: the first call of any of them loads it and takes their places."""
+
+    def first(name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            namespace.update(_driver(load(), maps))
+            return namespace[name](*args)
+
+        return call
+
+    return {name: first(name) for name in ("enqueue", "recover", "refused", *(f"map{number}" for number in maps))}
 
 
 class _Writer:
     """Writes the source of one launcher: each captured value, shape and pointer is read once, into a local."""
 
     def __init__(
-        self, binary: Binary, scope: FunctionType | None, settled: Settled, names: tuple[str, ...] | None
+        self, binary: Binary, scope: FunctionType | None, settled: Settled, names: tuple[str, ...] | None, region: int
     ) -> None:
         self.binary = binary
         self.scope = scope
         self.settled = settled
         self.names = names
+        self.region = region
         self.namespace: dict[str, Any] = {}
-        scratch = tuple("Q" if size else _NULL for _, size, _ in binary.abi.scratch)
-        self.slots = tuple(s for a in binary.abi.args for s in _slots(a)) + scratch
-        self.maps: dict[int, LaunchArg] = {}  # by the slot of the map
+        self.maps: dict[int, LaunchArg] = {}  # by the number of the map
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
-        self._outside: set[str] = set()
         self._reads_bounds = False
-        target = CATALOGUE.get(binary.target)
+        target = find(binary.target)
         self._target = {} if target is None else dict(target.symbols())
 
     def source(self) -> str:
         abi = self.binary.abi
+        captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
+        loose = {self._value(path): arg for path, arg in captured if not self.settled.holds(path)}
+        kinds = [check for value, arg in loose.items() for check in self._kind_checks(value, arg)]
         guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
         grid = [self._expr(g) for g in abi.grid]
-        captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
-        tensors = {self._value(path): a for path, a in captured}
-        movable = dict.fromkeys(self._value(path) for path, _ in captured if not self.settled.holds(path))
-        dtypes = [self._dtype_check(v, a) for v, a in tensors.items() if v in self._outside and _element(a) in _DTYPES]
-        accepts = " and ".join([*guards, *dtypes])
-        elsewhere = " or ".join(f"{v}.get_device() != device_index" for v in movable)
-        devices = ", ".join(f"{v}.device" for v in tensors)
+        # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
+        accepts = " and ".join([*kinds, *guards])
+        unfit = " or ".join(f"{v}.get_device() != device_index or {v}.is_neg()" for v in loose)
         fixed = [int(g.constant or 0) for g in abi.grid]
         sizes = [str(number) if number > 0 else n for n, number in zip(_GRID, fixed, strict=True)]
         open_ended = [n for n in sizes if n in _GRID]
         launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
-        enqueue = (
-            f"enqueue(function, {', '.join(launched)}, {int(abi.threads)}, 1, 1, {int(abi.shared)}, "
-            "stream, buffer[0], 0)"
-        )
+        tensors = [self._value(path) for path, _ in captured]
+        scratch = [f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size]
+        enqueue = f"enqueue({', '.join(['stream', *launched, *values, *scratch])})"
         parameters = passed = "frame, begins, ends"
         declined, reads_bounds = "False", False
         if self.names is not None:
             own = [f"own_{_name(name)}" for name in self.names]
-            passed = ", ".join([*own, "begin_or_end", "end"])
-            parameters = ", ".join([*own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
-            declined, reads_bounds = f"otherwise({passed})", self._reads_bounds
+            parameters = ", ".join(["context", *own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
+            passed = ", ".join(["context", *own, "begin_or_end", "end"])
+            declined = f"context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})"
+            reads_bounds = self._reads_bounds
         lines = [
             f"def launch({parameters}):",
             "    try:",
@@ -228,26 +249,27 @@ class _Writer:
             "    except MISSING as error:",
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
-            *(self._accept_lines(accepts, declined) if accepts else []),
-            *(self._grid_lines([(n, g) for n, g in zip(_GRID, grid, strict=True) if n in open_ended])),
-            *([f"    if {elsewhere}:", f"        raise wrong_device([{devices}])"] if movable else []),
+            *self._accept_lines(accepts, declined),
+            *self._grid_lines([(n, g) for n, g in zip(_GRID, grid, strict=True) if n in open_ended]),
+            *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
             "    stream = current_stream()",
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
-            *(f"    {line}" for line in self._scratch_lines(abi, sizes, list(tensors))),
-            # each thread takes its own; a list's pop and append are atomic
+            *(f"    {line}" for line in self._scratch_lines(abi, sizes, tensors)),
+            *self._map_lines(maps),
             "    try:",
-            "        buffer = take()",
-            "    except IndexError:",
-            "        buffer = new_buffer()",
-            *(self._pack_lines([*values, *(f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size)])),
-            *(f"    m{slot} = {text}" for slot, text in maps.items()),
-            *(f"    buffer[2][{slot}] = m{slot}[0]" for slot in maps),
-            f"    status = {enqueue}",
-            "    if status != success and recover(status):",
             f"        status = {enqueue}",
-            "    give(buffer)",
-            "    if status != success:",
+            "        if status and recover(status):",
+            f"            status = {enqueue}",
+            "    except UNPACKABLE as error:",
+            "        try:",
+            f"            values = ({''.join(f'{v}, ' for v in values)})",
+            "        except UNDEFINED:",
+            "            values = ()",
+            "        raise unpackable(values, error) from error",
+            "    except UNDEFINED as error:",
+            "        raise missing(error) from error",
+            "    if status:",
             "        raise refused(status)",
             "    return True",
         ]
@@ -255,6 +277,8 @@ class _Writer:
 
     def _accept_lines(self, accepts: str, declined: str) -> list[str]:
         """A guard that has no value for what was captured is one that does not hold."""
+        if not accepts:
+            return []
         return [
             "    try:",
             f"        declines = not ({accepts})",
@@ -277,18 +301,14 @@ class _Writer:
             "        raise missing(error) from error",
         ]
 
-    def _pack_lines(self, values: list[str]) -> list[str]:
-        if not values:
+    def _map_lines(self, maps: Mapping[int, str]) -> list[str]:
+        if not maps:
             return []
         return [
             "    try:",
-            f"        pack(buffer[1], 0, {', '.join(values)})",
-            "    except UNPACKABLE as error:",
-            "        try:",
-            f"            values = ({', '.join(values)},)",
-            "        except UNDEFINED:",
-            "            values = ()",
-            "        raise unpackable(values, error) from error",
+            *(f"        m{number} = {text}" for number, text in maps.items()),
+            "    except UNDEFINED as error:",
+            "        raise missing(error) from error",
         ]
 
     def _scratch_lines(self, abi: LaunchAbi, grid: list[str], tensors: list[str]) -> list[str]:
@@ -304,7 +324,7 @@ class _Writer:
         return lines
 
     def _values(self, abi: LaunchAbi) -> tuple[list[str], dict[int, str]]:
-        """The texts of the packed parameters, and of the tensor maps by their slots."""
+        """The texts of the packed parameters, and of the tensor maps by their numbers."""
         values: list[str] = []
         maps: dict[int, str] = {}
         for arg in abi.args:
@@ -312,10 +332,10 @@ class _Writer:
                 values.append(self._argument(arg))
                 continue
             shape, strides = ([self._expr(e) for e in side] for side in (arg.tensor_map.shape, arg.tensor_map.strides))
-            slot = len(values) + len(maps)
-            self.maps[slot] = arg
-            maps[slot] = f"map{slot}({self._pointer(Path.parse(arg.path))}, {', '.join([*shape, *strides])})"
-            values += [*shape, *strides]
+            number = len(maps)
+            self.maps[number] = arg
+            maps[number] = f"map{number}({self._pointer(Path.parse(arg.path))}, {', '.join([*shape, *strides])})"
+            values += [f"m{number}[0]", *shape, *strides]
         return values, maps
 
     def _argument(self, arg: LaunchArg) -> str:
@@ -326,23 +346,28 @@ class _Writer:
         path = Path.parse(arg.path)
         return self._pointer(path) if arg.kind == "tensor" else self._value(path)
 
-    def _dtype_check(self, value: str, arg: LaunchArg) -> str:
-        """What comes from a cell or a global is in no call's key, so its dtype may have changed since the build."""
+    def _kind_checks(self, value: str, arg: LaunchArg) -> list[str]:
+        """What the binary assumes of a tensor that no key tells of: host code may make it by a setting of torch's, and
+        a cell or a global may hold another one than when the kernel was built."""
         import torch
 
-        name = f"dtype_{_element(arg)}"
-        self.namespace[name] = getattr(torch, _DTYPES[_element(arg)])
-        return f"{value}.dtype is {name}"
+        dtype = arg.dtype or _DTYPES.get(_element(arg), "")
+        checks = []
+        if dtype:
+            name = f"dtype_{_name(dtype)}"
+            self.namespace[name] = getattr(torch, dtype, None)  # an older torch has no tensor of it to accept
+            checks.append(f"{value}.dtype is {name}")
+        return [*checks, f"{value}.dim() == {int(arg.rank)}"] if arg.rank >= 0 else checks
 
     def _guards(self, guards: Expr) -> list[str]:
         """The conditions that are not settled; a tensor's known sizes as one comparison, and all alignments."""
         rest: list[str] = []
         aligned: list[str] = []
         known: dict[tuple[str, Path], dict[int, int]] = {}
-        for condition in _conjuncts(guards.substitute(self._target)):
+        for condition in conjuncts(guards.substitute(self._target)):
             if condition.symbols() and self.settled.decides(condition):
                 continue
-            fixed, path = _fixed_axis(condition), _aligned(condition)
+            fixed, path = fixed_axis(condition), aligned_path(condition)
             if path is not None:
                 aligned.append(self._pointer(path))
             elif fixed is None:
@@ -387,19 +412,13 @@ class _Writer:
 
     def _value(self, path: Path) -> str:
         if path.steps:
-            before = self._value(Path(path.root, path.steps[:-1]))
-            local = self._local(path, read_step(before, path.steps[-1]))
-            if before in self._outside:
-                self._outside.add(local)
-            return local
+            return self._local(path, read_step(self._value(Path(path.root, path.steps[:-1])), path.steps[-1]))
         text, home = root_reader(path.root, self.scope)
         if home is None:
             return self._local(path, text) if self.names is None else f"own_{_name(path.root)}"
         name = f"home{len(self.namespace)}"
         self.namespace[name] = home
-        local = self._local(path, text.format(home=name))
-        self._outside.add(local)
-        return local
+        return self._local(path, text.format(home=name))
 
     def _local(self, key: Any, source: str) -> str:
         if key not in self._locals:
@@ -415,67 +434,9 @@ def _name(text: str) -> str:
     return text
 
 
-def _conjuncts(guards: Expr) -> Iterator[Expr]:
-    if guards.op == "and":
-        for side in guards.args:
-            yield from _conjuncts(side)
-    else:
-        yield guards
-
-
-def _fixed_axis(condition: Expr) -> tuple[Symbol, int] | None:
-    """``4096 == x.shape.1`` as (symbol, 4096)."""
-    if condition.op != "eq":
-        return None
-    number, symbol = sorted(condition.args, key=lambda side: side.op != "const")
-    if number.constant is None or symbol.op != "sym":
-        return None
-    found = Symbol.parse(symbol.args[0])
-    return (found, number.constant) if found.field in ("shape", "stride") else None
-
-
-def _aligned(condition: Expr) -> Path | None:
-    """The path of ``1 == x.align``."""
-    if condition.op != "eq" or condition.args[0].constant != 1 or condition.args[1].op != "sym":
-        return None
-    symbol = Symbol.parse(condition.args[1].args[0])
-    return symbol.path if symbol.field == "align" else None
-
-
 def _element(arg: LaunchArg) -> str:
     """The signature word of a tensor's or descriptor's elements."""
     return arg.type.removeprefix("tensordesc<").removeprefix("*").split("[")[0]
-
-
-def _slots(arg: LaunchArg) -> tuple[str, ...]:
-    """struct's code of each parameter that an argument fills; an empty one for a tensor map, which lies elsewhere."""
-    if arg.kind == "tensor":
-        return ("Q",)
-    if arg.tensor_map is not None:
-        rank = len(arg.tensor_map.shape)
-        return ("", *"i" * rank, *"q" * rank)
-    try:
-        return (_FORMATS[arg.type],)
-    except KeyError:
-        raise TableError(
-            f"argument {arg.name} must have one of the types {', '.join(_FORMATS)}", got=repr(arg.type)
-        ) from None
-
-
-def _buffer_maker(slots: tuple[str, ...]) -> Callable[[], tuple[int, Any, Any]]:
-    """Makes (address of the pointer array, the values' buffer, the array). A launch takes one out of its pool for as
-    long as the driver reads it, so that threads never share one. A tensor map's pointer is set by each launch."""
-    before = ["@" + "".join(slots[:i]) for i in range(len(slots) + 1)]
-    ends = [struct.calcsize(fmt) for fmt in before]
-    offsets = [end - struct.calcsize(slot) if slot else 0 for slot, end in zip(slots, ends[1:], strict=True)]
-
-    def new_buffer() -> tuple[int, Any, Any]:
-        values = ctypes.create_string_buffer(max(ends[-1], 1))
-        base = ctypes.addressof(values)
-        pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + o for o in offsets))
-        return ctypes.addressof(pointers), values, pointers
-
-    return new_buffer
 
 
 def _scratch(size: int, device: torch.device) -> torch.Tensor:
@@ -506,16 +467,17 @@ def _missing_error(binary: Binary) -> Callable[[Exception], CallError]:
     return missing
 
 
-def _device_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
-    def wrong_device(devices: list[Any]) -> CallError:
-        return CallError(
-            f"every tensor of a launch must be on device {index}",
-            got=", ".join(map(str, devices)),
-            where=f"region {binary.region} ({binary.abi.symbol})",
-            hint="allocate outputs with device=x.device",
-        )
+def _tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
+    def unfit(tensors: list[Any]) -> CallError:
+        where = f"region {binary.region} ({binary.abi.symbol})"
+        if any(tensor.get_device() != index for tensor in tensors):
+            devices = ", ".join(str(tensor.device) for tensor in tensors)
+            return CallError(f"every tensor of a launch must be on device {index}", got=devices, where=where,
+                             hint="allocate outputs with device=x.device")  # fmt: skip
+        return CallError("a launch takes no lazily negated tensor: it reads the memory as it is",
+                         got="one that host code made", where=where, hint="call .resolve_neg() on it")  # fmt: skip
 
-    return wrong_device
+    return unfit
 
 
 def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
@@ -523,8 +485,25 @@ def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], Ca
         types = [a.type for a in binary.abi.args]
         return CallError(
             f"the arguments must fit {', '.join(types)}",
-            got=f"{values[: len(types)]} ({error})",
+            got=f"{values} ({error})",
             where=f"region {binary.region} ({binary.abi.symbol})",
         )
 
     return unpackable
+
+
+def _explain(
+    binary: Binary, scope: FunctionType | None, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
+) -> str:
+    """Why the binary declines what it would have to launch with: the first thing that does not hold."""
+    for arg in binary.abi.args:
+        if arg.dtype:
+            value = read_path(Path.parse(arg.path), frame, scope)
+            kind = str(value.dtype).removeprefix("torch.")
+            if (kind, value.dim()) != (arg.dtype, arg.rank):
+                return f"{arg.path} of {arg.dtype} and rank {arg.rank} with {kind} and rank {value.dim()}"
+
+    def read(name: str) -> int:
+        return read_symbol(Symbol.parse(name), frame, scope, begins, ends)
+
+    return explain_guards(binary.guards, read) or "nothing: it would accept the call now"

@@ -6,9 +6,11 @@ say.
 
 from __future__ import annotations
 
+import functools
 import keyword
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, FunctionType
@@ -143,3 +145,54 @@ def root_reader(name: str, scope: FunctionType | None) -> tuple[str, object]:
         if name not in code.co_varnames and name not in code.co_cellvars and name in scope.__globals__:
             return f"{{home}}[{name!r}]", scope.__globals__
     return f"frame[{name!r}]", None
+
+
+def read_path(path: Path, frame: Mapping[str, Any], scope: FunctionType | None) -> Any:
+    """What is at ``path`` of a launch now: the frame, then the closure of ``scope``, then its globals.
+
+    Raises LookupError, AttributeError or ValueError where nothing is.
+    """
+    return functools.reduce(_step, path.steps, read_name(path.root, frame, scope))
+
+
+def read_name(name: str, frame: Mapping[str, Any], scope: FunctionType | None) -> Any:
+    """The value of a captured name. Raises KeyError where it is not bound."""
+    if name in frame or scope is None:
+        return frame[name]
+    if name in scope.__code__.co_freevars:
+        return cell_of(scope, name).cell_contents
+    return scope.__globals__[name]
+
+
+def _step(value: Any, step: Step) -> Any:
+    kind, name = step
+    match kind:
+        case "cell":
+            return cell_of(value, name).cell_contents
+        case "default":
+            return default_of(value, name)
+        case "global":
+            return value.__globals__[name]
+        case "item":
+            return value[int(name)]
+        case "key":
+            return value[name]
+        case "attr":
+            return getattr(value, name)
+
+
+def read_symbol(
+    symbol: Symbol, frame: Mapping[str, Any], scope: FunctionType | None, begins: tuple[int, ...], ends: tuple[int, ...]
+) -> int:
+    """The value of a launch symbol now."""
+    if symbol.path is None:
+        return (begins if symbol.field == "begin" else ends)[symbol.axis]
+    value = read_path(symbol.path, frame, scope)
+    match symbol.field:
+        case "shape":
+            return int(value.shape[symbol.axis])
+        case "stride":
+            return int(value.stride()[symbol.axis])
+        case "align":
+            return int(value.data_ptr() % 16 == 0)
+    return int(value)

@@ -135,6 +135,12 @@ class Problem:
         return " ".join(parts)
 
     @property
+    def kinds(self) -> str:
+        """What selects code whatever sizes, strides and alignment: dtypes, ranks, values that select code, functions.
+        A default that takes any size and layout serves the calls of its own kinds."""
+        return _kinds(self.args)
+
+    @property
     def sizes(self) -> dict[str, int]:
         """``x.shape.0`` and so on, in order: the numeric part of the key."""
         return {
@@ -165,6 +171,18 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.kernel} {self.key}"
+
+
+def _kinds(specs: tuple[tuple[str, ArgSpec], ...]) -> str:
+    parts = []
+    for name, spec in specs:
+        if isinstance(spec, TensorSpec):
+            parts.append(f"{name}={spec.dtype}[{len(spec.shape)}]")
+        elif isinstance(spec, CallableSpec):
+            parts.append(f"{name}=fn:{spec.hash[:12]}({_kinds(spec.cells)})")
+        else:
+            parts.append(f"{name}={spec}")
+    return " ".join(parts)
 
 
 def _spec_to_json(spec: ArgSpec) -> dict[str, Any]:

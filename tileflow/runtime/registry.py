@@ -1,33 +1,40 @@
-"""The loaded tables, and looking a call up in them: seven steps, each counted, and said once with its reason.
+"""The loaded tables, and looking a call up in them, step by step.
 
 1 the caller's override; 2 this device, this key; 3 this device, near and inside what was tuned; 4 a listed sibling
-device; 5 this arch's portfolio; 6 this vendor's portfolio; 7 the default. Never across vendors, and never a row of
-another version of the kernel. What was measured goes before what was modelled through steps 2 to 4.
+device; 5 for a device that no table and no catalogue lists, one of its architecture; 6 this arch's portfolio; 7 this
+vendor's portfolio; 8 the default. Never across vendors, and never a row of another version of the kernel. What was
+measured goes before what was modelled through steps 2 to 5. Within a step rows come in the order of their distance;
+:mod:`.serving` takes the first whose guards accept the call.
 Who has to compile may find the call's own zero-search config better than another problem's row: see :class:`Hit`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..config import Config
-from ..errors import TableError
-from ..target import CATALOGUE, Target, target
+from ..errors import CallError, TableError
+from ..target import CATALOGUE, Target, find, runs_on, target
+from . import observe
 from .abi import Binary
-from .bundle import MANIFEST, Bundle, load_bundle
+from .binaries import MODULES
+from .bundle import Bundle, Check, load_tables
+from .defaults import defaults_for
+from .miss_record import clear_misses
 from .problem import Problem
-from .table import Entry, Fallback, RegionLaunch, Requirement, Table, load_table
+from .table import Entry, Fallback, RegionLaunch, Requirement, Table
 
-Step = Literal["override", "exact", "near", "sibling", "arch_portfolio", "vendor_portfolio", "default"]
+Step = Literal["override", "exact", "near", "sibling", "architecture", "arch_portfolio", "vendor_portfolio", "default"]
+OnMiss = Literal["default", "compile", "reference", "error"]
 
 _log = logging.getLogger("tileflow.runtime")
 
@@ -46,6 +53,7 @@ class Hit:
     device: str | None
     table: Table | None = None
     bundle: Bundle | None = None
+    servers: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # kept with the table
 
     @property
     def config(self) -> Config:
@@ -61,7 +69,7 @@ class Hit:
     def binaries(self) -> dict[int, tuple[Binary, ...]] | None:
         """For each region the binaries that may be launched, in order; None where a region has none: compile.
 
-        Machine code serves its own arch alone, and static code its own problem alone. Raises TableError for a damaged
+        Machine code serves the archs that run it, and static code its own problem alone. Raises TableError for a damaged
         bundle.
         """
         if self.bundle is None or self.device is None or not self.row.launches:
@@ -79,8 +87,15 @@ class Hit:
         return tuple(
             self.bundle.binary(launch.region, v)
             for v in launch.variants
-            if v.sha256 is not None and target(v.target).arch == arch and (self.exact or v.mode == "dynamic")
+            if v.sha256 is not None and self._runs(v.target, arch) and (self.exact or v.mode == "dynamic")
         )
+
+    def _runs(self, built_for: str, arch: str) -> bool:
+        """Whether machine code for a device class runs on ``arch``; the class may be one of a newer catalogue."""
+        known = find(built_for)
+        listed = None if self.table is None else self.table.devices.get(built_for)
+        own = known.arch if known is not None else listed.arch if listed is not None else ""
+        return runs_on(own, arch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,8 @@ class _Source:
     bundle: Bundle | None
     as_device: str | None
     strict: bool
+    on_miss: OnMiss
+    servers: dict[Any, Any] = field(default_factory=dict)  # what serves by each row, made once
     by_key: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
     by_categories: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
 
@@ -111,40 +128,130 @@ class _Candidate(NamedTuple):
 
 _lock = threading.Lock()
 _sources: dict[str, list[_Source]] = {}  # by kernel, the last loaded first
-_counts: Counter[str] = Counter()
-_said: set[tuple[str, ...]] = set()
-_rejected: dict[tuple[str, str, str | None, str], str] = {}
-# what was resolved under an older one is out of date; in a list, so that a warm call reads it without calling
-generation = [0]
+_rejected: dict[tuple[str, str | None, str, str], str] = {}
+_listeners: list[Callable[[], None]] = []
+_policy: list[OnMiss] = ["default"]
 
 
-def load(path: str | PathLike[str], as_device: str | None = None, strict: bool = False) -> tuple[Table, ...]:
+def on_change(listener: Callable[[], None]) -> None:
+    """Call ``listener`` whenever tables were loaded or forgotten: what was resolved before is out of date."""
+    _listeners.append(listener)
+
+
+def _changed() -> None:
+    for listener in _listeners:
+        listener()
+
+
+def load(
+    path: str | PathLike[str],
+    as_device: str | None = None,
+    strict: bool = False,
+    on_miss: OnMiss | None = None,
+    check: Check = "all",
+) -> tuple[Table, ...]:
     """Register a table's file, a directory of tables or a bundle; later loads go first. Returns the tables.
 
-    ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place of falling
-    back. Raises TableError for what cannot be trusted, SpecError for an unknown device class.
+    A bundle takes the place of what was loaded from its folder before: after a switch to another snapshot, load the
+    folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place
+    of falling back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of these tables.
+    ``check``: whether each binary's digest is checked now, or when it is launched first. Raises TableError for what
+    cannot be trusted, SpecError for an unknown device class.
     """
     if as_device is not None:
         target(as_device)
-    where = Path(path)
-    bundle = load_bundle(where) if (where / MANIFEST).exists() else None
-    if bundle is not None:
-        tables = bundle.tables
-    elif where.is_dir():
-        tables = tuple(load_table(file) for file in sorted(where.glob("*.json")))
-        if not tables:
-            raise TableError("a directory of tables must hold *.json files or a bundle", got=str(where))
-    else:
-        tables = (load_table(where),)
+    if on_miss is not None:
+        _check_policy(on_miss)
+    tables, bundle = load_tables(path, check)
     for table in tables:
         check_validators(table)
     with _lock:
-        generation[0] += 1
         for table in tables:
             known = _sources.setdefault(table.kernel.ref, [])
-            known[:] = [s for s in known if s.table.table_id != table.table_id]
-            known.insert(0, _Source(table, bundle, as_device, strict))
+            known[:] = [s for s in known if s.table.table_id != table.table_id and not _follows(bundle, s.bundle)]
+            known.insert(0, _Source(table, bundle, as_device, strict, on_miss or _policy[0]))
+    _changed()
     return tables
+
+
+def _follows(new: Bundle | None, old: Bundle | None) -> bool:
+    """Whether ``new`` is what the folder of ``old`` holds now, so that it takes its place."""
+    return new is not None and old is not None and new.origin.absolute() == old.origin.absolute()
+
+
+def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
+    """Forget a table, or all that were loaded from a bundle (its folder, or its digest), and free their machine code.
+
+    Returns the tables. Calls under way end with what they have. A CUDA graph that was captured with these kernels must
+    be gone: its replay would run freed code. Raises TableError where nothing such is loaded.
+    """
+    with _lock:
+        gone = [source for known in _sources.values() for source in known if _is_from(source, what)]
+        for known in _sources.values():
+            known[:] = [source for source in known if source not in gone]
+    if not gone:
+        raise TableError("what is unloaded must be loaded", got=str(getattr(what, "table_id", what))[:80],
+                         hint="runtime.loaded() lists the tables")  # fmt: skip
+    for source in gone:
+        source.servers.clear()
+    _changed()
+    MODULES.free_retired()
+    return tuple(source.table for source in gone)
+
+
+def _is_from(source: _Source, what: str | PathLike[str] | Table) -> bool:
+    if isinstance(what, Table):
+        return source.table.table_id == what.table_id
+    if source.bundle is None:
+        return False
+    folders = (source.bundle.path, source.bundle.origin)
+    return str(what) == source.bundle.digest or Path(what).absolute() in [folder.absolute() for folder in folders]
+
+
+def loaded() -> tuple[Table, ...]:
+    """The tables that lookups ask, in the order in which they do."""
+    with _lock:
+        return tuple(source.table for known in _sources.values() for source in known)
+
+
+def set_on_miss(policy: OnMiss) -> None:
+    """What serves a call that no tuned row does, where :func:`load` was not told otherwise.
+
+    ``default``: the bundle's own default for any shape; without one a compiler, and without that the reference.
+    ``compile``: the zero-search config is compiled for this very call. ``reference``: the author's torch reference, or
+    the kernel's own text as plain Python. ``error``: CallError. All of them are counted, and recorded as misses.
+    """
+    _check_policy(policy)
+    _policy[0] = policy
+    _changed()
+
+
+def on_miss(kernel: str) -> OnMiss:
+    """The policy for ``kernel``: that of the table which was loaded last, or the general one."""
+    with _lock:
+        known = _sources.get(kernel)
+        return known[0].on_miss if known else _policy[0]
+
+
+def _check_policy(policy: str) -> None:
+    if policy not in get_args(OnMiss):
+        raise CallError(f"on_miss is one of {', '.join(get_args(OnMiss))}", got=repr(policy))
+
+
+def digest() -> str:
+    """One text for all that decides how calls are served: tables, bundles, policies and what ran out of resources.
+
+    64 hex digits; processes that must run the same code (the ranks of one model) compare it.
+    """
+    with _lock:
+        parts = [
+            f"{kernel} {s.table.table_id} {s.bundle.digest if s.bundle else ''} {s.as_device} {s.strict} {s.on_miss}"
+            for kernel, known in sorted(_sources.items())
+            for s in known
+        ]
+        parts += [f"rejected {key}" for key in sorted(map(str, _rejected))]
+        parts.append(f"on_miss {_policy[0]}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def lookup(
@@ -156,47 +263,60 @@ def lookup(
     Raises TableError under ``strict`` where the answer is not this very key's, and for tables of another version.
     """
     if override is not None:
-        candidate = _Candidate("override", Fallback(override), None, device, "the caller's override", True)
-        return _answer(candidate, kernel, problem)
+        return Hit(Fallback(override), "override", "the caller's override", True, device)
+    return next(hits(kernel, semantic_hash, problem, device), None)
+
+
+def hits(kernel: str, semantic_hash: str, problem: Problem, device: str | None = None) -> Iterator[Hit]:
+    """Every row that may serve a call, the best first. Raises TableError as :func:`lookup` does."""
     sources = _of_version(kernel, semantic_hash)
     strict = any(s.strict for s in sources)
     for candidate in _candidates(sources, problem, device):
         refusal = _refusal(candidate, kernel, problem)
         if refusal is not None:
-            _count(refusal[0])
-            _say(logging.WARNING, kernel, problem.bucket, candidate.step, refusal[1])
+            observe.count(kernel, refusal[0], refusal[1], candidate.device)
+            observe.say_once(logging.WARNING, kernel, f"{refusal[0]} {candidate.step}", refusal[1])
         elif strict and candidate.step != "exact":
             raise TableError("a strict lookup must find this device and this key", got=candidate.reason,
                              where=str(problem), hint="tune this problem, or load without strict")  # fmt: skip
         else:
-            return _answer(candidate, kernel, problem)
-    _count("miss")
+            yield _hit(candidate)
     if strict:
         raise TableError("a strict lookup must find this device and this key", got="no row", where=str(problem),
                          hint="tune this problem, or load without strict")  # fmt: skip
-    if sources:
-        _say(logging.WARNING, kernel, problem.bucket, "miss", f"no row serves {device}")
-    return None
 
 
-def reject(hit: Hit, kernel: str, problem: Problem, reason: str) -> None:
-    """Remember that ``hit`` ran out of resources, so that lookups of this problem move on to the next step."""
+def stores_into_arguments(kernel: str, semantic_hash: str, parameters: Collection[str]) -> bool | None:
+    """Whether the kernel writes into an argument, as its loaded binaries say; None where none says."""
+    known: set[bool | None] = set()
+    for source in _of_version(kernel, semantic_hash):
+        rows: list[Entry | Fallback] = [*source.table.entries, *source.table.portfolio]
+        for row in rows:
+            args = [a for x in row.launches for v in x.variants for a in v.launch_abi.args if a.kind != "int"]
+            mine = [a.stored for a in args if a.kind != "float" and a.path.partition(".")[0] in parameters]
+            known.update(mine or ([False] if args else []))
+    return None if not known or None in known else True in known
+
+
+def reject(hit: Hit, kernel: str, reason: str) -> None:
+    """Remember that ``hit``'s row ran out of resources on its device, so that lookups pass it over."""
     with _lock:
-        _rejected[kernel, problem.key, hit.device, hit.config.key] = reason
-
-
-def stats() -> dict[str, int]:
-    """How often each step answered, and ``miss``, ``constraint``, ``out_of_resources``, ``other_version``."""
-    with _lock:
-        return dict(_counts)
+        _rejected[kernel, hit.device, hit.step, hit.config.key] = reason
 
 
 def clear() -> None:
-    """Forget all tables, counts and rejections."""
+    """Forget all tables, counts, misses and rejections, and free the machine code. See :func:`unload`."""
     with _lock:
-        generation[0] += 1
-        for state in (_sources, _counts, _said, _rejected):
+        for known in _sources.values():
+            for source in known:
+                source.servers.clear()
+        for state in (_sources, _rejected):
             state.clear()
+        _policy[0] = "default"
+    observe.clear_counters()
+    clear_misses()
+    _changed()
+    MODULES.free_retired()
 
 
 # ---- the steps ----------------------------------------------------------------------------------------------------
@@ -209,12 +329,14 @@ def _of_version(kernel: str, semantic_hash: str) -> list[_Source]:
     for stale in known:
         if stale in current:
             continue
-        _count("other_version")
         text = f"{stale.table.kernel.semantic_hash[:12]}, but the kernel is {semantic_hash[:12]}"
         if stale.strict:
             raise TableError("a table must be of this version of the kernel", got=text, where=kernel,
                              hint="the kernel was edited since: tune again, or check the old version out")  # fmt: skip
-        _say(logging.WARNING, kernel, stale.table.table_id, f"a table of another version is not used: {text}")
+        observe.count(kernel, "other_version", text)
+        observe.say_once(
+            logging.WARNING, kernel, stale.table.table_id, f"a table of another version is not used: {text}"
+        )
     return current
 
 
@@ -231,10 +353,18 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
             for sibling in _siblings(source.table, device):
                 yield from _exact(source, problem, sibling, device, modelled)
                 yield from _near(source, problem, sibling, device, modelled)
+        for source, device in here:
+            for kin in _of_architecture(source.table, device):
+                yield from _exact(source, problem, kin, device, modelled, "architecture")
+                yield from _near(source, problem, kin, device, modelled, "architecture")
     for source, device in here:
         yield from _portfolio(source, problem, device, same_arch=True)
     for source, device in here:
         yield from _portfolio(source, problem, device, same_arch=False)
+    for source, device in here:
+        me = target(device)
+        for row in defaults_for(source.table, problem, me.vendor, me.arch, device):
+            yield _Candidate("default", row, source, device, f"the default of {me.arch} for any shape", False)
     for source, where in placed:
         if source.table.default is not None:
             row = source.table.default
@@ -242,14 +372,18 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
             yield _Candidate("default", row, source, where, "no row fits: the table's default", exact)
 
 
-def _exact(source: _Source, problem: Problem, owner: str, device: str, modelled: bool) -> Iterator[_Candidate]:
+def _exact(
+    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "sibling"
+) -> Iterator[_Candidate]:
     for entry in source.by_key.get((owner, problem.key), ()):
         if (entry.origin == "modelled") == modelled:
-            step: Step = "exact" if owner == device else "sibling"
+            step: Step = "exact" if owner == device else other
             yield _Candidate(step, entry, source, device, f"{entry.origin} on {owner} for this key", True)
 
 
-def _near(source: _Source, problem: Problem, owner: str, device: str, modelled: bool) -> Iterator[_Candidate]:
+def _near(
+    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "sibling"
+) -> Iterator[_Candidate]:
     """Rows of the same categories, the nearest first; none outside of what was tuned: a table does not extrapolate."""
     domain = source.table.domain.get(owner, {})
     for name, size in problem.sizes.items():
@@ -266,7 +400,7 @@ def _near(source: _Source, problem: Problem, owner: str, device: str, modelled: 
     ]
     rows.sort(key=lambda e: (e.problem.bucket != problem.bucket, e.problem.distance(problem), e.order))
     for entry in rows:
-        step: Step = "near" if owner == device else "sibling"
+        step: Step = "near" if owner == device else other
         yield _Candidate(step, entry, source, device, f"{entry.origin} on {owner} for {entry.problem.key}", False)
 
 
@@ -286,7 +420,17 @@ def _siblings(table: Table, device: str) -> tuple[str, ...]:
     """The devices whose rows ``device`` may borrow: what the table lists, else the catalogue; of its own vendor."""
     me = target(device)
     listed = table.devices[device].siblings if device in table.devices else me.siblings
-    return tuple(name for name in listed if name in CATALOGUE and CATALOGUE[name].vendor == me.vendor)
+    known = ((name, find(name)) for name in listed)
+    return tuple(name for name, found in known if found is not None and found.vendor == me.vendor)
+
+
+def _of_architecture(table: Table, device: str) -> tuple[str, ...]:
+    """The table's devices of the architecture of one that no catalogue lists, the most alike first."""
+    me = target(device)
+    if device in CATALOGUE or device in table.devices:
+        return ()
+    mine = [name for name, info in table.devices.items() if info.arch == me.arch and name not in me.siblings]
+    return tuple(sorted(mine, key=lambda name: abs(table.devices[name].sm_or_cu_count - me.sm_count)))
 
 
 def _portfolio(source: _Source, problem: Problem, device: str, same_arch: bool) -> Iterator[_Candidate]:
@@ -309,7 +453,7 @@ def _refusal(candidate: _Candidate, kernel: str, problem: Problem) -> tuple[str,
     """(what to count, why) where a candidate must not be used."""
     row = candidate.row
     with _lock:
-        reason = _rejected.get((kernel, problem.key, candidate.device, row.config.key))
+        reason = _rejected.get((kernel, candidate.device, candidate.step, row.config.key))
     if reason is not None:
         return "out_of_resources", f"{candidate.reason} ran out of resources: {reason}"
     if candidate.step == "exact" and isinstance(row, Entry) and row.origin == "measured":
@@ -337,29 +481,14 @@ def _holds(requirement: Requirement, env: dict[str, int]) -> bool:
     return requirement.check.symbols() <= env.keys() and requirement.check.holds(env)
 
 
-def _answer(candidate: _Candidate, kernel: str, problem: Problem) -> Hit:
-    _count(candidate.step)
-    level = logging.DEBUG if candidate.step in ("override", "exact") else logging.WARNING
-    _say(level, kernel, problem.bucket, candidate.step, candidate.reason)
+def _hit(candidate: _Candidate) -> Hit:
     source = candidate.source
+    if source is None:
+        return Hit(candidate.row, candidate.step, candidate.reason, candidate.exact, candidate.device)
     return Hit(
-        candidate.row, candidate.step, candidate.reason, candidate.exact, candidate.device,
-        None if source is None else source.table, None if source is None else source.bundle,
+        candidate.row, candidate.step, candidate.reason, candidate.exact, candidate.device, source.table, source.bundle,
+        source.servers,
     )  # fmt: skip
-
-
-def _count(what: str) -> None:
-    with _lock:
-        _counts[what] += 1
-
-
-def _say(level: int, *words: str) -> None:
-    """Log once for each text."""
-    with _lock:
-        if words in _said:
-            return
-        _said.add(words)
-    _log.log(level, "%s", " | ".join(words))
 
 
 # ---- versions -----------------------------------------------------------------------------------------------------
@@ -380,7 +509,9 @@ def check_validators(table: Table) -> None:
                              hint="export the table for this version")  # fmt: skip
         if here is not None:
             level = logging.WARNING if validator.level == "warn" else logging.INFO
-            _say(level, table.kernel.ref, f"the table was made with {validator.name} {text}")
+            observe.say_once(
+                level, table.kernel.ref, validator.name, f"the table was made with {validator.name} {text}"
+            )
 
 
 def _version_here(name: str, table: Table) -> str | None:

@@ -12,6 +12,14 @@ from dataclasses import dataclass
 from ..expr import Expr
 from .paths import Path, Symbol
 
+# torch's settings that a kernel can see besides its arguments; :mod:`.ambient` reads them
+DEFAULT_DTYPE = "default_dtype"
+AUTOCAST = "autocast"
+DETERMINISTIC = "deterministic"
+FLOAT32_PRECISION = "float32_precision"
+# what host code may see that calls what nobody knows; the default device is no part of it, for launches check devices
+OF_ANY_HOST_CODE = frozenset({DEFAULT_DTYPE, AUTOCAST, DETERMINISTIC})
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:

@@ -15,22 +15,25 @@ import reprlib
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
-from ..target import CATALOGUE, Target
+from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .codec import Items, Text, decode, encode, parse_json
 from .files import read_file
 from .limits import Region, check_grid, check_symbols
 from .problem import Problem, TensorSpec
 
-SCHEMA_VERSION = 2
-FIELDS_SINCE: Mapping[str, int] = {"unseen": 2}  # the schema version that has a field first, where that is not 1
+SCHEMA_VERSION = 3
+FIELDS_SINCE: Mapping[str, int] = {
+    "unseen": 2,
+    "defaults": 3,
+}  # the schema version that has a field first, where that is not 1
 
 MAX_BYTES = 1 << 26  # of a table's file
 
@@ -91,6 +94,14 @@ class DeviceInfo:
             entry.vendor, entry.arch, entry.sm_count, entry.mem_gb, entry.smem_per_block,
             entry.display_names[0] if entry.display_names else "", entry.siblings,
         )  # fmt: skip
+
+    def target(self, name: str) -> Target:
+        """The class ``name``: as this version knows it, else as the table describes it. Raises SpecError for an
+        architecture that is none."""
+        figures = DeviceProperties(
+            self.display_name, self.vendor, self.arch, self.sm_or_cu_count, self.mem_gb << 30, self.smem_per_block
+        )  # fmt: skip
+        return find(name) or replace(described(figures), name=name, mem_gb=self.mem_gb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +234,8 @@ class CreatedBy:
 @dataclass(frozen=True, slots=True)
 class Table:
     """See the module. ``domain``: device class -> size -> (smallest, largest) tuned there. ``unseen``: by device class,
-    where enough problems were measured there."""
+    where enough problems were measured there. ``defaults``: by device class, a row for each ``Problem.kinds``, whose
+    variants together take any size, stride and alignment; ``default`` is a config alone, for who can compile."""
 
     kernel: KernelId
     devices: Mapping[str, DeviceInfo]
@@ -232,6 +244,7 @@ class Table:
     key_schema: tuple[KeyField, ...] = ()
     portfolio: tuple[Fallback, ...] = ()
     default: Fallback | None = None
+    defaults: Mapping[str, tuple[Fallback, ...]] = field(default_factory=dict)
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     validators: tuple[Validator, ...] = ()
     created_by: CreatedBy = field(default_factory=CreatedBy)
@@ -242,7 +255,8 @@ class Table:
     def of(kernel: KernelId, entries: Iterable[Entry], **other: Any) -> Table:
         """A table of ``entries``, sorted, with devices from the catalogue, domain and key schema from the entries."""
         rows = tuple(sorted(entries, key=lambda e: e.order))
-        devices = {e.device: DeviceInfo.of(CATALOGUE[e.device]) for e in rows if e.device in CATALOGUE}
+        known = {e.device: find(e.device) for e in rows}
+        devices = {name: DeviceInfo.of(device) for name, device in known.items() if device is not None}
         derived: dict[str, Any] = {"devices": devices, "domain": domain_of(rows), "key_schema": key_schema_of(rows)}
         table = Table(kernel, entries=rows, **(derived | other))
         validate(table)
@@ -427,6 +441,8 @@ def _validate_relations(table: Table) -> None:
         _validate_launches(row.launches, f"portfolio[{i}]")
     if table.default is not None:
         _validate_launches(table.default.launches, "default")
+    for name, defaults in table.defaults.items():
+        _validate_defaults(table, name, defaults)
     for device_name, served in table.unseen.items():
         if served.problems < 1 or min(served.rows, served.default) < 1:
             raise TableError(
@@ -444,13 +460,34 @@ def _validate_device(name: str, device: DeviceInfo) -> None:
     if not device.arch or device.sm_or_cu_count < 1:
         raise TableError("a device must have both its arch and its number of SMs or CUs",
                          got=f"{device.arch!r}, {device.sm_or_cu_count}", where=where)  # fmt: skip
-    known = CATALOGUE.get(name)
+    known = find(name)
     if known and (device.vendor, device.arch, device.sm_or_cu_count) != (known.vendor, known.arch, known.sm_count):
         raise TableError(f"{name} must be {known.vendor} {known.arch} with {known.sm_count} SMs or CUs",
                          got=f"{device.vendor} {device.arch} with {device.sm_or_cu_count}", where=where)  # fmt: skip
     for sibling in device.siblings:
-        if sibling in CATALOGUE and CATALOGUE[sibling].vendor != device.vendor:
+        other = find(sibling)
+        if other is not None and other.vendor != device.vendor:
             raise TableError("a sibling must be of the same vendor", got=sibling, where=where)
+
+
+def _validate_defaults(table: Table, name: str, rows: tuple[Fallback, ...]) -> None:
+    where = f"defaults.{name}"
+    device = table.devices.get(name)
+    if device is None:
+        raise TableError("a default's device must be among the table's devices", got=name, where=where)
+    kinds = set()
+    for row in rows:
+        if (row.vendor, row.arch) != (device.vendor, device.arch):
+            raise TableError(f"a default of {name} must be of {device.vendor} {device.arch}",
+                             got=f"{row.vendor} {row.arch}", where=where)  # fmt: skip
+        if row.problem is None or row.problem.kernel != table.kernel.ref:
+            raise TableError(f"a default must say for which kinds of arguments of {table.kernel.ref} it is",
+                             got=row.problem, where=where)  # fmt: skip
+        if row.problem.kinds in kinds:
+            raise TableError("a device must have one default for each kinds of arguments", got=row.problem.kinds,
+                             where=where)  # fmt: skip
+        kinds.add(row.problem.kinds)
+        _validate_launches(row.launches, where)
 
 
 def _validate_entry(table: Table, entry: Entry, where: str) -> None:
@@ -481,7 +518,7 @@ def merge(ours: Table, theirs: Table) -> Table:
     """Both tables' rows; of two comparable ones for the same call the better, and both where they cannot be told apart.
 
     Comparable: same device class, key and toolchain, both measured there. Apart: the intervals ``best_us +- ci95`` do
-    not touch. A measured row always displaces a modelled one. ``ours`` is the parent, and its default stays. Raises
+    not touch. A measured row always displaces a modelled one. ``ours`` is the parent, and its defaults stay. Raises
     TableError for tables of two kernels or versions, or that disagree about a device.
     """
     if ours.kernel.ref != theirs.kernel.ref or ours.kernel.semantic_hash != theirs.kernel.semantic_hash:
@@ -504,11 +541,22 @@ def merge(ours: Table, theirs: Table) -> Table:
         key_schema=tuple(sorted({*ours.key_schema, *theirs.key_schema}, key=lambda k: (k.name, k.kind))),
         portfolio=tuple(by_key[key] for key in portfolio),
         default=ours.default or theirs.default,
+        defaults=_all_defaults(ours, theirs),
         unseen={**theirs.unseen, **ours.unseen},
         validators=_merged_validators(ours, theirs),
         created_by=ours.created_by,
         parent_table_id=ours.table_id,
     )  # fmt: skip
+
+
+def _all_defaults(ours: Table, theirs: Table) -> dict[str, tuple[Fallback, ...]]:
+    merged: dict[str, dict[str, Fallback]] = {}
+    for table in (ours, theirs):
+        for device, rows in table.defaults.items():
+            for row in rows:
+                assert row.problem is not None  # validated
+                merged.setdefault(device, {}).setdefault(row.problem.kinds, row)
+    return {device: tuple(rows.values()) for device, rows in merged.items()}
 
 
 def _best(group: list[Entry]) -> list[Entry]:

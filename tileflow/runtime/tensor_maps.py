@@ -7,43 +7,53 @@ kept: a model calls a kernel with the same weights and, through torch's allocato
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import Any
 
 from ..errors import LaunchError
 from .abi import LaunchArg
+from .bounded import BoundedCache
+from .metrics import register_gauge
 
-_KEPT = 256
-
+MOST_MAPS = 65_536  # of this process, half a kilobyte each
 
 Encoded = tuple[int, Any]  # the map's address, and what keeps it there
 
+_maps: BoundedCache[Encoded] = BoundedCache(MOST_MAPS)
+_numbers = count()
 
-def tensor_map_encoder(driver: Any, arg: LaunchArg, where: str) -> Callable[..., Encoded]:
+
+def tensor_map_encoder(
+    driver: Any, arg: LaunchArg, where: str, recover: Callable[[int], bool] = lambda status: False
+) -> Callable[..., Encoded]:
     """For a descriptor argument: (pointer, *shape, *strides) -> the encoded map, which a launch holds until it returns.
 
-    ``driver``: ``cuda.bindings.driver``. Raises LaunchError where the driver refuses the sizes.
+    ``driver``: ``cuda.bindings.driver``; ``recover``: mends what can be mended after a status, and says whether to try
+    again. Raises LaunchError where the driver refuses the sizes.
     """
-    known: dict[tuple[int, ...], Encoded] = {}
+    number = next(_numbers)
+    get, put = _maps.get, _maps.put
 
     def lookup(*key: int) -> Encoded:
-        found = known.get(key)
+        full = (number, *key)
+        found = get(full)
         if found is None:
-            if len(known) >= _KEPT:
-                known.pop(next(iter(known)))
-            encoded = _encode(driver, arg, key, where)
-            found = known[key] = int(encoded.getPtr()), encoded
+            encoded = _encode(driver, arg, key, where, recover)
+            found = put(full, (int(encoded.getPtr()), encoded))
         return found
 
     return lookup
 
 
-def _encode(driver: Any, arg: LaunchArg, key: tuple[int, ...], where: str) -> Any:
+def _encode(driver: Any, arg: LaunchArg, key: tuple[int, ...], where: str, recover: Callable[[int], bool]) -> Any:
     tensor_map = arg.tensor_map
     assert tensor_map is not None
     rank = len(tensor_map.shape)
     pointer, shape, strides = key[0], key[1 : 1 + rank], key[1 + rank :]
     # the driver counts dimensions from the fastest, and takes no stride of that one
-    status, encoded = driver.cuTensorMapEncodeTiled(
+    encode = partial(
+        driver.cuTensorMapEncodeTiled,
         driver.CUtensorMapDataType(tensor_map.element_type),
         rank,
         pointer,
@@ -56,9 +66,15 @@ def _encode(driver: Any, arg: LaunchArg, key: tuple[int, ...], where: str) -> An
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
+    status, encoded = encode()
+    if status != driver.CUresult.CUDA_SUCCESS and recover(int(status)):
+        status, encoded = encode()
     if status != driver.CUresult.CUDA_SUCCESS:
         raise LaunchError(
             "the driver must encode a tensor map", got=f"{status} for shape {shape}, strides {strides}", where=where,
             hint=f"choose access 'pointer' for {arg.path}",
         )  # fmt: skip
     return encoded
+
+
+register_gauge("tileflow_tensor_maps", "Tensor maps that are kept.", lambda: len(_maps))

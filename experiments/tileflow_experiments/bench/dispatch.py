@@ -83,6 +83,7 @@ class _Driver:
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_INVALID_VALUE=1, CUDA_ERROR_INVALID_CONTEXT=201)
     CUfunction_attribute = CUlaunchAttributeID = SimpleNamespace()
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUstream = int
 
     @staticmethod
@@ -91,6 +92,7 @@ class _Driver:
 
     cuInit = cuCtxPushCurrent = cuCtxPopCurrent = staticmethod(lambda *args: _OK)
     cuDeviceGet = cuDevicePrimaryCtxRetain = cuModuleLoadData = cuModuleGetFunction = staticmethod(lambda *args: (0, 0))
+    cuThreadExchangeStreamCaptureMode = staticmethod(lambda mode: (0, mode))
 
 
 def main() -> int:

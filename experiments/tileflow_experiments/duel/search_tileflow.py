@@ -75,6 +75,7 @@ def spec(search: Search, device: str) -> SweepSpec:
         "device_classes": [device],
         "strategy": {"name": "default", "seed": search.seed},
         "budget": {"seconds": search.limit_s},
+        "modes": ["static"],
     })  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 # config: block:tile_m=1
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (out.shape.1 == x.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 4096)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (out.shape.1 % 16))) and (out.shape.1 <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (out.shape.1 == x.shape.1)) and (end.0 <= 2147483646)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 4096)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (out.shape.1 % 16))) and (out.shape.1 <= 2147483647)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
 # options: num_stages=2, num_warps=4
 # constexprs: BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out
@@ -49,7 +49,7 @@ def softmax_0(
 
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (out.shape.1 == x.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 4096)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= x.shape.0)) and (end.0 <= out.shape.0)) and (out.shape.1 == x.shape.1)) and (end.0 <= 2147483646)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 4096)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.shape.1 <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=2, num_warps=4
 # constexprs: BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out

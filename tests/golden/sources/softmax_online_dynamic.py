@@ -1,7 +1,7 @@
 # config: block:block_n=4096, block:tile_m=1, num_stages=3
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (n % 16))) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (end.0 <= 2147483646)) and (n <= 2147479551)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (n % 16))) and (-2147483647 <= n)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out
@@ -71,7 +71,7 @@ def softmax_online_0(
 
 # region 0, dynamic
 # grid: end.0, 1, 1
-# guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (end.0 <= 2147483646)) and (n <= 2147479551)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (-2147483647 <= n)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
 # out_ptr: *bf16 % 16 = out

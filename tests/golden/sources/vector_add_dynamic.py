@@ -1,7 +1,7 @@
 # config: block:tile=2048
 # region 0, dynamic
 # grid: (-(-end.0 // 2048)), 1, 1
-# guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647)) and (0 == (end.0 % 16)))
+# guards: ((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and (end.0 <= 2147481599)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647)) and (0 == (end.0 % 16)))
 # options: num_stages=2, num_warps=4
 # constexprs: BLOCK_TILE=2048
 # out_ptr: *bf16 % 16 = out
@@ -34,7 +34,7 @@ def vector_add_0(
 
 # region 0, dynamic
 # grid: (-(-end.0 // 2048)), 1, 1
-# guards: ((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647))
+# guards: (((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.0)) and (1 == x.align)) and (1 == x.stride.0)) and (1 == y.align)) and (1 == y.stride.0)) and (end.0 <= x.shape.0)) and (end.0 <= y.shape.0)) and (end.0 <= out.shape.0)) and (end.0 <= 2147481599)) and ((x.shape.0 + -1) <= 2147483647)) and ((y.shape.0 + -1) <= 2147483647)) and ((out.shape.0 + -1) <= 2147483647))
 # options: num_stages=2, num_warps=4
 # constexprs: BLOCK_TILE=2048
 # out_ptr: *bf16 % 16 = out

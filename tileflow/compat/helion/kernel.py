@@ -13,7 +13,8 @@ import torch
 from ... import api
 from ...build import compat
 from ...errors import CallError, ConfigError, VariantError
-from ...runtime.describe import device_class, tensors
+from ...runtime.argtree import tensors
+from ...runtime.describe import device_class
 from ...runtime.keys import call_key
 from ...target import Target, target
 from . import notes
@@ -24,6 +25,7 @@ from .settings import Settings, of_the_dialect
 if TYPE_CHECKING:
     from ... import config as native
     from ...lowered import Lowered
+    from ...runtime.launch import Launcher
     from ...runtime.problem import Problem
 
 ANY_TARGET = "nvidia-h200"
@@ -44,9 +46,9 @@ class Traced(api.Kernel):
         flag_differences(lowered)
         return lowered
 
-    def compile(self, lowered: Lowered, config: native.Config, device: torch.device | str) -> functools.partial[Any]:
+    def launchers(self, lowered: Lowered, config: native.Config, device: torch.device) -> dict[int, list[Launcher]]:
         with self.settings.tracing():
-            return super().compile(lowered, config, device)
+            return super().launchers(lowered, config, device)
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
         with self.settings.tracing():
@@ -94,14 +96,13 @@ class Kernel:
         try:
             return self._prepared(args, kwargs)(*args, **kwargs)
         except VariantError as error:
-            self.__tileflow_kernel__.tell_by_value(error, args, kwargs)
+            if not self.__tileflow_kernel__.cache.begin_again(error, args, kwargs):
+                raise
         return self._prepared(args, kwargs)(*args, **kwargs)
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
         """What a call like this one goes to, made at the first."""
-        key, by_value = call_key(args, kwargs), self.__tileflow_kernel__.by_value
-        if by_value:
-            key = key, *[args[i] if i < len(args) else kwargs.get(name) for i, name in by_value.items()]
+        key = self.__tileflow_kernel__.cache.key(args, kwargs)
         run = self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._prepare(self.normalize_args(*args, **kwargs))

@@ -1,0 +1,132 @@
+"""``tileflow bundle``: build bundles, look at their snapshots, take rows out, roll back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tileflow.errors import SpecError
+
+from .here import import_from_here
+
+bundles = typer.Typer(help="Build bundles, look at their snapshots, take rows out, roll back.", no_args_is_help=True)
+
+BundlePath = Annotated[Path, typer.Argument(help="A bundle's directory.")]
+Keep = Annotated[
+    int | None, typer.Option(help="How many snapshots to leave, the new one among them.", show_default="all")
+]
+
+
+@bundles.command("build")
+def build_bundle(
+    dest: Annotated[Path, typer.Argument(help="The bundle's directory, new or with older snapshots.")],
+    devices: Annotated[str, typer.Option(help="Device classes of the catalogue, separated by commas.")],
+    kernels: Annotated[str, typer.Option(help="module:kernel, separated by commas; all of --problems.")] = "",
+    problems: Annotated[
+        Path | None, typer.Option(help="A YAML file with `kernels`, as in a sweep's spec: their problems.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="That compile; 0: one a core.")] = 0,
+    keep: Keep = None,
+) -> None:
+    """Build a bundle without a sweep or a GPU: defaults that take any size, and the problems' zero-search configs."""
+    from tileflow.runtime.show import summary
+
+    from . import offline
+    from .bench.suite import SUITE
+    from .spec import KernelSpec, read_kernels
+
+    import_from_here()
+    given = {} if problems is None else {spec.kernel: spec for spec in read_kernels(problems)}
+    names = [name for name in kernels.split(",") if name] or list(given)
+    if not names:
+        raise SpecError("a bundle must have kernels", got="neither --kernels nor --problems", where="--kernels")
+    wanted = [given.get(name, KernelSpec(name, ())) for name in dict.fromkeys(names)]
+    examples: dict[str, Any] = {}
+    for cell in SUITE:
+        examples.setdefault(cell.kernel, []).append(cell.problem)
+    shown = [KernelSpec(kernel, tuple(found)) for kernel, found in examples.items()]
+    built = offline.build_bundle(offline.orders(wanted, shown, devices.split(",")), dest, processes, keep)
+    typer.echo(summary(built))
+
+
+@bundles.command("show")
+def show_bundle(path: BundlePath) -> None:
+    """Print the rows of the current snapshot."""
+    from tileflow.runtime.show import lines
+
+    for line in lines(path):
+        typer.echo(line)
+
+
+@bundles.command("snapshots")
+def show_snapshots(path: BundlePath) -> None:
+    """Print the snapshots' digests, the current one first, then those before it."""
+    from tileflow.runtime.show import snapshot_lines
+
+    for line in snapshot_lines(path):
+        typer.echo(line)
+
+
+@bundles.command("verify")
+def verify_bundle(path: BundlePath) -> None:
+    """Check every digest of the current snapshot: tables and machine code."""
+    from tileflow.runtime.bundle import load_bundle
+    from tileflow.runtime.show import summary
+
+    typer.echo(f"{summary(load_bundle(path))}: valid")
+
+
+@bundles.command("switch")
+def switch_bundle(
+    path: BundlePath,
+    digest: Annotated[str | None, typer.Argument(help="How it begins.", show_default="the one before")] = None,
+) -> None:
+    """Make another snapshot the current one, for who loads the bundle from now on."""
+    from tileflow.runtime.show import summary
+    from tileflow.runtime.snapshots import switch
+
+    typer.echo(summary(switch(path, digest)))
+
+
+@bundles.command("withdraw")
+def withdraw_rows(
+    path: BundlePath,
+    kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
+    device: Annotated[str | None, typer.Option(help="A device class.", show_default="all")] = None,
+    problem: Annotated[
+        str | None, typer.Option(help="A row's key, as `bundle show` prints it.", show_default="all")
+    ] = None,
+    keep: Keep = None,
+) -> None:
+    """Make a snapshot without a kernel, or without its rows of a device class, for a problem, or of both."""
+    from tileflow.runtime.show import summary
+    from tileflow.runtime.snapshots import withdraw
+
+    typer.echo(summary(withdraw(path, kernel, device, problem, keep=keep)))
+
+
+@bundles.command("replace")
+def replace_rows(
+    path: BundlePath,
+    other: Annotated[Path, typer.Argument(help="Another bundle.")],
+    is_merged: Annotated[
+        bool, typer.Option("--merge", help="Keep the better row of each problem, not only the other's.")
+    ] = False,
+    keep: Keep = None,
+) -> None:
+    """Make a snapshot in which another bundle's kernels stand for those of the same name."""
+    from tileflow.runtime.show import summary
+    from tileflow.runtime.snapshots import take_over
+
+    typer.echo(summary(take_over(path, other, is_merged=is_merged, keep=keep)))
+
+
+@bundles.command("prune")
+def prune_bundle(path: BundlePath, keep: Annotated[int, typer.Option(help="How many snapshots to leave.")]) -> None:
+    """Remove old snapshots; servers that read one lazily can read no more of it."""
+    from tileflow.runtime.snapshots import prune
+
+    for digest in prune(path, keep):
+        typer.echo(f"removed {digest}")

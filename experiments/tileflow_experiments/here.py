@@ -1,0 +1,12 @@
+"""Where commands find the kernels that they are asked for by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def import_from_here() -> None:
+    """Kernels are found from the folder that the command runs in, as with ``python -m``."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())

@@ -1,0 +1,1 @@
+"""What production promises, measured and proved on a GPU: ``scripts/production OUT``."""

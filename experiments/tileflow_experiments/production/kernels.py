@@ -1,0 +1,26 @@
+"""Kernels that a soak calls beside the gallery's: what they do twice, or not at all, shows in the result."""
+
+from __future__ import annotations
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+
+def pair(n: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(n, device=device), torch.randn(n, device=device)
+
+
+def added_twice(x: torch.Tensor, y: torch.Tensor) -> None:
+    x += y
+    x += 1
+
+
+@tileflow.kernel(inputs=pair, reference=added_twice)
+def add_twice(x: torch.Tensor, y: torch.Tensor) -> None:
+    """``x + y + 1`` in place, in two launches: neither may run twice."""
+    for tile in tfl.tile(x.numel()):
+        x[tile] = x[tile] + y[tile]
+    for tile in tfl.tile(x.numel()):
+        x[tile] = x[tile] + 1

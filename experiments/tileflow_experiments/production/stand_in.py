@@ -1,0 +1,77 @@
+"""A machine without a GPU, on which calls go their whole way and compute nothing: for trying the scripts out.
+
+``cuda.bindings.driver`` is a stand-in whose every launch succeeds at once. Tensors are the CPU's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+_OK = (0,)
+
+
+class Driver(ModuleType):
+    """``cuda.bindings.driver`` as far as a launch uses it."""
+
+    CUresult = IntEnum(
+        "CUresult",
+        {"CUDA_SUCCESS": 0, "CUDA_ERROR_INVALID_VALUE": 1, "CUDA_ERROR_INVALID_CONTEXT": 201,
+         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": 701},
+    )  # fmt: skip
+    CUfunction_attribute = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED=14
+    )
+    CUlaunchAttributeID = SimpleNamespace(
+        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6, CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2,
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION=4, CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE=5,
+    )  # fmt: skip
+    CUclusterSchedulingPolicy = IntEnum("CUclusterSchedulingPolicy", {"CU_CLUSTER_SCHEDULING_POLICY_SPREAD": 1})
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+    CUlaunchConfig = SimpleNamespace
+    CUtensorMapInterleave = SimpleNamespace(CU_TENSOR_MAP_INTERLEAVE_NONE=0)
+    CUtensorMapL2promotion = SimpleNamespace(CU_TENSOR_MAP_L2_PROMOTION_L2_128B=2)
+    CUtensorMapFloatOOBfill = SimpleNamespace(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE=0)
+    CUtensorMapDataType = CUtensorMapSwizzle = cuuint32_t = cuuint64_t = CUstream = staticmethod(int)
+    cuInit = cuCtxPushCurrent = cuCtxSetCurrent = staticmethod(lambda *args: _OK)
+    cuModuleUnload = cuFuncSetAttribute = cuCtxSynchronize = staticmethod(lambda *args: _OK)
+    cuLaunchKernel = cuLaunchKernelEx = staticmethod(lambda *args: _OK)
+    cuDeviceGet = cuDevicePrimaryCtxRetain = cuModuleLoadData = cuModuleGetFunction = staticmethod(lambda *args: (0, 0))
+    cuCtxPopCurrent = cuThreadExchangeStreamCaptureMode = staticmethod(lambda *args: (0, 0))
+    cuGetErrorName = staticmethod(lambda status: (0, str(status)))
+
+    @staticmethod
+    def CUlaunchAttribute() -> SimpleNamespace:
+        return SimpleNamespace(id=None, value=SimpleNamespace(clusterDim=SimpleNamespace()))
+
+    @staticmethod
+    def cuTensorMapEncodeTiled(*args: Any) -> tuple[int, Any]:
+        encoded: Any = ctypes.create_string_buffer(128)
+        encoded.getPtr = lambda: ctypes.addressof(encoded)
+        return 0, encoded
+
+
+@contextmanager
+def without_gpu() -> Iterator[None]:
+    """Inside, machine code that is loaded goes to the stand-in; afterwards what was loaded there is forgotten."""
+    from tileflow import runtime
+    from tileflow.runtime import launch
+
+    name = "cuda.bindings.driver"
+    module, reader = sys.modules.get(name), launch.current_stream_reader
+    sys.modules[name] = Driver(name)
+    launch.current_stream_reader = lambda index: int
+    try:
+        yield
+    finally:
+        runtime.clear()
+        launch.current_stream_reader = reader
+        del sys.modules[name]
+        if module is not None:
+            sys.modules[name] = module
+

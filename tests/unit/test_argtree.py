@@ -1,0 +1,361 @@
+"""One tree of arguments: every kind of container, shown to everything that walks a call's arguments (finding 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import CallError
+from tileflow.frontend.effects import effects
+from tileflow.frontend.source import code_hash
+from tileflow.measure.inputs import Restorer, map_tensors
+from tileflow.runtime.argtree import flatten, flatten_call, leaves_of, rebuild, replace, tensors, walk
+from tileflow.runtime.describe import check_memory, describe
+from tileflow.runtime.keys import call_key, form_of
+from tileflow.runtime.paths import Path, read_path
+from tileflow.runtime.problem import CallableSpec, Problem, TensorSpec
+from tileflow.target import target
+
+Tensor = torch.Tensor
+H200 = target("nvidia-h200")
+
+
+# ---- containers ---------------------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    y: Any
+    factor: float
+
+
+@dataclass(frozen=True)
+class Frozen:
+    y: Any
+    factor: float = 1.5
+
+
+@dataclass(slots=True)
+class Slots:
+    y: Any
+    factor: float = 1.5
+
+
+@dataclass(init=False)
+class Made:
+    """Its constructor takes another argument than its fields."""
+
+    y: Any
+
+    def __init__(self, given: Any, _more: int = 1) -> None:
+        self.y = given
+
+
+def itself(y: Any) -> Any:
+    return y
+
+
+def after(skipped: float, y: Any) -> Any:
+    return y
+
+
+def closure(y: Any) -> Callable[[], Any]:
+    return lambda: y
+
+
+def default(held: Any) -> Callable[..., Any]:
+    def get(y: Any = held) -> Any:
+        return y
+
+    return get
+
+
+def keyword_default(held: Any) -> Callable[..., Any]:
+    def get(*, y: Any = held) -> Any:
+        return y
+
+    return get
+
+
+def recursive(y: Any) -> Callable[..., Any]:
+    def get(depth: int = 2) -> Any:
+        return y if depth == 0 else get(depth - 1)
+
+    return get
+
+
+@dataclass(frozen=True)
+class Case:
+    """``hold``: a container over a tensor; ``read``: the tensor of such a container, as device code reads it."""
+
+    hold: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+CASES = {
+    "tuple": Case(lambda y: (1.5, y), lambda held: held[1]),
+    "list": Case(lambda y: [y, 1.5], lambda held: held[0]),
+    "named tuple": Case(lambda y: Pair(y, 1.5), lambda held: held.y),
+    "dict": Case(lambda y: {"y": y, "factor": 1.5}, lambda held: held["y"]),
+    "nested dict": Case(lambda y: {"in": {"y": y}}, lambda held: held["in"]["y"]),
+    "frozen dataclass": Case(Frozen, lambda held: held.y),
+    "dataclass with slots": Case(Slots, lambda held: held.y),
+    "dataclass with its own constructor": Case(Made, lambda held: held.y),
+    "partial": Case(lambda y: partial(after, 1.5, y), lambda held: held()),
+    "partial by keyword": Case(lambda y: partial(itself, y=y), lambda held: held()),
+    "partial of a partial": Case(lambda y: partial(partial(after, 1.5), y=y), lambda held: held()),
+    "closure": Case(closure, lambda held: held()),
+    "default": Case(default, lambda held: held()),
+    "keyword default": Case(keyword_default, lambda held: held()),
+    "recursive function": Case(recursive, lambda held: held()),
+    "three deep": Case(lambda y: {"all": [Frozen(partial(itself, y=y))]}, lambda held: held["all"][0].y()),
+    "function in a tuple": Case(lambda y: (closure(y), 1.5), lambda held: held[0]()),
+}  # fmt: skip
+
+kinds = pytest.mark.parametrize("kind", CASES)
+
+
+@tileflow.kernel
+def reads(x: Tensor, held: Any, read: Callable[[Any], Any]) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] + read(held)[tile]
+    return out
+
+
+@tileflow.kernel
+def stores(x: Tensor, held: Any, read: Callable[[Any], Any]) -> None:
+    for tile in tfl.tile(x.size(0)):
+        read(held)[tile] = x[tile] * 2
+
+
+def the_tensor(value: Any) -> Tensor:
+    (found,) = tensors([value])
+    return found
+
+
+# ---- consumers ----------------------------------------------------------------------------------------------------
+
+
+def test_keys_tell_containers_apart() -> None:
+    y = torch.zeros(4)
+    assert len({call_key((case.hold(y),)) for case in CASES.values()}) == len(CASES)
+
+
+@kinds
+def test_keys_see_the_tensor(kind: str) -> None:
+    hold = CASES[kind].hold
+    others = (torch.zeros(5), torch.zeros(4).half(), torch.zeros(4, requires_grad=True), torch.zeros(5)[1:])
+    keys = {call_key((hold(y),)) for y in (torch.zeros(4), torch.ones(4), *others)}
+    assert len(keys) == 1 + len(others)
+
+
+@kinds
+def test_forms_see_the_tensor_or_are_none(kind: str) -> None:
+    hold, calls = CASES[kind].hold, []
+    form = form_of((hold(torch.zeros(4)),), {}, calls.append)
+    slow = {"default", "keyword default", "recursive function"}
+    assert (form is None) == (kind in slow), "a form reads what takes a few looks"
+    if form is None:
+        return
+    others = (torch.zeros(5), torch.zeros(4).half(), torch.zeros(4, requires_grad=True), torch.zeros(5)[1:])
+    keys = {form.key((hold(y),), {}) for y in (torch.zeros(4), torch.ones(4), *others)}
+    assert None not in keys and len(keys) == 1 + len(others)
+    for other in set(CASES) - {kind}:
+        assert form.key((CASES[other].hold(torch.zeros(4)),), {}) is None
+
+
+def described(problem: Problem) -> list[Any]:
+    """The specs of tensors, also inside callables."""
+
+    def inner(specs: Any) -> Iterator[Any]:
+        for _, spec in specs:
+            if isinstance(spec, TensorSpec):
+                yield spec
+            if isinstance(spec, CallableSpec):
+                yield from inner(spec.cells)
+
+    return [*inner(problem.args)]
+
+
+@kinds
+def test_descriptions_see_the_tensor(kind: str) -> None:
+    case = CASES[kind]
+    (x, y) = described(reads.describe(torch.zeros(4), case.hold(torch.zeros(5, dtype=torch.int8)), case.read))
+    assert (y.dtype, y.shape) == ("int8", (5,))
+    assert reads.describe(torch.zeros(4), case.hold(torch.zeros(4)), case.read) == reads.describe(
+        torch.ones(4), case.hold(torch.ones(4)), case.read
+    )
+
+
+@kinds
+def test_flattening_and_rebuilding(kind: str) -> None:
+    case, found = CASES[kind], list[Any]()
+    y, other = torch.zeros(4), torch.ones(4)
+    template = flatten(case.hold(y), "held", found)
+    assert [leaf.type for leaf in leaves_of(template)].count("Tensor") == 1
+    assert case.read(rebuild(template, found)) is y
+    again = rebuild(template, [other if v is y else v for v in found])
+    assert case.read(again) is other and type(again) is type(case.hold(y))
+    assert flatten(case.hold(other), "held", []) == template
+    assert hash(flatten(again, "held", [])) == hash(template)
+
+
+@kinds
+def test_replacing_and_walking(kind: str) -> None:
+    case, y = CASES[kind], torch.zeros(4)
+    held = case.hold(y)
+    assert case.read(replace(held, lambda v: v + 1 if v is y else v)).tolist() == [1] * 4
+    assert replace(held, lambda v: v) is held
+    assert the_tensor(held) is y
+    (steps,) = [steps for steps, leaf in walk(held, ()) if leaf is y]
+    assert read_path(Path("held", steps), {"held": held}, None) is y
+
+
+@kinds
+def test_what_requires_grad_is_refused(kind: str) -> None:
+    case, x = CASES[kind], torch.zeros(4)
+    with pytest.raises(CallError, match="do not require grad"):
+        reads(x, case.hold(torch.zeros(4, requires_grad=True)), case.read)
+
+
+@kinds
+def test_what_has_no_memory_of_its_own_is_refused(kind: str) -> None:
+    case = CASES[kind]
+    negated = torch.zeros(4, dtype=torch.complex64).conj().imag
+    with pytest.raises(CallError, match=r"not lazily negated.*held\."):
+        check_memory("reads", {"held": case.hold(negated)})
+    check_memory("reads", {"held": case.hold(torch.zeros(4))})
+
+
+@kinds
+def test_lowering_sees_metadata_only_and_captures_the_tensor(kind: str) -> None:
+    case, y = CASES[kind], torch.zeros(4, dtype=torch.float64)
+    lowered = reads.lower((torch.zeros(4), case.hold(y), case.read), H200)
+    assert [t.device.type for t in tensors(lowered.args)] == ["meta", "meta"]
+    (region,) = lowered.regions
+    (path,) = [t.path for t in region.tensors if t.dtype == "float64"]
+    held = case.hold(y)
+    assert read_path(Path.parse(path), {"held": held, "read": case.read}, None) is y
+
+
+@kinds
+def test_effects_find_what_is_stored_into(kind: str) -> None:
+    case = CASES[kind]
+    template, found = flatten_call(stores.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
+    examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]
+    stored = {found[i] is the_tensor([v for v in found[1:]]) for i in effects(stores.host, template, examples).stored}
+    assert stored == {True}
+    template, found = flatten_call(reads.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
+    examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]
+    assert not effects(reads.host, template, examples).stored
+
+
+@kinds
+def test_the_eager_meaning(kind: str) -> None:
+    case, x, y = CASES[kind], torch.randn(4), torch.randn(4)
+    with tileflow.interpret():
+        torch.testing.assert_close(reads(x, case.hold(y), case.read), x + y)
+        stores(x, case.hold(y), case.read)
+    torch.testing.assert_close(y, x * 2)
+
+
+@kinds
+def test_operators_in_compiled_functions(kind: str) -> None:
+    case, x, y = CASES[kind], torch.randn(4), torch.randn(4)
+
+    def fn(x: Tensor, held: Any) -> Tensor:
+        return reads(x, held, case.read) * 2
+
+    torch.compiler.reset()
+    compiled = torch.compile(fn, fullgraph=True, backend="aot_eager")
+    with tileflow.interpret():
+        for y in (torch.randn(4), torch.randn(4)):
+            torch.testing.assert_close(compiled(x, case.hold(y)), (x + y) * 2)
+
+
+@kinds
+def test_measured_arguments_are_copied_and_restored(kind: str) -> None:
+    case, y = CASES[kind], torch.randn(4)
+    held = case.hold(y)
+    copied = map_tensors(torch.clone, held)
+    assert case.read(copied) is not y and torch.equal(case.read(copied), y)
+    restorer = Restorer((held,))
+    before = y.clone()
+    case.read(held).zero_()
+    restorer.restore()
+    assert torch.equal(y, before)
+
+
+def test_a_size_is_a_container_of_numbers() -> None:
+    size, found = torch.Size([4, 5]), list[Any]()
+    template = flatten(size, "size", found)
+    assert found == [4, 5] and rebuild(template, ["a", "b"]) == ("a", "b")
+    assert call_key((size,)) == call_key((torch.Size([6, 7]),)) != call_key(((4, 5),))
+    assert [*walk(size, ())] == [((("item", "0"),), 4), ((("item", "1"),), 5)]
+
+
+# ---- endless nesting ----------------------------------------------------------------------------------------------
+
+
+def holds_itself() -> Any:
+    made: list[Any] = [torch.zeros(4)]
+    made.append(made)
+    return made
+
+
+def dict_in_itself() -> Any:
+    made: dict[str, Any] = {"y": torch.zeros(4)}
+    made["made"] = made
+    return made
+
+
+def function_in_its_own_list() -> Any:
+    held: list[Any] = []
+
+    def get() -> Any:
+        return held
+
+    held.append(get)
+    return get
+
+
+def deep() -> Any:
+    made: Any = torch.zeros(4)
+    for _ in range(100):
+        made = (made,)
+    return made
+
+
+def signature_of(args: Any) -> Problem:
+    return describe("reads", reads.host.signature, args, {}, code_hash)
+
+
+CONSUMERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    "call": lambda args: reads(*args),
+    "cache": lambda args: reads.cache.run(args, {}),
+    "form": lambda args: form_of(args, {}, print),
+    "describe": signature_of,
+    "flatten": lambda args: flatten_call(reads.host, args, {}),
+    "walk": lambda args: [*walk(args, ())],
+    "replace": lambda args: replace(args, lambda v: v),
+    "tensors": lambda args: [*tensors(args)],
+    "memory": lambda args: check_memory("reads", {"held": args[1]}),
+    "lower": lambda args: reads.lower(args, H200),
+    "operator": lambda args: reads._operators(*args),
+    "eager": lambda args: reads.run_eagerly(*args),
+    "measured": lambda args: map_tensors(torch.clone, args),
+}
+
+
+@pytest.mark.parametrize("make", [holds_itself, dict_in_itself, function_in_its_own_list, deep])
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_endless_nesting_is_refused(consumer: str, make: Callable[[], Any]) -> None:
+    with pytest.raises(CallError, match="nest at most 64 deep"):
+        CONSUMERS[consumer]((torch.zeros(4), make(), itself))

@@ -1,0 +1,105 @@
+"""Variants of a kernel that together serve every call of the same dtypes and ranks: what a bundle holds for a miss.
+
+From the fastest on, in the order in which their guards are tried:
+
+``dynamic``       sizes and strides are run-time arguments of 32 bits, those divisible by 16 that the example's are;
+                  dimensions in one piece up to the example's size, to the next power of two
+``dynamic``       the same without divisibility
+``wide``          64 bits; reductions are looped, and dimensions that must be in one piece may be long; divisible by 16
+``wide``          the same without divisibility
+``generic``       nothing is assumed of strides and alignment, nothing is moved by descriptors; as the example's sizes
+``generic``       the same for long dimensions, as in ``wide``
+
+Some may be equal, and are there once. All share the values of the knobs that host code asks for, since a call has one
+config, and host code may allocate by it: :func:`portable_config` gives it.
+
+What no variant serves: sizes that are 1 in one tensor and not in another, where the example's are equal (a call that
+broadcasts is told apart by its own example); host code that takes another way than the example's to launch a region
+that the example does not; what device code takes as a number (``int(n)``, a slice's step, comparisons of sizes) other
+than the example's; and dimensions in one piece beyond ``REACHES``. Guards decline such calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .config import Choice, Config, Knob
+from .emit.source import TritonSource
+from .errors import ConfigError, KernelError, TraceError
+from .lowered import Lowered
+from .passes.lengthen import Reach, never_looped
+from .space.grids import GRID
+
+# Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
+REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
+LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
+# What only some sizes allow, by the last word of the knob's name: loops that may be empty, a launch's long axes.
+PLAIN: Mapping[str, Choice] = {"grid": GRID[0], "flatten": False, "unroll": 1, "static": False,
+                               "warp_specialize": False}  # fmt: skip
+_log = logging.getLogger("tileflow")
+
+
+def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[TritonSource, ...]:
+    """The variants of a call ``lowered`` in dynamic mode. ``config``: of its first two; those after them keep what they
+    can of it. Raises ConfigError where no variant can be made; one that cannot is left out, and logged."""
+    config = portable_config(lowered, config)
+    sources = {source.hash: source for source in lowered.emit(config)}
+    for make in (_wide, _generic):
+        try:
+            sources |= {source.hash: source for source in make(lowered, config)}
+        except (KernelError, ConfigError) as error:
+            _log.warning("%s: not every call has a variant: %s", lowered.problem.kernel, error)
+    return tuple(sources.values())
+
+
+def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
+    """The config that host code runs under beside the variants: the default, or ``config`` fitted to the call."""
+    return lowered.default if config is None else lowered.space.adapt(config.to_dict())
+
+
+def _wide(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
+    return _longest(replace(lowered, mode="wide"), config)
+
+
+def _generic(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
+    try:
+        plain = replace(lowered, mode="generic")
+    except TraceError:  # a size of 1 is broadcast
+        plain = replace(lowered, mode="generic_ones")
+    # registers for long dimensions are a waste where the example's are enough
+    short = _within(plain, REACHES[-1], config) if any(map(never_looped, plain.regions)) else ()
+    return (*short, *_longest(plain, config))
+
+
+def _longest(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:
+    """The variant for the longest dimensions that registers and shared memory allow."""
+    failed: list[ConfigError] = []
+    for reach in REACHES:
+        try:
+            return _within(lowered, reach, config)
+        except ConfigError as error:
+            failed.append(error)
+    raise failed[-1]
+
+
+def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSource, ...]:
+    """The sources for dimensions up to ``reach``: under what the space has of ``config``, or where they are longer than
+    the example's, of the default for such; with what host code asks for as in ``config``."""
+    keeps_layout = lowered.shape_mode.keeps_layout
+    example, lowered = lowered, replace(lowered, reach=reach if keeps_layout else replace(reach, loop=LOOP))
+    is_longer = any(a.hints != b.hints for a, b in zip(example.regions, lowered.regions, strict=True))
+    wanted = lowered.default if is_longer else config
+    asked = {knob.name: config[knob.name] for knob in lowered.host_knobs}
+    plain = {} if keeps_layout else {k.name: _plain(k) for k in lowered.space.knobs}
+    fitted = lowered.space.adapt(wanted.to_dict() | {n: c for n, c in plain.items() if c is not None} | asked)
+    changed = {name: fitted[name] for name, choice in asked.items() if fitted[name] != choice}
+    if changed:
+        raise ConfigError("all variants of a call share the knobs of host code", got=str(changed), where=str(config),
+                          hint="smaller block sizes leave registers for longer dimensions")  # fmt: skip
+    return lowered.emit(fitted)
+
+
+def _plain(knob: Knob) -> Choice | None:
+    return PLAIN.get(knob.name.rpartition(".")[2].partition("@")[0])

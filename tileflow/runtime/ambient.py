@@ -1,0 +1,38 @@
+"""torch's settings that a call depends on besides its arguments: what host code or a product may see of them.
+
+A key holds the settings that the kernel's text can see, by their names. What a key does not hold, each launch checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+
+import torch
+
+from .settled import AUTOCAST, DEFAULT_DTYPE, DETERMINISTIC, FLOAT32_PRECISION
+
+_IEEE = ("ieee", "none")
+
+
+def float32_precision() -> str:
+    """How a product may take float32 operands: ``highest`` (as they are), ``high`` or ``medium`` (rounded).
+
+    torch has two interfaces for it and its older one raises once the newer one was used, so that both are asked.
+    """
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return "highest" if torch.backends.cuda.matmul.fp32_precision in _IEEE else "high"
+
+
+def _autocast() -> Hashable:
+    kinds = ("cuda", "cpu")
+    return tuple(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in kinds)
+
+
+READERS: Mapping[str, Callable[[], Hashable]] = {
+    DEFAULT_DTYPE: torch.get_default_dtype,
+    AUTOCAST: _autocast,
+    DETERMINISTIC: torch.are_deterministic_algorithms_enabled,
+    FLOAT32_PRECISION: float32_precision,
+}

@@ -1,0 +1,434 @@
+"""A call's arguments as a tree: the one place that says what of an argument is a container, and what is in it.
+
+A *leaf* is a tensor, a number or a constant. Everything else is a *shell* over parts: a tuple, a list, a dictionary, a
+dataclass, a function (over what it closes over and its defaults) or a ``functools.partial``. A shell is hashable, knows
+the path step to each part (see :mod:`.abi`), and makes the container again over other parts. Keys, descriptions,
+templates of operators, tensors, effects and copies on the meta device are all walks over this tree, so that they agree.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, partial
+from types import CellType, FunctionType
+from typing import Any, Protocol
+
+import torch
+
+from ..errors import CallError
+from .paths import Step
+
+MOST_LEVELS = 64  # of containers in containers
+
+_PLAIN_DISPATCH = torch.Tensor.__torch_dispatch__
+
+
+# ---- shells -------------------------------------------------------------------------------------------------------
+
+
+class Shell(Protocol):
+    """A container without its parts. Two calls whose shells and leaves agree have the same structure."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The path step to each part, in the order of the parts."""
+        ...
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        """The container over other parts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceShell:
+    """A tuple, a named tuple or a list of ``count`` items."""
+
+    type: type
+    count: int
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(("item", str(i)) for i in range(self.count))
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        if hasattr(self.type, "_fields"):
+            return self.type(*parts)
+        # a torch.Size holds ints only; what stands for them may be something else
+        return tuple(parts) if self.type is torch.Size else self.type(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class MappingShell:
+    """A dictionary with these keys, in order."""
+
+    type: type
+    keys: tuple[Hashable, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(("item" if isinstance(key, int) else "key", str(key)) for key in self.keys)
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        made: dict[Any, Any] = dict(zip(self.keys, parts, strict=True))
+        return made if self.type is dict else self.type(made)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShell:
+    """A dataclass's instance with these fields."""
+
+    type: type
+    names: tuple[str, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(("attr", name) for name in self.names)
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        """An instance of these fields, also where its constructor takes others."""
+        made: Any = object.__new__(self.type)
+        for name, value in zip(self.names, parts, strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class PartialShell:
+    """A ``functools.partial`` with ``count`` positional arguments and these keywords, sorted."""
+
+    count: int
+    words: tuple[str, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (("attr", "func"), ("attr", "args"), ("attr", "keywords"))
+
+    def make(self, parts: Sequence[Any]) -> Any:
+        function, args, keywords = parts
+        return partial(function, *args, **keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionShell:
+    """A function's code. Its parts are the contents of its filled cells, then the defaults of its parameters.
+
+    ``itself``: the cells that hold the function, which a recursive one has. ``function`` is a representative.
+    """
+
+    code: Any
+    module: str | None
+    scope: int
+    cells: tuple[str, ...]
+    itself: tuple[str, ...]
+    defaults: tuple[str, ...]
+    keywords: tuple[str, ...]
+    name: str = field(compare=False)
+    globals: dict[str, Any] = field(compare=False, repr=False)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        cells: tuple[Step, ...] = tuple(("cell", name) for name in self.cells)
+        return cells + tuple(("default", name) for name in (*self.defaults, *self.keywords))
+
+    def make(self, parts: Sequence[Any]) -> FunctionType:
+        """A function of the same code over new cells and defaults; it is in its own cells where the first one was."""
+        held = dict(zip(self.cells, parts, strict=False))
+        rest = parts[len(self.cells) :]
+        names = self.code.co_freevars
+        cells = tuple(CellType(held[name]) if name in held else CellType() for name in names)
+        made = FunctionType(
+            self.code, self.globals, self.name, tuple(rest[: len(self.defaults)]) or None, cells or None
+        )
+        made.__kwdefaults__ = dict(zip(self.keywords, rest[len(self.defaults) :], strict=True)) or None
+        if self.module is not None:
+            made.__module__ = self.module
+        for name, cell in zip(names, cells, strict=True):
+            if name in self.itself:
+                cell.cell_contents = made
+        return made
+
+
+def open_shell(value: Any) -> tuple[Shell, tuple[Any, ...]] | None:
+    """The shell of a container and its parts; None for a leaf."""
+    kind: Any = type(value)
+    opener = _opener(kind)
+    return None if opener is None else opener(value)
+
+
+@cache
+def _opener(kind: Any) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
+    """How a container of this type is opened."""
+    if issubclass(kind, torch.Tensor):
+        return None
+    for base, opener in _OPENERS:
+        if issubclass(kind, base):
+            return opener
+    return _open_record if is_dataclass(kind) else None
+
+
+def _open_sequence(value: Any) -> tuple[Shell, tuple[Any, ...]]:
+    return SequenceShell(type(value), len(value)), tuple(value)
+
+
+def _open_mapping(value: Any) -> tuple[Shell, tuple[Any, ...]]:
+    return MappingShell(type(value), tuple(value)), tuple(value.values())
+
+
+def _open_record(value: Any) -> tuple[Shell, tuple[Any, ...]]:
+    names = tuple(f.name for f in fields(value))
+    return RecordShell(type(value), names), tuple(getattr(value, name) for name in names)
+
+
+def _open_partial(value: partial[Any]) -> tuple[Shell, tuple[Any, ...]]:
+    keywords = dict(sorted(value.keywords.items()))
+    return PartialShell(len(value.args), tuple(keywords)), (value.func, value.args, keywords)
+
+
+def _open_function(value: FunctionType) -> tuple[Shell, tuple[Any, ...]]:
+    code = value.__code__
+    cells: dict[str, Any] = {}
+    itself: list[str] = []
+    for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+        try:
+            held = cell.cell_contents
+        except ValueError:  # a recursive function that is not bound yet
+            continue
+        if held is value:
+            itself.append(name)
+        else:
+            cells[name] = held
+    defaults = value.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    named = positional[len(positional) - len(defaults) :]
+    keywords = value.__kwdefaults__ or {}
+    shell = FunctionShell(
+        code, value.__module__, id(value.__globals__), tuple(cells), tuple(itself), named, tuple(keywords),
+        value.__name__, value.__globals__,
+    )  # fmt: skip
+    return shell, (*cells.values(), *defaults, *keywords.values())
+
+
+_OPENERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[Shell, tuple[Any, ...]]]], ...] = (
+    ((tuple, list), _open_sequence),
+    (dict, _open_mapping),
+    (partial, _open_partial),
+    (FunctionType, _open_function),
+)
+
+
+# ---- walks --------------------------------------------------------------------------------------------------------
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The leaves of an argument, in order. Raises CallError where containers nest without end."""
+    return (leaf for _, leaf in walk(value, ()))
+
+
+def walk(value: Any, path: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """(path, leaf) of everything in an argument that is found at ``path``. Raises CallError for endless nesting."""
+    opened = open_shell(value)
+    if opened is None:
+        yield path, value
+        return
+    check_levels(len(path))
+    shell, parts = opened
+    for step, part in zip(shell.steps, parts, strict=True):
+        yield from walk(part, (*path, step))
+
+
+def replace(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with every leaf changed; containers without a changed leaf are the same objects."""
+    return _replaced(value, change, 0)
+
+
+def _replaced(value: Any, change: Callable[[Any], Any], level: int) -> Any:
+    opened = open_shell(value)
+    if opened is None:
+        return change(value)
+    check_levels(level)
+    shell, parts = opened
+    made = [_replaced(part, change, level + 1) for part in parts]
+    return value if all(new is old for new, old in zip(made, parts, strict=True)) else shell.make(made)
+
+
+def tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among a call's arguments, wherever they are."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif open_shell(value) is not None:
+            yield from (leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor))
+
+
+def is_traced(tensor: torch.Tensor) -> bool:
+    """Whether operators on the tensor are its class's own affair (fake and functional ones, DTensor): it has no memory
+    that a kernel could be given."""
+    return type(tensor).__torch_dispatch__ is not _PLAIN_DISPATCH
+
+
+def is_code(value: Any) -> bool:
+    """A module, a class or a builtin that a function closes over: its semantic hash sees it by name."""
+    return inspect.ismodule(value) or inspect.isclass(value) or inspect.isbuiltin(value)
+
+
+def path_text(name: str, steps: Iterable[Step]) -> str:
+    """A path as tables and errors spell it: ``epilogue.cell:bias``."""
+    return name + "".join(f".{kind}:{word}" for kind, word in steps)
+
+
+def check_levels(levels: int) -> None:
+    """Raises CallError for a part that deep in an argument."""
+    if levels > MOST_LEVELS:
+        raise nests_too_deep()
+
+
+def nests_too_deep() -> CallError:
+    """The error of containers in containers without end."""
+    return CallError(f"a kernel's arguments nest at most {MOST_LEVELS} deep", got="more, or one that holds itself",
+                     hint="pass what the kernel needs of it: its tensors and its numbers")  # fmt: skip
+
+
+# ---- templates ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The ``index``-th leaf that a graph sees: ``type`` as a schema of torch.library spells it, ``path`` where it was
+    found."""
+
+    index: int
+    type: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A leaf that a graph does not see: True, 1 and 1.0 are equal, so that its type is told too."""
+
+    value: Any
+    type: type
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A container: its shell, and the templates of its parts."""
+
+    shell: Shell
+    parts: tuple[Hashable, ...]
+
+
+Template = Hashable  # Leaf | Constant | Inner
+
+
+def flatten(value: Any, path: str, found: list[Any], level: int = 0) -> Template:
+    """The template of ``value``, found at ``path``: hashable, all but its tensors, ints and floats.
+
+    Those are appended to ``found``. Raises CallError where containers nest without end.
+    """
+    opened = open_shell(value)
+    if opened is not None:
+        check_levels(level)
+        shell, parts = opened
+        named = zip(shell.steps, parts, strict=True)
+        return Inner(shell, tuple(flatten(part, f"{path}_{_word(step)}", found, level + 1) for step, part in named))
+    if isinstance(value, torch.Tensor):
+        return _leaf("Tensor", value, path, found)
+    if isinstance(value, torch.SymInt) or type(value) is int:
+        return _leaf("SymInt", value, path, found)
+    if isinstance(value, torch.SymFloat) or type(value) is float:
+        return _leaf("float", value, path, found)
+    if isinstance(value, torch.SymBool):  # becomes the one that it is now, guarded
+        return Constant(bool(value), bool)
+    return Constant(value, type(value))
+
+
+def _word(step: Step) -> str:
+    return f"default_{step[1]}" if step[0] == "default" else step[1]
+
+
+def _leaf(type_: str, value: Any, path: str, found: list[Any]) -> Leaf:
+    found.append(value)
+    return Leaf(len(found) - 1, type_, path)
+
+
+def rebuild(template: Template, values: Sequence[Any]) -> Any:
+    """The value of a template over other leaves."""
+    match template:
+        case Leaf(index):
+            return values[index]
+        case Constant(value):
+            return value
+        case Inner(shell, parts):
+            return shell.make([rebuild(part, values) for part in parts])
+    raise AssertionError(template)
+
+
+def leaves_of(template: Template) -> list[Leaf]:
+    """The leaves of a template, in order."""
+    if isinstance(template, Leaf):
+        return [template]
+    return [leaf for part in template.parts for leaf in leaves_of(part)] if isinstance(template, Inner) else []
+
+
+def items(template: Template) -> tuple[Template, ...]:
+    """The templates of a tuple's items."""
+    assert isinstance(template, Inner)
+    return template.parts
+
+
+# ---- calls --------------------------------------------------------------------------------------------------------
+
+
+class Signature(Protocol):
+    """What is known of a function that is called; a ``tileflow.frontend.split.HostFunction`` is one.
+
+    ``constants``: the parameters whose numbers are constants.
+    """
+
+    @property
+    def signature(self) -> inspect.Signature: ...
+    @property
+    def constants(self) -> Collection[str]: ...
+
+
+def bind_call(
+    signature: inspect.Signature, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A call's arguments by parameter, defaults applied. Raises CallError where ``signature`` does not take them."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CallError(f"{name} must be called as {signature}", got=str(error),
+                        hint="arguments go by position or by these names") from None  # fmt: skip
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def flatten_call(host: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Template, list[Any]]:
+    """The template of a call's arguments, one part a parameter, defaults applied; and its leaves. Raises CallError."""
+    found: list[Any] = []
+    templates = tuple(
+        _constant(value) if name in host.constants else flatten(value, name, found)
+        for name, value in bind_call(host.signature, "the kernel", args, kwargs).items()
+    )
+    return Inner(SequenceShell(tuple, len(templates)), templates), found
+
+
+def rebuild_call(host: Signature, template: Template, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The positional arguments of a call's template over other leaves."""
+    made: tuple[Any, ...] = rebuild(template, values)
+    parameters = [*host.signature.parameters.values()]
+    if parameters and parameters[-1].kind is parameters[-1].VAR_POSITIONAL:
+        return (*made[:-1], *made[-1])
+    return made
+
+
+def _constant(value: Any) -> Template:
+    """A template without leaves. A symbolic number becomes the one that it is now, guarded."""
+    if isinstance(value, (tuple, list)):
+        return Inner(SequenceShell(type(value), len(value)), tuple(map(_constant, value)))
+    value = int(value) if isinstance(value, torch.SymInt) else value
+    value = float(value) if isinstance(value, torch.SymFloat) else value
+    return Constant(value, type(value))

@@ -1,0 +1,248 @@
+"""The cache in front of a kernel's calls: keys, what was remembered for them, and calls that come for the first time.
+
+A call whose key is known runs at once. Any other is planned (:mod:`.serving`): attempts are made until one serves it,
+and that one is remembered, unless tables were loaded or forgotten meanwhile. First calls of one key may run at once in
+several threads; what is expensive in them (machine code to load, configs to compile) is done by one of them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import Any, Protocol
+
+from ..errors import CallError, OutOfResources, VariantError
+from .argtree import Signature, nests_too_deep, tensors
+from .bounded import BoundedCache
+from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
+from .keys import MISS, Form, call_key, form_of
+from .metrics import register_gauge
+from .registry import on_change
+from .serving import Attempt
+from .settled import FLOAT32_PRECISION
+
+MOST_KEYS = 16_384  # of each form
+MOST_FORMS = 8
+
+
+@dataclass(slots=True, eq=False)
+class Direct:
+    """What serves calls without launching what was built: ``run(*args, **kwargs)``, counted in ``counter``."""
+
+    run: Callable[..., Any]
+    counter: Any
+
+
+class Host(Signature, Protocol):
+    """A kernel's host code; a ``tileflow.frontend.split.HostFunction`` is one.
+
+    ``ambient``: the settings of torch's that it can see; ``restartable``: whether a call whose first launch was
+    declined has launched nothing yet.
+    """
+
+    @property
+    def run(self) -> Callable[..., Any]: ...
+    @property
+    def flat(self) -> Callable[..., Any] | None: ...
+    @property
+    def regions(self) -> Sequence[Any]: ...
+    @property
+    def ambient(self) -> frozenset[str]: ...
+    @property
+    def restartable(self) -> bool: ...
+
+
+class Owner(Protocol):
+    """The kernel that a cache belongs to."""
+
+    @property
+    def host(self) -> Host: ...
+    @property
+    def multiplies(self) -> bool: ...
+
+    def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
+        """What may serve a call, in order. Raises TileflowError where the call is refused."""
+        ...
+
+    def changes_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether host code writes into its arguments before it launches."""
+        ...
+
+
+class CallCache:
+    """What serves calls of one kernel, by their keys.
+
+    ``forms``: tried in turn by a warm call; ``by_value``: the names of int arguments whose values tell calls apart;
+    ``number``: of the kernel in this process, which no other one ever has.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self.number = next(_numbers)
+        self._owner = owner
+        host = owner.host
+        self._run = host.flat or host.run
+        self._regions = [KeyedRegion(r.locals, r.settled) for r in host.regions] if host.flat is not None else []
+        self._names = tuple(host.signature.parameters)
+        self._lock = Lock()
+        self._token = 0
+        self._entries: BoundedCache[Any] = BoundedCache(MOST_KEYS)
+        self.forms: tuple[Form, ...] = ()
+        self.by_value = frozenset(host.constants)
+        _caches.add(self)
+
+    def __len__(self) -> int:
+        return len(self._entries) + sum(len(form.held) for form in self.forms)
+
+    @property
+    def evicted(self) -> int:
+        """How many keys had to go since tables changed last."""
+        return self._entries.evicted + sum(form.held.evicted for form in self.forms)
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that no form served: by what is remembered for its key, else planned."""
+        key = self.key(args, kwargs)
+        context = self._entries.get(key)
+        if context is None:
+            return self._first(key, args, kwargs)
+        context.counter.calls += 1
+        try:
+            return context.run(*args, **kwargs) if isinstance(context, Direct) else self._run(context, *args, **kwargs)
+        except VariantError as error:
+            return self.declined(error, args, kwargs)
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        """The key of any call. Raises CallError where an argument has none."""
+        try:
+            values = [
+                args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(self._names) if n in self.by_value
+            ]
+            key = call_key(args, kwargs, self._ambient), *map(_by_value, values)
+            hash(key)
+        except TypeError as error:
+            raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
+                            hint="pass tuple(...) in place of a list") from error  # fmt: skip
+        except RecursionError:
+            raise nests_too_deep() from None
+        return key
+
+    @property
+    def _ambient(self) -> tuple[str, ...]:
+        seen = self._owner.host.ambient
+        return tuple(sorted({*seen, FLOAT32_PRECISION} if self._owner.multiplies else seen))
+
+    def declined(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call again that what was remembered for its key declined. Raises ``error`` where something was launched."""
+        self.begin_again(error, args, kwargs)
+        key = self.key(args, kwargs)
+        self._entries.drop(key)
+        return self._first(key, args, kwargs)
+
+    def begin_again(self, error: VariantError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """A declined call may be made again, with its ints told apart by value. False: they were already.
+
+        Raises ``error`` where the call has launched something, or written into its arguments.
+        """
+        owner = self._owner
+        if error.region or not owner.host.restartable:
+            raise error
+        if owner.host.flat is None and owner.changes_arguments(args, kwargs):
+            raise error
+        return self.specialize_ints(args, kwargs)
+
+    def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """From now on the values of the int arguments tell calls apart, for they select code. False: they did."""
+        given = self._owner.host.signature.bind(*args, **kwargs).arguments
+        ints = frozenset(name for name, value in given.items() if type(value) is int)
+        if ints <= self.by_value:
+            return False
+        self.invalidate(self.by_value | ints)
+        return True
+
+    def invalidate(self, by_value: frozenset[str] | None = None) -> None:
+        """No call is warm any more, and calls under way are not remembered."""
+        with self._lock:
+            self._token += 1
+            self.forms = ()
+            self._entries = BoundedCache(MOST_KEYS)
+            self.by_value = self.by_value if by_value is None else by_value
+
+    def _first(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Plan, run, remember."""
+        token, last = self._token, None
+        for attempt in self._owner.plan(args, kwargs):
+            if isinstance(attempt, Direct):
+                self._keep(token, key, args, kwargs, attempt)
+                attempt.counter.calls += 1
+                return attempt.run(*args, **kwargs)
+            before = self._versions(args, kwargs)
+            try:
+                result = self._owner.host.run(attempt, *args, **kwargs)
+            except (VariantError, OutOfResources) as error:
+                if attempt.launched or before is None or before != self._versions(args, kwargs):
+                    raise
+                last = error
+                continue
+            attempt.counter.calls += 1
+            self._keep(token, key, args, kwargs, self._keyed(attempt))
+            return result
+        assert last is not None, "a plan ends with an attempt or an error"
+        raise last
+
+    def _keyed(self, context: RuntimeContext) -> RuntimeContext | KeyedContext:
+        """What calls with the key run with: launches leave out what the key settles, where it settles something."""
+        return KeyedContext(context, self._regions) if self._regions else context
+
+    def _versions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int] | None:
+        """What torch counts of writes into the arguments; None where it does not count: inference tensors. Host code
+        that is known to write nothing, or the same again, has nothing to count."""
+        if self._owner.host.flat is not None:
+            return []
+        found = [*tensors((*args, *kwargs.values()))]
+        return None if any(tensor.is_inference() for tensor in found) else [tensor._version for tensor in found]
+
+    def remember(self, args: tuple[Any, ...], context: RuntimeContext) -> None:
+        """Calls with positional arguments like these run with ``context`` until tables change."""
+        self._keep(self._token, self.key(args, {}), args, {}, self._keyed(context))
+
+    def _keep(self, token: int, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], context: Any) -> None:
+        with self._lock:
+            if token != self._token:
+                return
+            form = None if isinstance(context, Direct) else self._form(args, kwargs)
+            if form is None:
+                self._entries.replace(key, context)
+            else:
+                form.held.replace(form.key(args, kwargs), context)
+
+    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
+        """The form that reads calls like this one, made where there is room for another."""
+        if any(tensor.is_complex() for tensor in tensors((*args, *kwargs.values()))):
+            return None
+        found = next((form for form in self.forms if form.key(args, kwargs) is not None), None)
+        if found is None and len(self.forms) < MOST_FORMS:
+            found = form_of(args, kwargs, self._run, self.by_value, self._names, self._ambient, MOST_KEYS)
+            self.forms = self.forms if found is None else (*self.forms, found)
+        return found
+
+
+def _by_value(value: Any) -> Hashable:
+    """True, 1 and 1.0 are equal and select different code."""
+    return (type(value), value)
+
+
+_numbers = count()
+_caches: weakref.WeakSet[CallCache] = weakref.WeakSet()
+
+
+def _invalidate_all() -> None:
+    for cache in list(_caches):
+        cache.invalidate()
+
+
+on_change(_invalidate_all)
+register_gauge("tileflow_call_keys", "Keys of calls that are remembered.", lambda: sum(map(len, list(_caches))))
+
+__all__ = ["MISS", "CallCache", "Direct", "Host", "Owner"]

@@ -1,0 +1,51 @@
+"""Guards taken apart: what of them a launcher checks together, and which one a call does not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..expr import Expr
+from .paths import Path, Symbol
+
+
+def conjuncts(guards: Expr) -> Iterator[Expr]:
+    """The conditions that must all hold."""
+    if guards.op == "and":
+        for side in guards.args:
+            yield from conjuncts(side)
+    else:
+        yield guards
+
+
+def fixed_axis(condition: Expr) -> tuple[Symbol, int] | None:
+    """``4096 == x.shape.1`` as (symbol, 4096)."""
+    if condition.op != "eq":
+        return None
+    number, symbol = sorted(condition.args, key=lambda side: side.op != "const")
+    if number.constant is None or symbol.op != "sym":
+        return None
+    found = Symbol.parse(symbol.args[0])
+    return (found, number.constant) if found.field in ("shape", "stride") else None
+
+
+def aligned_path(condition: Expr) -> Path | None:
+    """The path of ``1 == x.align``."""
+    if condition.op != "eq" or condition.args[0].constant != 1 or condition.args[1].op != "sym":
+        return None
+    symbol = Symbol.parse(condition.args[1].args[0])
+    return symbol.path if symbol.field == "align" else None
+
+
+def explain_guards(guards: Expr, read: Callable[[str], int]) -> str | None:
+    """The first condition that does not hold and what it got; None where all do. ``read``: the value of a symbol."""
+    for condition in conjuncts(guards):
+        values: dict[str, int] = {}
+        try:
+            values = {name: read(name) for name in sorted(condition.symbols())}
+            held = bool(condition.evaluate(values))
+        except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError) as error:
+            return f"{condition} could not be read ({type(error).__name__}: {error})"
+        if not held:
+            got = ", ".join(f"{name} = {value}" for name, value in values.items())
+            return f"{condition} with {got}" if got else str(condition)
+    return None

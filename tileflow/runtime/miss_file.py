@@ -1,0 +1,340 @@
+"""The record of misses on disk, as JSON lines that several processes append to and a sweep can be made of.
+
+A line is one object:
+
+    {"format": 1, "kernel": "module:qualname", "problem": Problem.to_json(), "device": "nvidia-h200" or null,
+     "reason": "...", "calls": 3, "first": "2026-11-22T09:30:00Z", "last": "2026-11-22T09:31:07Z"}
+
+``calls`` is how many came since this process's line before for the same problem. A problem's calls are thus the
+sum over its lines, whoever wrote them: files can be concatenated, cut and rotated. ``first`` and ``last`` are when the
+process saw the problem first and last, in UTC.
+
+A problem gets a line when it is new, whenever its count has doubled, and at the end: a process that is killed loses at
+most the later half of a count, and a file grows with the problems, not with the calls. One daemon thread writes. A call
+that misses sets an event; nothing of a disk that is slow, full or gone reaches it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..errors import SpecError, TableError, TileflowError
+from . import miss_record as misses
+from .metrics import register_counter
+from .miss_record import MAX_MISSES, Miss, Missed
+from .problem import Problem
+
+FORMAT = 1
+MAX_BYTES = 256 << 20  # that one process appends; a million problems
+_GATHER_S = 1.0  # after a miss, so that a burst is one opening of the file
+_LOOK_S = 60.0  # for warm calls, which tell nobody
+_PATIENCE_S = 5.0  # at exit, with a disk that does not answer
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "kernel": (str,),
+    "problem": (dict,),
+    "device": (str, type(None)),
+    "reason": (str,),
+    "calls": (int,),
+    "first": (str,),
+    "last": (str,),
+}
+_HINT = "the file is something else, or was written by a newer tileflow"
+
+_log = logging.getLogger("tileflow.runtime")
+
+
+class _Totals:
+    """What all recorders of this process did, for the scraper."""
+
+    lines = 0
+    errors = 0
+    dropped = 0
+
+
+class _Recorder:
+    """Appends to one path, in a thread of its own that starts with the first miss."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._bytes = 0
+        self._said: set[str] = set()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._writing = threading.Lock()
+        self._missed = threading.Event()
+        self._stopped = threading.Event()
+        self._left: deque[Missed] = deque()  # forgotten by the record, not yet written
+        self._torn = False
+
+    after_fork = _reset  # threads and held locks stay behind, and what is left is the parent's to write
+
+    def missed(self) -> None:
+        self._missed.set()
+        if self._thread is None:
+            self._start()
+
+    def forgotten(self, record: Missed) -> None:
+        if len(self._left) < MAX_MISSES:
+            self._left.append(record)
+        else:
+            _Totals.dropped += 1
+
+    def stop(self) -> None:
+        """Write what is left, unless the disk does not answer in a while."""
+        self._stopped.set()
+        self._missed.set()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
+        self.write(final=True)
+
+    def write(self, final: bool = False) -> None:
+        """Append a line for every problem that is due one; ``final``: that has any call which is not in the file."""
+        if not self._writing.acquire(timeout=_PATIENCE_S):
+            self._fail("disk", "the disk does not answer")
+            return
+        try:
+            due = [record for record in _in_stretches(misses.records()) if _is_due(record, final)]
+            if due or self._left:
+                self._append(due)
+        except (OSError, TileflowError) as error:
+            self._fail("disk", f"{type(error).__name__}: {error}")
+        finally:
+            self._writing.release()
+
+    def _append(self, due: list[Missed]) -> None:
+        descriptor = _open_to_append(_resolve(self._path))
+        try:
+            for record in due:
+                self._line(descriptor, record)
+            while self._left:
+                self._line(descriptor, self._left[0])
+                self._left.popleft()
+        finally:
+            os.close(descriptor)
+
+    def _line(self, descriptor: int, record: Missed) -> None:
+        """One write: appended at once, whole, beside those of other processes. Raises OSError where it is not."""
+        calls = record.calls
+        if calls == record.written:
+            return
+        try:
+            data = _line_of(misses.snapshot(record, calls - record.written, time.time()))
+        except (TileflowError, TypeError, ValueError) as error:
+            self._give_up(record, calls, "line", f"a problem of {record.kernel} cannot be written: {error}")
+            return
+        if self._bytes + len(data) > MAX_BYTES:
+            self._give_up(record, calls, "full", f"{MAX_BYTES} bytes are written: further misses are only counted")
+            return
+        if self._torn:
+            data = b"\n" + data
+        written = os.write(descriptor, data)
+        self._bytes += written
+        self._torn = written < len(data)
+        if self._torn:
+            raise OSError(f"{written} of a line's {len(data)} bytes were written")
+        record.written = calls
+        _Totals.lines += 1
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None or self._stopped.is_set():
+                return
+            thread = threading.Thread(target=self._run, name="tileflow-misses", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter is ending: the next miss tries again
+                self._fail("thread", f"no thread to write with: {error}")
+            else:
+                self._thread = thread
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._missed.wait(_LOOK_S)
+            self._stopped.wait(_GATHER_S)
+            self._missed.clear()
+            self.write()
+
+    def _fail(self, kind: str, what: str) -> None:
+        _Totals.errors += 1
+        self._say(kind, what)
+
+    def _give_up(self, record: Missed, calls: int, kind: str, what: str) -> None:
+        _Totals.dropped += 1
+        record.written = calls
+        self._say(kind, what)
+
+    def _say(self, kind: str, what: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            _log.warning("misses are not recorded in %s | %s | said once", self._path, what)
+
+
+_recorder: _Recorder | None = None
+_exchange = threading.Lock()
+
+
+def record_misses(path: str | os.PathLike[str] | None) -> None:
+    """Append this process's misses to ``path`` from now on, those that it counted before as well; None: no longer.
+
+    ``path``: a file, in which ``{pid}``, ``{rank}`` (the environment's RANK) and ``{host}`` are replaced, or a folder,
+    which gets a file a process. Several processes can append to one file, unless it is on NFS. Raises SpecError where
+    the path cannot be opened now. What fails later is logged once, counted in the metrics, and tried again.
+    """
+    global _recorder
+    recorder = None
+    if path is not None:
+        recorder = _Recorder(os.fspath(path))
+        file = _resolve(os.fspath(path))
+        try:
+            os.close(_open_to_append(file))
+        except OSError as error:
+            raise SpecError("the file of misses must be one that can be appended to", got=f"{error}", where=file,
+                            hint="name a folder that exists, or a file in one") from error  # fmt: skip
+    with _exchange:
+        before, _recorder = _recorder, recorder
+        misses.listen(recorder)
+        if before is not None:
+            before.stop()
+    if recorder is not None and misses.records():
+        recorder.missed()
+
+
+def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[Miss, ...]:
+    """The misses of several files, or of all ``*.jsonl`` in folders, one for each kernel, problem, device and reason.
+
+    The most often called come first. A line that is no JSON was cut off by a full disk or a killed process: it is
+    skipped, and logged. Raises TableError, naming the file and line, for JSON that is no miss.
+    """
+    merged: dict[tuple[str, str, str | None, str], Miss] = {}
+    for file in _files([paths] if isinstance(paths, (str, os.PathLike)) else paths):
+        with open(file, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                found = _parse(line, f"{file}:{number}")
+                if found is not None:
+                    key = (found.kernel, found.problem.key, found.device, found.reason)
+                    merged[key] = found if key not in merged else _sum(merged[key], found)
+    return tuple(sorted(merged.values(), key=lambda m: -m.calls))
+
+
+def _line_of(found: Miss) -> bytes:
+    """A miss as a line of a file."""
+    fields = {"format": FORMAT, **found._asdict(), "problem": found.problem.to_json()}
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _resolve(path: str) -> str:
+    """The file that this process appends to. Raises SpecError where a rank is asked for and not known."""
+    if path.endswith(os.sep) or os.path.isdir(path):
+        path = os.path.join(path, "misses-{host}-{pid}.jsonl")
+    if "{rank}" in path:
+        rank = os.environ.get("RANK", "")
+        if not rank.isdecimal():
+            raise SpecError("a path with {rank} needs the environment's RANK", got=rank or "none", where=path,
+                            hint="torchrun sets it; {pid} and {host} are always known")  # fmt: skip
+        path = path.replace("{rank}", rank)
+    if "{host}" in path:
+        import socket
+
+        path = path.replace("{host}", socket.gethostname())
+    return path.replace("{pid}", str(os.getpid()))
+
+
+def _open_to_append(file: str) -> int:
+    """A descriptor whose writes all go to the end. Raises OSError; a pipe without a reader does not block."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(file, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{file} is no regular file")
+    return descriptor
+
+
+def _in_stretches(records: Iterable[Missed]) -> Iterator[Missed]:
+    """Let other threads run every now and then: nothing else in a look over the records would."""
+    for i, record in enumerate(records):
+        if i % 256 == 255:
+            time.sleep(0.0005)
+        yield record
+
+
+def _is_due(record: Missed, final: bool) -> bool:
+    new = record.calls - record.written
+    return new > 0 and (final or new >= record.written)
+
+
+def _files(paths: Iterable[str | os.PathLike[str]]) -> Iterable[Path]:
+    for path in map(Path, paths):
+        if path.is_dir():
+            yield from sorted(file for file in path.glob("*.jsonl") if file.is_file())
+        elif path.is_file():
+            yield path
+        else:
+            raise TableError("misses are read from files and folders", got=str(path), hint="record_misses writes them")
+
+
+def _parse(line: bytes, where: str) -> Miss | None:
+    try:
+        data = json.loads(line) if line.strip() else None
+    except (ValueError, RecursionError) as error:
+        _log.warning("%s is skipped: %s", where, error)
+        return None
+    if data is None:
+        return None
+    version = data.pop("format", None) if isinstance(data, dict) else None
+    if version != FORMAT:
+        raise TableError(f"a line of misses must be of format {FORMAT}", got=repr(version), where=where, hint=_HINT)
+    wrong = [name for name, kinds in _FIELDS.items() if type(data.get(name)) not in kinds]
+    if wrong or len(data) != len(_FIELDS) or data["calls"] < 1:
+        raise TableError(f"a line of misses must have {', '.join(_FIELDS)}, of their types, and a call",
+                         got=f"{line[:200]!r}", where=where, hint=_HINT)  # fmt: skip
+    try:
+        problem = Problem.from_json(data["problem"])
+    except TableError as error:
+        raise TableError(error.constraint, got=error.got, where=f"{where}: {error.where}", hint=_HINT) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TableError(
+            "a line of misses must hold a problem", got=f"{line[:200]!r}", where=where, hint=_HINT
+        ) from error
+    return Miss(**(data | {"problem": problem}))
+
+
+def _sum(one: Miss, other: Miss) -> Miss:
+    return Miss(
+        one.kernel, one.problem, one.device, one.reason, one.calls + other.calls,
+        min(one.first, other.first), max(one.last, other.last),
+    )  # fmt: skip
+
+
+def _stop_at_exit() -> None:
+    if _recorder is not None:
+        _recorder.stop()
+
+
+def _after_fork() -> None:
+    global _exchange
+    _exchange = threading.Lock()
+    if _recorder is not None:
+        _recorder.after_fork()
+
+
+atexit.register(_stop_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+register_counter("tileflow_miss_lines", "Lines appended to files of misses.", lambda: _Totals.lines)
+register_counter("tileflow_miss_file_errors", "Failed attempts to append misses.", lambda: _Totals.errors)
+register_counter("tileflow_dropped_miss_lines", "Lines given up: the file or its queue was full.",
+                 lambda: _Totals.dropped)  # fmt: skip

@@ -1,0 +1,57 @@
+"""The optional C extension: the same launch for less host time. Everything works without it.
+
+``build_native.py`` compiles it. The environment's TILEFLOW_NATIVE forbids it (0) or makes its absence an error (1).
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from functools import cache
+from types import ModuleType
+
+from ..errors import LaunchError
+from .packing import Enqueue
+
+_log = logging.getLogger(__name__)
+_VERSION = 1  # of the extension's signatures; a stale build has another
+_BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
+
+
+def enqueuer(
+    address: int | None, function: int, threads: int, shared: int, formats: str, attributes: bytes = b""
+) -> Enqueue | None:
+    """An enqueue that calls the driver's launch function at ``address``; None where the extension cannot serve.
+
+    ``address``: of cuLaunchKernel or hipModuleLaunchKernel, of cuLaunchKernelEx where there are ``attributes`` (each a
+    CUlaunchAttribute of 72 bytes); None where the driver has no such function. ``formats``: as ``parameter_formats``
+    gives them. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no extension.
+    """
+    module = _module(os.environ.get("TILEFLOW_NATIVE", ""))
+    if module is None or address is None:
+        return None
+    try:
+        bound: Enqueue = module.bind(address, function, threads, shared, formats.encode(), attributes)
+    except ValueError as error:  # more parameters than it takes
+        _log.debug("a kernel is launched from Python: %s", error)
+        return None
+    return bound
+
+
+@cache
+def _module(wanted: str) -> ModuleType | None:
+    """The extension, by what TILEFLOW_NATIVE holds. Its absence is said once."""
+    if wanted == "0":
+        return None
+    try:
+        module = importlib.import_module("._native", __package__)
+        if module.VERSION == _VERSION:
+            return module
+        reason = f"its version is {module.VERSION}, not {_VERSION}"
+    except ImportError as error:
+        reason = str(error)
+    if wanted == "1":
+        raise LaunchError("TILEFLOW_NATIVE=1 asks for the C extension of launches", got=reason, hint=_BUILD)
+    _log.debug("kernels are launched from Python, which costs more of the host's time: %s; %s", reason, _BUILD)
+    return None

@@ -1,0 +1,234 @@
+"""Planning a call: rows with their binaries, then a compiler, the reference or an error, as ``on_miss`` says.
+
+The compiler is imported where something must be compiled, and only then.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .errors import OutOfResources
+from .runtime import observe
+from .runtime.abi import Binary
+from .runtime.argtree import tensors
+from .runtime.bounded import BoundedCache
+from .runtime.call_cache import Direct
+from .runtime.launch import Launcher, lazy_launcher
+from .runtime.problem import Problem
+from .runtime.registry import Hit, on_change, on_miss
+from .runtime.serving import (
+    Attempt,
+    BuiltServer,
+    MissedCalls,
+    Server,
+    asked_of,
+    decide,
+    no_row,
+    refused,
+    servers_of_rows,
+)
+from .target import target
+
+if TYPE_CHECKING:
+    from .api import Kernel
+    from .lowered import Lowered
+
+ANY_TARGET = "nvidia-h200"
+MOST_BUILT = 4_096  # configs that were compiled for calls of this process
+MOST_SHAPES = 8  # of calls of one kind that are each compiled for their own sizes
+_MOST_SHRINKS = 8  # of a default that the device has too little for
+
+_log = logging.getLogger("tileflow")
+_built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
+_shapes: dict[Any, int] = {}
+_counting = threading.Lock()
+on_change(_built.clear)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call that is planned. ``live``: the class of the GPU ``device``, None on a CPU."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    problem: Problem
+    device: torch.device
+    live: str | None
+
+
+def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
+    """What may serve a call, in order. Raises MissError at its end where nothing may."""
+    if call.device.type == "cpu" and not _interprets():
+        counter = observe.served(kernel.name, "eager", "the tensors are on a CPU")
+        observe.say_once(
+            logging.WARNING, kernel.name, "eager", "runs as plain Python over tiles: the tensors are on a CPU"
+        )
+        yield Direct(kernel.run_eagerly, counter)
+        return
+    policy = on_miss(kernel.name)
+    asked = asked_of(kernel.host.sites.values())
+    rows = partial(
+        servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, 
+        _maker(kernel, call.device) if _runs_code(call.device) else None, (call.device, kernel.cache.number),
+    )  # fmt: skip
+    attempted: set[tuple[Any, ...]] = set()
+    tried: list[str] = []
+    nearest: Hit | None = None
+    for hit, server in rows():
+        if hit.step == "default" and hit.row.launches and policy != "default":
+            continue
+        if server is not None:
+            answers = asked(server.config)
+            if answers not in attempted:
+                attempted.add(answers)
+                yield Attempt(
+                    server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live)
+                )
+            tried.append("the guards of the rows decline")
+        elif hit.bundle is None and _has_compiler() and policy in ("default", "compile"):
+            yield from _built_attempts(kernel, call, hit, None)
+        else:
+            nearest = nearest or hit
+            tried.append("the rows have no machine code for such a call")
+    yield from _missed(kernel, call, policy, nearest, tried)
+
+
+def _missed(
+    kernel: Kernel, call: Call, policy: str, nearest: Hit | None, tried: Sequence[str]
+) -> Iterator[Attempt | Direct]:
+    """What takes the place of a row."""
+    missed = no_row(kernel.name, call.problem, call.live, tried)
+    if policy in ("default", "compile") and _has_compiler():
+        if nearest is None and _runs_code(call.device):
+            yield from _portable_attempts(kernel, call, missed)
+        yield from _built_attempts(kernel, call, nearest, missed)
+        return
+    if policy in ("default", "reference"):
+        counter = observe.served(kernel.name, "reference", "no row serves the call", call.live)
+        observe.say_once(logging.WARNING, kernel.name, "reference", "runs as its reference in torch, not as a kernel")
+        yield Direct(kernel.stand_in, MissedCalls(counter, missed))
+        return
+    why = "on_miss is 'error'" if policy == "error" else "there is no compiler (triton) on this machine"
+    raise refused(kernel.name, call.problem, call.live, why)
+
+
+def _servers(rows: Callable[[], Iterator[tuple[Hit, Server | None]]]) -> Iterator[Server]:
+    return (server for _, server in rows() if server is not None)
+
+
+def _maker(kernel: Kernel, device: torch.device) -> Callable[[Binary], Launcher]:
+    return lambda binary: lazy_launcher(binary, device, kernel.scope)
+
+
+def _counter(kernel: str, problem: Problem, live: str | None, server: Server) -> Any:
+    decide(kernel, problem, server.step, server.config)
+    if server.step not in ("override", "exact"):
+        observe.say_once(logging.WARNING, kernel, server.step, server.reason)
+    return observe.served(kernel, server.step, server.reason, live)
+
+
+# ---- compiling ----------------------------------------------------------------------------------------------------
+
+
+def _runs_code(device: torch.device) -> bool:
+    """Whether machine code runs on the device."""
+    return device.type == "cuda"
+
+
+def _interprets() -> bool:
+    """Whether this process was started for Triton's interpreter, which runs generated kernels on CPU tensors."""
+    return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+
+
+@cache
+def _has_compiler() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
+
+
+def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) -> Iterator[Attempt]:
+    """The call compiled now, or found compiled: threads that meet it at once wait for one of them. What was found may
+    decline what host code makes now, or what a global holds now, and is compiled anew."""
+
+    def counter(server: Server) -> Any:
+        served = _counter(kernel.name, call.problem, call.live, server)
+        return served if missed is None else MissedCalls(served, missed)
+
+    key = (kernel.cache.number, kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
+    was_there = _built.get(key) is not None
+    server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+    if was_there:
+        _built.drop(key)
+        server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
+        yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Attempt]:
+    """Once a kernel was compiled for many shapes, variants that take any: a further shape compiles nothing."""
+    key = (kernel.cache.number, call.problem.kinds, call.device)
+    with _counting:
+        _shapes[key] = _shapes.get(key, 0) + 1
+        few = _shapes[key] <= MOST_SHAPES
+    if few:
+        return
+    server = _built.get_or_make(key, lambda: _build_portable(kernel, call))
+
+    def counter(server: Server) -> Any:
+        return MissedCalls(_counter(kernel.name, call.problem, call.live, server), missed)
+
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+
+
+def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:
+    from .portable import portable_config, portable_sources
+
+    _log.warning("%s was compiled for %d shapes: variants that take any shape are built now", kernel.name, MOST_SHAPES)
+    lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), target(call.live or ANY_TARGET), "dynamic")
+    made: dict[int, list[Launcher]] = {}
+    for source in portable_sources(lowered):
+        made.setdefault(source.region, []).append(kernel.launcher(source, lowered.target, call.device))
+    return BuiltServer(portable_config(lowered), made, "compiled", "variants for any shape")
+
+
+def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
+    """By the row's config, fitted to this call's own space, or by the default where there is no row, or one of another
+    problem that serves such calls worse."""
+    device = target(call.live or (hit and hit.device) or ANY_TARGET)
+    lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), device)
+    if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):
+        # host code reads data, so that sizes differ from call to call: they are no constants
+        lowered = kernel.lower(lowered.args, device, "dynamic")
+    if hit is None or hit.default_is_better:
+        _log.warning(
+            "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
+            kernel.name, lowered.problem.key,
+        )  # fmt: skip
+        return _fitting(kernel, lowered, call.device)
+    config = lowered.space.adapt(hit.config.to_dict())
+    return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)
+
+
+def _fitting(kernel: Kernel, lowered: Lowered, device: torch.device) -> BuiltServer:
+    """The default, or where the device turns out to have too little for it, a smaller config."""
+    from .default import smaller_config
+
+    config = lowered.default
+    for _ in range(_MOST_SHRINKS):
+        try:
+            return BuiltServer(config, kernel.launchers(lowered, config, device))
+        except OutOfResources as error:
+            smaller = smaller_config(config, lowered.space)
+            if smaller is None:
+                raise
+            _log.warning("%s: %s; a smaller config runs instead", kernel.name, error)
+            config = smaller
+    return BuiltServer(config, kernel.launchers(lowered, config, device))
