@@ -22,13 +22,14 @@ from .errors import TableError
 ExprLike: TypeAlias = "Expr | int"
 
 # limits of what is read as data; what tileflow writes stays far below them
-MIN_INT, MAX_INT = -(1 << 63), (1 << 64) - 1  # 64 bits, signed or unsigned
-MAX_NODES = 2048
-MAX_DEPTH = 32  # a conjunction of many conditions is one level
-MAX_OPERANDS = 400  # of one ``and`` or ``or``, which JSON nests
-MAX_TERMS = 256
-MAX_FACTORS = 32
-MAX_NAME = 512
+MIN_INT = -(1 << 63)  # 64 bits, signed or unsigned
+MAX_INT = (1 << 64) - 1
+_MAX_NODES = 2048
+_MAX_DEPTH = 32  # a conjunction of many conditions is one level
+_MAX_OPERANDS = 400  # of one ``and`` or ``or``, which JSON nests
+_MAX_TERMS = 256
+_MAX_FACTORS = 32
+_MAX_NAME = 512
 _MAX_BRACKETS = 120  # Python reads 200 nested ones, and a chain may add 70
 _CHAIN = 64  # operands of ``and`` and ``or`` that text nests from the left
 
@@ -455,24 +456,24 @@ class _Reader:
 
     def _read(self, data: Any, depth: int) -> Expr:
         self._nodes += 1
-        if self._nodes > MAX_NODES:
-            raise _too_much(f"an expression must have at most {MAX_NODES} nodes", "more")
+        if self._nodes > _MAX_NODES:
+            raise _too_much(f"an expression must have at most {_MAX_NODES} nodes", "more")
         if type(data) is int:
             return Expr("const", (_bounded(data),))
         if type(data) is dict:
             name = data.get("sym")
-            if len(data) == 1 and type(name) is str and 0 < len(name) <= MAX_NAME:
+            if len(data) == 1 and type(name) is str and 0 < len(name) <= _MAX_NAME:
                 return Expr("sym", (name,))
         elif type(data) is list and data and type(data[0]) is str:
-            if depth == MAX_DEPTH:
-                raise _too_much(f"an expression must be at most {MAX_DEPTH} levels deep", "more")
+            if depth == _MAX_DEPTH:
+                raise _too_much(f"an expression must be at most {_MAX_DEPTH} levels deep", "more")
             if (expr := self._operation(data[0], data, depth + 1)) is not None:
                 return expr
         raise TableError(
             "an expression must be an int, {'sym': name} or [op, args...] with a known op",
             got=reprlib.repr(data),
-            hint=f"the file is damaged or was written by a newer tileflow; a sum has at most {MAX_TERMS} terms, a "
-            f"product {MAX_FACTORS} factors, a name {MAX_NAME} characters",
+            hint=f"the file is damaged or was written by a newer tileflow; a sum has at most {_MAX_TERMS} terms, a "
+            f"product {_MAX_FACTORS} factors, a name {_MAX_NAME} characters",
         )
 
     def _operation(self, op: str, data: list[Any], depth: int) -> Expr | None:
@@ -483,9 +484,9 @@ class _Reader:
             return self._operator(op, self._read(data[1], depth), self._read(data[2], depth))
         if op in _UNARY and operands == 1:
             return _checked(_unary(op, self._read(data[1], depth)))
-        if op == "sum" and 0 < operands <= MAX_TERMS:
+        if op == "sum" and 0 < operands <= _MAX_TERMS:
             return _checked(_sum([self._read(a, depth) for a in data[1:]]))
-        if op == "prod" and 0 < operands <= MAX_FACTORS:
+        if op == "prod" and 0 < operands <= _MAX_FACTORS:
             return self._product([self._read(a, depth) for a in data[1:]])
         return None
 
@@ -503,8 +504,8 @@ class _Reader:
         while isinstance(data, list) and len(data) == 3 and data[0] == op:
             operands.append(data[2])
             data = data[1]
-            if len(operands) >= MAX_OPERANDS:
-                raise _too_much(f"{op} must have at most {MAX_OPERANDS} operands", "more")
+            if len(operands) >= _MAX_OPERANDS:
+                raise _too_much(f"{op} must have at most {_MAX_OPERANDS} operands", "more")
         return _folded(op, [self._read(a, depth) for a in (data, *reversed(operands))])
 
     def _operator(self, op: str, left: Expr, right: Expr) -> Expr:

@@ -53,7 +53,7 @@ from tileflow.runtime import (
     write_bundle,
 )
 from tileflow.runtime.abi import TensorMap
-from tileflow.runtime.codec import decode
+from tileflow.runtime.codec import decode, encode
 from tileflow.runtime.table import Unseen, Variant
 
 
@@ -189,7 +189,8 @@ def outcome(read: Callable[[], Table], original: Table, sources: list[str]) -> s
             table = read()
             if table == original:
                 return "equal"
-            assert parse_table(table_text(table)) == table, "what was read must be written and read again"
+            again = json.loads(json.dumps(encode(table)))
+            assert decode(Table, again) == table, "what was read must be written and read again"
             for region, variant in variants_of(table):
                 launch_once(region, variant)
             for text in sources:

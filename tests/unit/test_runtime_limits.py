@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from tileflow.config import Config
+from tileflow.emit import dtypes
 from tileflow.errors import CallError, TableError
 from tileflow.expr import TRUE, Expr
 from tileflow.runtime import (
@@ -39,22 +40,18 @@ from tileflow.runtime import (
     write_bundle,
 )
 from tileflow.runtime import load as register
-from tileflow.runtime.abi import ELEMENT_WORDS, FLOAT_WORDS, INT_WORDS
 from tileflow.runtime.codec import parse_json
+from tileflow.runtime.limits import ELEMENT_WORDS, FLOAT_WORDS, INT_WORDS
 from tileflow.runtime.paths import Path as CapturePath
 from tileflow.runtime.paths import Symbol
 from tileflow.runtime.registry import clear
 
+_spec = importlib.util.spec_from_file_location("limits_fuzz", Path(__file__).with_name("test_fuzz_tables.py"))
+assert _spec is not None and _spec.loader is not None
+fuzz: Any = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fuzz)
+examples, fakes = fuzz.examples, fuzz.fakes
 
-def _load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"limits_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-examples, fakes, fuzz = _load("runtime_examples"), _load("test_runtime_launch"), _load("test_fuzz_tables")
 CODE: str = fuzz.mutations.CODE
 X, N = Expr.sym("x.shape.0"), Expr.sym("n")
 
@@ -129,9 +126,9 @@ def test_finding_1_a_guards_numbers_are_ints(number: str, canary: Any) -> None:
     assert canary.fired == []
 
 
-def test_the_words_of_signatures_are_those_that_launchers_pack() -> None:
+def test_the_words_of_signatures_are_those_that_are_written_and_packed() -> None:
     assert launch._FORMATS.keys() == INT_WORDS | FLOAT_WORDS
-    assert launch._DTYPES.keys() <= ELEMENT_WORDS
+    assert launch._DTYPES.keys() | set(dtypes._SIGNATURE.values()) <= ELEMENT_WORDS
 
 
 # ---- 9: expressions -----------------------------------------------------------------------------------------------

@@ -21,58 +21,32 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import reprlib
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from ..errors import TableError
 from ..expr import Expr
-from ..target import CATALOGUE
 from .codec import AsObject, Between, Items, Text, decode
-from .paths import MAX_PATH, Path, Symbol
+from .limits import (
+    DESCRIPTOR,
+    ELEMENT_WORDS,
+    FLOAT_WORDS,
+    INT_WORDS,
+    MAX_CLUSTER,
+    Bytes,
+    ClusterDim,
+    Count,
+    Dims,
+    Name,
+    Shared,
+    Threads,
+    check_grid,
+    check_symbols,
+)
+from .paths import MAX_PATH, Path
 
 ArgKind = Literal["tensor", "int", "float", "descriptor"]
-
-# Triton's signature words: of run-time numbers, and of what tensors hold
-INT_WORDS = frozenset({"i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64"})
-FLOAT_WORDS = frozenset({"fp32", "f32", "fp64", "f64"})
-ELEMENT_WORDS = INT_WORDS | FLOAT_WORDS | {"fp16", "bf16", "fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"}
-MAX_REGIONS = 1024
-MAX_GRID = (1 << 31) - 1  # blocks along one axis
-_MAX_CLUSTER = 16  # blocks, where the device allows more than the portable 8
-_MAX_SCRATCH = 1 << 30
-_TARGET_SYMBOLS = frozenset(next(iter(CATALOGUE.values())).symbols())
-_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\d{1,4}(?:, ?\d{1,4}){0,4})\]>")
-
-Name = Annotated[str, Text(256)]
-Dims = Annotated[tuple[Expr, ...], Items(1, 5)]  # what the copy engine takes
-ClusterDim = Annotated[int, Between(1, _MAX_CLUSTER)]
-Bytes = Annotated[int, Between(0, _MAX_SCRATCH)]
-Threads = Annotated[int, Between(1, 1024)]
-Shared = Annotated[int, Between(0, 1 << 20)]
-Region = Annotated[int, Between(0, MAX_REGIONS - 1)]
-Count = Annotated[int, Between(0, 1 << 40)]
-
-
-def check_symbols(exprs: Iterable[Expr], where: str) -> None:
-    """Raises TableError where one of ``exprs`` names what a launch does not have, ``where``."""
-    for name in {name for e in exprs for name in e.symbols()}:
-        if name in _TARGET_SYMBOLS:
-            continue
-        try:
-            Symbol.parse(name)
-        except TableError as error:
-            raise TableError(error.constraint, got=error.got, where=where, hint=error.hint) from error
-
-
-def check_grid(grid: tuple[Expr, Expr, Expr]) -> None:
-    """Raises TableError where a grid names what a launch does not have, or is larger than any device's."""
-    check_symbols(grid, "grid")
-    if any((g.constant or 0) > MAX_GRID for g in grid):
-        raise TableError(f"a grid must have at most {MAX_GRID} blocks an axis", got=", ".join(map(str, grid))[:120],
-                         where="grid")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +133,7 @@ class LaunchArg:
                 return self.type in FLOAT_WORDS
             case "tensor":
                 return self.type[:1] == "*" and self.type[1:] in ELEMENT_WORDS
-        found = _DESCRIPTOR.fullmatch(self.type)
+        found = DESCRIPTOR.fullmatch(self.type)
         return found is not None and found[1] in ELEMENT_WORDS
 
     def to_json(self) -> dict[str, Any]:
@@ -227,8 +201,8 @@ class LaunchAbi:
         if not self.symbol.isidentifier():
             raise TableError("an entry point must be named by an identifier", got=repr(self.symbol), where="symbol")
         check_grid(self.grid)
-        if math.prod(self.cluster) > _MAX_CLUSTER:
-            raise TableError(f"a cluster must have at most {_MAX_CLUSTER} blocks", got=self.cluster, where="cluster")
+        if math.prod(self.cluster) > MAX_CLUSTER:
+            raise TableError(f"a cluster must have at most {MAX_CLUSTER} blocks", got=self.cluster, where="cluster")
         takes_tensor = any(a.kind in ("tensor", "descriptor") for a in self.args)
         if not takes_tensor and any(size for _, size, _ in self.scratch):
             raise TableError("a kernel with scratch memory must take a tensor", got=self.symbol, where="scratch")

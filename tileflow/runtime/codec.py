@@ -128,8 +128,7 @@ def encode(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
-        return {f.name: _encode_field(hints[f.name], getattr(value, f.name)) for f in fields(value)}
+        return {name: _encode_field(is_float, getattr(value, name)) for name, is_float in _is_float(type(value))}
     if isinstance(value, tuple):
         return [encode(v) for v in value]
     if isinstance(value, Mapping):
@@ -139,9 +138,15 @@ def encode(value: Any) -> Any:
     return value
 
 
-def _encode_field(hint: Any, value: Any) -> Any:
+@cache
+def _is_float(cls: Any) -> list[tuple[str, bool]]:
+    """Each field, and whether it is a float or None."""
+    hints = _hints(cls)
+    return [(f.name, hints[f.name] is float or float in get_args(hints[f.name])) for f in fields(cls)]
+
+
+def _encode_field(is_float: bool, value: Any) -> Any:
     """An int where a float is meant is written as one: 3 and 3.0 would be two texts of one table."""
-    is_float = hint is float or float in get_args(hint)
     return encode(float(value) if is_float and isinstance(value, int) else value)
 
 

@@ -14,9 +14,9 @@ from ..errors import TableError
 from .codec import Between, Items, Text, decode
 
 Scalar = int | float | bool | str | None
-Size = Annotated[int, Between(0, (1 << 63) - 1)]
-Sizes = Annotated[tuple[Size, ...], Items(0, 64)]  # torch's tensors have at most 64 dimensions
-Word = Annotated[str, Text(512)]
+_Size = Annotated[int, Between(0, (1 << 63) - 1)]
+_Sizes = Annotated[tuple[_Size, ...], Items(0, 64)]  # torch's tensors have at most 64 dimensions
+_Word = Annotated[str, Text(512)]
 
 _NON_FINITE = ("inf", "-inf", "nan")
 _PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "None": type(None)}
@@ -26,9 +26,9 @@ _PLAIN = {"bool": bool, "int": int, "float": float, "str": str, "None": type(Non
 class TensorSpec:
     """A tensor argument: ``strides`` in elements; ``aligned``: its data pointer is divisible by 16."""
 
-    dtype: Word = field(metadata={"json": "tensor"})
-    shape: Sizes
-    strides: Sizes
+    dtype: _Word = field(metadata={"json": "tensor"})
+    shape: _Sizes
+    strides: _Sizes
     aligned: bool = True
 
     def validate(self) -> None:
@@ -59,7 +59,7 @@ class ScalarSpec:
     """A Python scalar. Ints and floats are run-time parameters: their value is an example, not part of the key.
     ``bool``, ``str``, ``None``, dtypes, and a ``constexpr int`` or ``constexpr float`` select code and are."""
 
-    type: Word = field(metadata={"json": "scalar"})
+    type: _Word = field(metadata={"json": "scalar"})
     value: Scalar
 
     @staticmethod
@@ -92,9 +92,9 @@ class CallableSpec:
     """A function argument (an epilogue): the hash of its code, and the specs of what it closes over (a default of its
     parameter ``p`` is called ``default:p``)."""
 
-    name: Word = field(metadata={"json": "callable"})
-    hash: Word
-    cells: tuple[tuple[Word, ArgSpec], ...] = ()
+    name: _Word = field(metadata={"json": "callable"})
+    hash: _Word
+    cells: tuple[tuple[_Word, ArgSpec], ...] = ()
 
     def __str__(self) -> str:
         cells = ",".join(f"{name}={spec}" for name, spec in self.cells)
@@ -108,8 +108,8 @@ ArgSpec = TensorSpec | ScalarSpec | CallableSpec
 class Problem:
     """``kernel``: ``module:qualname``. ``args``: (parameter name, spec) in the signature's order."""
 
-    kernel: Word
-    args: tuple[tuple[Word, ArgSpec], ...]
+    kernel: _Word
+    args: tuple[tuple[_Word, ArgSpec], ...]
 
     @property
     def key(self) -> str:

@@ -23,9 +23,10 @@ from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
 from ..target import DeviceProperties, Target, described, find
-from .abi import Binary, LaunchAbi, Region, Resources, check_grid, check_symbols
+from .abi import Binary, LaunchAbi, Resources
 from .codec import Items, Text, decode, encode, parse_json
 from .files import read_file
+from .limits import Region, check_grid, check_symbols
 from .problem import Problem, TensorSpec
 
 SCHEMA_VERSION = 3
