@@ -28,7 +28,7 @@ import torch
 import tileflow
 from tileflow import runtime
 from tileflow.api import load_kernel
-from tileflow.runtime import snapshots
+from tileflow.runtime import load_bundle, snapshots
 from tileflow.runtime.binaries import MODULES
 from tileflow.runtime.observe import LOOKUP_EVENTS
 
@@ -307,9 +307,7 @@ def soak(
 
             stack.enter_context(without_gpu())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tileflow-soak-")))
-        for copy in ("main", "second"):
-            shutil.copytree(bundle, folder / copy)
-        snapshots.withdraw(folder / "main", ADD, problem=static_row(bundle)[0].problem.key)
+        prepare(bundle, folder)
         made = _dry(tasks()) if is_dry and work is None else (work or tasks())
         elements = 1 << (20 if is_dry else 24)
         running = Soak(folder, NoGpus() if is_dry else Gpus(), device_class or None, made, elements)
@@ -318,6 +316,18 @@ def soak(
         elapsed = _run(running, seconds)
         found = _report(running, elapsed)
         return write(out, found, verdicts(found))
+
+
+def prepare(bundle: Path, folder: Path) -> None:
+    """In ``folder`` two copies of the bundle: ``main`` with two snapshots, ``second`` with tables of its own, since a
+    table that is loaded again takes the place of the same table from elsewhere."""
+    for copy in ("main", "second"):
+        shutil.copytree(bundle, folder / copy)
+    snapshots.withdraw(folder / "main", ADD, problem=static_row(bundle)[0].problem.key)
+    for table in load_bundle(bundle).tables:
+        largest = max(table.entries, key=lambda entry: sum(entry.problem.sizes.values()), default=None)
+        key = None if largest is None else largest.problem.key  # a table without tuned rows goes as a whole
+        snapshots.withdraw(folder / "second", table.kernel.ref, problem=key, keep=1)
 
 
 def _run(running: Soak, seconds: float) -> float:
@@ -352,6 +362,7 @@ def _report(running: Soak, elapsed: float) -> dict[str, Any]:
         "steps": steps, "counted": sum(n for step, n in steps.items() if step not in LOOKUP_EVENTS),
         "rss_mb_per_minute": growth_per_minute(tally.rss) / 1e6, "rss_mb": _rss() / 1e6,
         "modules": len(MODULES), "module_loads": MODULES.loads,
+        "misses": [str(miss) for miss in runtime.misses()[:20]],
     }  # fmt: skip
 
 
