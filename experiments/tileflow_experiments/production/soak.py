@@ -171,7 +171,7 @@ class Soak:
             kernel.plan = _counted(kernel.plan, self.plans)  # type: ignore[method-assign]
 
     def load(self, path: Path, rng: random.Random) -> None:
-        runtime.load(path, as_device=self._as_device, check=rng.choice(("all", "lazy")))
+        runtime.load(path, as_device=self._as_device, on_miss="default", check=rng.choice(("all", "lazy")))
 
     # ---- threads ------------------------------------------------------------------------------------------------
 
