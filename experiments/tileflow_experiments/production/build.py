@@ -13,9 +13,8 @@ from tileflow.runtime.snapshots import write_bundle
 from ..offline import tables
 from ..portable import BuiltRow, Failure, Order, build_rows
 from .gallery import GALLERY, Shown
-
-ADD, ADD_SIZE = "examples.vector_add:vector_add", 4096  # a call too small to keep the device busy
-TWICE = "tileflow_experiments.production.kernels:add_twice"
+from .warm_calls import ADD, ADD_SIZE
+from .work import TWICE
 
 
 def orders(device_class: str, gallery: Iterable[Shown] = GALLERY) -> list[Order]:

@@ -28,11 +28,13 @@ import torch
 import tileflow
 from tileflow import runtime
 from tileflow.api import load_kernel
-from tileflow.runtime import snapshots
+from tileflow.runtime import load_bundle, snapshots
 from tileflow.runtime.binaries import MODULES
 from tileflow.runtime.observe import LOOKUP_EVENTS
 
+from .hiding import hidden
 from .summary import Verdict, device_name, write
+from .warm_calls import ADD, static_row
 from .work import Pool, Task, disagreement, gradient, tasks
 
 THREADS, STREAMS, REPLAYS = 8, 4, 3
@@ -40,7 +42,6 @@ CAPTURES, GRADIENTS = 0.02, 0.08  # the shares of a thread's turns
 FLUSH = 32  # results that are compared before their thread waits for the verdicts
 PAUSE_S = (0.05, 0.2)  # between two changes of what is loaded
 MOST_ERRORS = 200  # that end a soak
-WITHDRAWN = "examples.softmax:softmax"  # whose tuned row one of the two snapshots lacks
 
 
 @dataclass(slots=True)
@@ -120,7 +121,11 @@ class NoGpus(Gpus):
 
     def captured(self, call: Callable[[], torch.Tensor]) -> tuple[Callable[[], None], torch.Tensor, Callable[[], None]]:
         out = call()
-        return (lambda: out.copy_(call()) and None), out, lambda: None
+
+        def replay() -> None:
+            out.copy_(call())
+
+        return replay, out, lambda: None
 
     def synchronize(self) -> None:
         pass
@@ -245,6 +250,8 @@ class Soak:
         counts["calls"] += 2
         counts["gradients"] += 1
         got = gradient(training.softmax, x, grad)
+        if device == "cpu":  # which has not computed it
+            return
         expected = gradient(lambda leaf: torch.softmax(leaf.float(), dim=1).bfloat16(), x, grad)
         checks.add(place, "gradient of softmax", f"{shape} on {device}", disagreement(got, expected, 3e-2))
 
@@ -294,15 +301,13 @@ def soak(
     """Run for so many seconds and write ``out``. False where anything failed. ``bundle`` is copied, not changed."""
     logging.getLogger("tileflow").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(hidden())  # what no row serves is seen, and does not compile for seconds
         if is_dry:
             from .stand_in import without_gpu
 
             stack.enter_context(without_gpu())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tileflow-soak-")))
-        for copy in ("main", "second"):
-            shutil.copytree(bundle, folder / copy)
-        snapshots.withdraw(folder / "main", WITHDRAWN)
-        snapshots.switch(folder / "main")
+        prepare(bundle, folder)
         made = _dry(tasks()) if is_dry and work is None else (work or tasks())
         elements = 1 << (20 if is_dry else 24)
         running = Soak(folder, NoGpus() if is_dry else Gpus(), device_class or None, made, elements)
@@ -311,6 +316,18 @@ def soak(
         elapsed = _run(running, seconds)
         found = _report(running, elapsed)
         return write(out, found, verdicts(found))
+
+
+def prepare(bundle: Path, folder: Path) -> None:
+    """In ``folder`` two copies of the bundle: ``main`` with two snapshots, ``second`` with tables of its own, since a
+    table that is loaded again takes the place of the same table from elsewhere."""
+    for copy in ("main", "second"):
+        shutil.copytree(bundle, folder / copy)
+    snapshots.withdraw(folder / "main", ADD, problem=static_row(bundle)[0].problem.key)
+    for table in load_bundle(bundle).tables:
+        largest = max(table.entries, key=lambda entry: sum(entry.problem.sizes.values()), default=None)
+        key = None if largest is None else largest.problem.key  # a table without tuned rows goes as a whole
+        snapshots.withdraw(folder / "second", table.kernel.ref, problem=key, keep=1)
 
 
 def _run(running: Soak, seconds: float) -> float:
@@ -345,6 +362,7 @@ def _report(running: Soak, elapsed: float) -> dict[str, Any]:
         "steps": steps, "counted": sum(n for step, n in steps.items() if step not in LOOKUP_EVENTS),
         "rss_mb_per_minute": growth_per_minute(tally.rss) / 1e6, "rss_mb": _rss() / 1e6,
         "modules": len(MODULES), "module_loads": MODULES.loads,
+        "misses": [str(miss) for miss in runtime.misses()[:20]],
     }  # fmt: skip
 
 
@@ -369,7 +387,8 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
         Verdict("calls made, counted by the runtime", f"{counts.get('calls', 0)}, {found['counted']}"),
         Verdict("resident memory, MB a minute in the second half", f"{found['rss_mb_per_minute']:.1f} ({found['rss_mb']:.0f} MB)"),
         Verdict("modules in use at the end, loads", f"{found['modules']}, {found['module_loads']}"),
-        Verdict("steps", ", ".join(f"{step} {n}" for step, n in found["steps"].items())),
+        Verdict("steps", ", ".join(f"{step} {n}" for step, n in found["steps"].items()), "rows",
+                not {"reference", "compiled", "miss"} & found["steps"].keys()),
     ]  # fmt: skip
     return lines + [Verdict(kind, str(n), "", False) for kind, n in {**errors, **wrong}.items()]
 

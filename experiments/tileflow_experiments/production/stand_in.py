@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import IntEnum
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 _OK = (0,)
 
@@ -59,19 +60,15 @@ class Driver(ModuleType):
 @contextmanager
 def without_gpu() -> Iterator[None]:
     """Inside, machine code that is loaded goes to the stand-in; afterwards what was loaded there is forgotten."""
-    from tileflow import runtime
+    from tileflow import runtime, serve
     from tileflow.runtime import launch
 
     name = "cuda.bindings.driver"
-    module, reader = sys.modules.get(name), launch.current_stream_reader
-    sys.modules[name] = Driver(name)
-    launch.current_stream_reader = lambda index: int
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(sys.modules, {name: Driver(name)}))
+        stack.enter_context(mock.patch.object(launch, "current_stream_reader", lambda index: int))
+        for asked in ("_interprets", "_runs_code"):  # whether tensors on the CPU are given to machine code
+            stack.enter_context(mock.patch.object(serve, asked, lambda *device: True))
+        stack.callback(runtime.clear)
         yield
-    finally:
-        runtime.clear()
-        launch.current_stream_reader = reader
-        del sys.modules[name]
-        if module is not None:
-            sys.modules[name] = module
 

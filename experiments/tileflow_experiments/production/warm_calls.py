@@ -17,14 +17,14 @@ import torch
 from tileflow import runtime
 from tileflow.api import load_kernel
 from tileflow.errors import TableError
-from tileflow.runtime import Binary, load_bundle
+from tileflow.runtime import Binary, Entry, load_bundle
 from tileflow.runtime.drivers import cuda_load
 from tileflow.runtime.observe import served
 from tileflow.runtime.packing import parameter_formats, python_enqueue
 
 from .rounds import Batch, above, interleaved, interval, ratio
 
-ADD, ADD_SIZE = "examples.vector_add:vector_add", 4096
+ADD, ADD_SIZE = "examples.vector_add:vector_add", 4096  # too small to keep the device busy
 SHAPES = 64
 MOST_ABOVE_US, MOST_RATIO = 1.5, 1.4
 FLOOR, NATIVE_FLOOR, ADDED, ADDED_SHAPES = "floor", "floor, native launch", "torch.add", "torch.add, 64 shapes"
@@ -81,7 +81,7 @@ def contenders(bundle: Path, device: str) -> dict[str, Batch]:
 
 def _floors(bundle: Path, device: str, x: torch.Tensor, y: torch.Tensor) -> dict[str, Batch]:
     """The parts of a call and their sum. The launch is of the very machine code that the static row has."""
-    binary, index = static_binary(bundle), x.get_device()
+    (_, binary), index = static_row(bundle), x.get_device()
     out = torch.empty_like(x)
     if device == "cuda":
         current = torch.accelerator.current_stream
@@ -107,13 +107,13 @@ def _floors(bundle: Path, device: str, x: torch.Tensor, y: torch.Tensor) -> dict
     return parts
 
 
-def static_binary(bundle: Path) -> Binary:
-    """The machine code of the row that is made for calls of ADD_SIZE elements. Raises TableError where none is."""
+def static_row(bundle: Path) -> tuple[Entry, Binary]:
+    """The row that is made for calls of ADD_SIZE elements, and its machine code. Raises TableError where none is."""
     loaded = load_bundle(bundle)
     for table in loaded.tables:
         for entry in table.entries if table.kernel.ref == ADD else ():
             if set(entry.problem.sizes.values()) == {ADD_SIZE}:
-                return loaded.binary(entry.launches[0].region, entry.launches[0].variants[0])
+                return entry, loaded.binary(entry.launches[0].region, entry.launches[0].variants[0])
     raise TableError("the bundle must have a row for a small call", got=f"none of {ADD} with n={ADD_SIZE}",
                      where=str(bundle), hint="build it by `python -m tileflow_experiments.production build`")  # fmt: skip
 
