@@ -187,7 +187,7 @@ def described(problem: Problem) -> list[Any]:
 @kinds
 def test_descriptions_see_the_tensor(kind: str) -> None:
     case = CASES[kind]
-    (x, y) = described(reads.describe(torch.zeros(4), case.hold(torch.zeros(5, dtype=torch.int8)), case.read))
+    (_, y) = described(reads.describe(torch.zeros(4), case.hold(torch.zeros(5, dtype=torch.int8)), case.read))
     assert (y.dtype, y.shape) == ("int8", (5,))
     assert reads.describe(torch.zeros(4), case.hold(torch.zeros(4)), case.read) == reads.describe(
         torch.ones(4), case.hold(torch.ones(4)), case.read
@@ -250,7 +250,7 @@ def test_effects_find_what_is_stored_into(kind: str) -> None:
     case = CASES[kind]
     template, found = flatten_call(stores.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
     examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]
-    stored = {found[i] is the_tensor([v for v in found[1:]]) for i in effects(stores.host, template, examples).stored}
+    stored = {found[i] is the_tensor(found[1:]) for i in effects(stores.host, template, examples).stored}
     assert stored == {True}
     template, found = flatten_call(reads.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
     examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]

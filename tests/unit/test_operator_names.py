@@ -1,4 +1,4 @@
-"""Names of operators, of functions in graphs and of kernels: digests of contents, equal in every process (finding 3)."""
+"""Names of operators, of functions in graphs and of kernels: digests of contents, equal everywhere (finding 3)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_arbitrary_objects_have_no_identity(thing: Any) -> None:
     if isinstance(thing, Callable) and not hasattr(thing, "__self__"):  # type: ignore[arg-type]
         assert named(takes, thing) == named(takes, thing), "a class of a module has its name"
         return
-    with pytest.raises(CallError, match="has an identity in every process.*, but got a (Thing|set|method)"):
+    with pytest.raises(CallError, match=r"has an identity in every process.*, but got a (Thing|set|method)"):
         named(takes, thing)
 
 
@@ -187,7 +187,7 @@ def test_a_handle_finds_a_kernel_of_its_identity_or_none() -> None:
     handles = [graph_handle(register(k)) for k in (first, second)]
     assert [registered(h) for h in handles] == [first, second]
     del first
-    with pytest.raises(CallError, match="(?s)none here is .*made.*compile the function anew"):
+    with pytest.raises(CallError, match=r"(?s)none here is .*made.*compile the function anew"):
         registered(f"{second.name}@{'0' * 64}")
     equal = made(2.0)
     assert graph_handle(register(equal)) == handles[1], "either serves"
