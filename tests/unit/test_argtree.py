@@ -359,3 +359,28 @@ CONSUMERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 def test_endless_nesting_is_refused(consumer: str, make: Callable[[], Any]) -> None:
     with pytest.raises(CallError, match="nest at most 64 deep"):
         CONSUMERS[consumer]((torch.zeros(4), make(), itself))
+
+
+def scale_by(factor: int, offset: float) -> Callable[..., Any]:
+    def then(v: Any, factor: int = factor, *, offset: float = offset) -> Any:
+        return v * factor + offset
+
+    return then
+
+
+@tileflow.kernel
+def maps(x: Tensor, then: Callable[[Any], Any]) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = then(x[tile])
+    return out
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_numbers_in_defaults_are_guarded_or_read_at_each_launch(mode: str) -> None:
+    """Keys know them by type alone: a warm call took the defaults of the function that came first."""
+    functions = scale_by(2, 1.5), scale_by(3, 2.5)
+    assert call_key((functions[0],)) == call_key((functions[1],))
+    (region,) = maps.lower((torch.zeros(4), functions[0]), H200, mode).regions
+    assert "then.default:factor" in {s for guard in region.guards for s in guard.symbols()}
+    assert [s.path for s in region.scalars] == ["then.default:offset"]
