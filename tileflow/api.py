@@ -103,7 +103,7 @@ class Kernel:
 
     @cached_property
     def identity(self) -> str:
-        """What graphs know the kernel by, in every process: its name, its code, and all that it reads besides arguments.
+        """What graphs know the kernel by, in every process: its code, and all that it reads besides arguments.
 
         No other process has that of a kernel that reads tensors or objects of its own.
         """
