@@ -144,7 +144,7 @@ def wide(source: TritonSource) -> bool:
 @pytest.mark.parametrize("name", ["examples.softmax:softmax", "examples.matmul:matmul", "examples.attention:attention"])
 def test_the_last_variant_assumes_nothing(name: str) -> None:
     """No alignment, no divisibility, no descriptor, no size or stride of a tensor that is a constant."""
-    config, sources = variants(name)
+    _, sources = variants(name)
     last = sources[-1]
     assert all(a.kind != "descriptor" and not a.divisible_by_16 for a in last.args)
     assert all(a.type == "i64" for a in last.args if a.kind == "int")

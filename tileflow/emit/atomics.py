@@ -42,9 +42,7 @@ def atomic(e: Emitter, op: Op) -> None:
     e.define(out, text, tensor.dtype)
 
 
-def _masked_swap(
-    e: Emitter, tensor: TensorParam, pointer: str, values: list[str], mask: str
-) -> tuple[str, list[str]]:
+def _masked_swap(e: Emitter, tensor: TensorParam, pointer: str, values: list[str], mask: str) -> tuple[str, list[str]]:
     """``tl.atomic_cas`` takes no mask: masked lanes swap a number for itself in the tensor's first element, which each
     launch checks that there is."""
     if not mask:

@@ -292,8 +292,14 @@ class Emitter:
     def _args(self) -> tuple[LaunchArg, ...]:
         """Pointers, descriptors, run-time floats, ints."""
         args = [
-            LaunchArg(tensor_name(t), "tensor", f"*{signature(t.dtype)}", path=t.path, divisible_by_16=t.aligned,
-                      **self._captured(t))
+            LaunchArg(
+                tensor_name(t),
+                "tensor",
+                f"*{signature(t.dtype)}",
+                path=t.path,
+                divisible_by_16=t.aligned,
+                **self._captured(t),
+            )
             for t in self.plan.ir.tensors
             if t.path in self._tensors
         ]
@@ -323,6 +329,8 @@ class Emitter:
         wide = mode.is_wide or abs(hint) > INT32_MAX
         if not wide:
             self.plan.guard(e.le(INT32_MAX))
-            if not mode.is_static and Symbol.parse(symbol).field == "value":  # only an int of the author's may be negative
+            if (
+                not mode.is_static and Symbol.parse(symbol).field == "value"
+            ):  # only an int of the author's may be negative
                 self.plan.guard(Expr.of(-INT32_MAX).le(e))
         return LaunchArg(name, "int", "i64" if wide else "i32", value=e, divisible_by_16=divisible)
