@@ -189,6 +189,21 @@ def test_sizes_of_1_in_the_example_are_open_in_the_last(device: tileflow.target.
     assert context.launches[0][1] == [sources[-1]]
 
 
+def test_a_short_axis_beside_long_ones_keeps_its_32_bits() -> None:
+    """Its number comes by way of the others' counts, which have 64; a box's offsets have 32."""
+    _, sources = variants("examples.int4_matmul:int4_matmul")
+    moved = [s.text for s in sources if wide(s) and any(a.kind == "descriptor" for a in s.args)]
+    assert moved and all("part_begin = tl.cast(" in text and "tl.int32)" in text for text in moved)
+
+
+def test_what_only_aligned_addresses_allow_is_not_asked_for() -> None:
+    """A block of 128 by 256 sums, added by atomics, goes through 128 KiB of shared memory, where MI300 has 64."""
+    name = "examples.split_k:split_k_matmul"
+    sources = kernel(name).portable(*meta(name, GALLERY[name].rows("example")[0]), target=MI300)
+    blocks = [dict(s.constexprs) for s in sources]
+    assert all(int(b["BLOCK_TILE_M"]) * int(b["BLOCK_TILE_N"]) * 4 <= MI300.smem_per_block for b in blocks)
+
+
 # ---- what is assumed of what host code makes ----------------------------------------------------------------------
 
 
