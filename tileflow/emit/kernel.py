@@ -209,7 +209,10 @@ class Emitter:
         begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
         block = self.plan.step_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
-        start = f"tl.cast({position}, tl.int64)" if tile.wide else start
+        if self.plan.ir.shape_mode.is_wide:  # the number came by way of other axes' counts, which may be long
+            start = f"tl.cast({position}, tl.{tile.index_dtype})"
+        elif tile.wide:
+            start = f"tl.cast({position}, tl.int64)"
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)
