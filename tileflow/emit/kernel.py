@@ -209,7 +209,10 @@ class Emitter:
         begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
         block = self.plan.step_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
-        start = f"tl.cast({position}, tl.int64)" if tile.wide else start
+        if tile.wide:
+            start = f"tl.cast({position}, tl.int64)"
+        elif any(other.wide for other in self.plan.ir.tiles.values()):
+            start = f"tl.cast({position}, tl.int32)"  # a narrow tile's number is divided out of wide ones
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)

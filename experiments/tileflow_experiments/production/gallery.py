@@ -132,7 +132,7 @@ OTHERS: tuple[Shown, ...] = (
     *_rows("layer_norm:layer_norm_train", "rms_norm:rms_norm_train", "softmax:softmax_online"),
     *_rows("long_sum:long_sum", "long_sum:long_sum_looped", "long_sum:long_sum_split", **_FP32),
     Shown("examples.matmul_layer_norm:matmul_layer_norm", "m k n", (1024, 512, 256),
-          ((509, 333, 129), (128, 64, 64), (2048, 1024, 512))),
+          ((509, 333, 129), (128, 64, 64), (2048, 1024, 200))),
     *_products("mixed_matmul:mixed_matmul"),
     Shown("examples.rope:rope_bwd", "s d h hk b", *_ROPE),
 )  # fmt: skip
