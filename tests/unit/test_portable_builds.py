@@ -56,6 +56,17 @@ def test_a_few_kernels_build(name: str, architecture: str) -> None:
     build_all(name, architecture)
 
 
+def test_a_narrow_tile_beside_wide_ones_has_a_narrow_number() -> None:
+    """A descriptor takes offsets of 32 bits: that of a part of the sum, whose number is divided out of wide counts."""
+    from tileflow.build.compile import build
+
+    name = "examples.int4_matmul:int4_matmul"
+    sources = kernel(name).portable(*meta(name, (512, 1024, 512)), target=device("sm_90a"))
+    found = [s for s in sources if "part_begin = tl.cast(" in s.text and "_desc" in s.text]
+    assert found, "a variant of 64 bits that stores through a descriptor"
+    build(found[0], device("sm_90a"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", sorted(GALLERY.keys() - set(FEW)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 SOAK_S = 240.0
 PARTS = ("verify", "calls", "soak")
-LIMITS_S = {"build": 240.0, "verify": 120.0, "calls": 150.0}  # of the parts of ``all``; a soak has its seconds and a minute
+LIMITS_S = {"build": 240.0, "verify": 120.0, "calls": 150.0}  # a soak has its seconds, and a minute
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -111,9 +111,14 @@ def _parser() -> argparse.ArgumentParser:
     everything.add_argument("out", type=Path)
     everything.add_argument("--bundle", type=Path, help="one that `build` made")
     everything.add_argument("--seconds", type=float, default=SOAK_S, help="of the soak")
-    command("build", "build the gallery's bundle; needs Triton, no GPU").add_argument("--processes", type=int, default=0)
-    texts = {"verify": "call every gallery kernel in a process without a compiler", "calls": "time the host's part of calls",
-             "soak": "threads, streams, captures, reloads"}  # fmt: skip
+    command("build", "build the gallery's bundle; needs Triton, no GPU").add_argument(
+        "--processes", type=int, default=0
+    )
+    texts = {
+        "verify": "call every gallery kernel in a process without a compiler",
+        "calls": "time the host's part of calls",
+        "soak": "threads, streams, captures, reloads",
+    }
     for name, text in texts.items():
         made = command(name, text)
         made.add_argument("--out", type=Path, default=Path(f"{name}.json"))

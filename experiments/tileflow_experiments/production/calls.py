@@ -35,8 +35,10 @@ def measure(bundle: Path, out: Path, device_class: str = "", is_dry: bool = Fals
 
     found: dict[str, Any] = {
         "device": device_name(),
-        "import_ms": {module: import_ms(module, 2 if is_dry else IMPORTS) for module in ("tileflow.runtime", "tileflow.api")},
-    }  # fmt: skip
+        "import_ms": {
+            module: import_ms(module, 2 if is_dry else IMPORTS) for module in ("tileflow.runtime", "tileflow.api")
+        },
+    }
     for name, part, native in (("warm", "warm", ""), ("warm_python", "warm", "0"), ("shapes", "shapes", "")):
         found[name] = _in_child(part, bundle, device_class, is_dry, native)
     shapes = found["shapes"]
@@ -44,22 +46,42 @@ def measure(bundle: Path, out: Path, device_class: str = "", is_dry: bool = Fals
     total = sum(kept["bytes"].values())
     runtime_ms = found["import_ms"]["tileflow.runtime"]["median"]
     verdicts = [
-        Verdict("import of the runtime beyond torch, ms", f"{runtime_ms:.1f}", f"{MOST_IMPORT_MS:g}", runtime_ms <= MOST_IMPORT_MS),
-        Verdict("import of what defines kernels beyond torch, ms", f"{found['import_ms']['tileflow.api']['median']:.1f}"),
+        Verdict(
+            "import of the runtime beyond torch, ms",
+            f"{runtime_ms:.1f}",
+            f"{MOST_IMPORT_MS:g}",
+            runtime_ms <= MOST_IMPORT_MS,
+        ),
+        Verdict(
+            "import of what defines kernels beyond torch, ms", f"{found['import_ms']['tileflow.api']['median']:.1f}"
+        ),
         *warm_verdicts(found["warm"], "C extension" if found["warm"]["has_native"] else "Python: no C extension here"),
         *warm_verdicts(found["warm_python"], "Python", is_asked=False),
-        Verdict(f"new shape of a known binary, us (median of {new['shapes']})",
-                f"{new['median']:.1f} (p99 {new['p99']:.1f})", f"{MOST_NEW_SHAPE_US:g}", new["median"] <= MOST_NEW_SHAPE_US),
-        Verdict(f"{kept['shapes']} shapes keep, MB host + device",
-                f"{kept['bytes']['host'] / 1e6:.1f} + {kept['bytes']['device'] / 1e6:.1f}", f"under {MOST_BYTES / 1e6:g}",
-                total < MOST_BYTES),
+        Verdict(
+            f"new shape of a known binary, us (median of {new['shapes']})",
+            f"{new['median']:.1f} (p99 {new['p99']:.1f})",
+            f"{MOST_NEW_SHAPE_US:g}",
+            new["median"] <= MOST_NEW_SHAPE_US,
+        ),
+        Verdict(
+            f"{kept['shapes']} shapes keep, MB host + device",
+            f"{kept['bytes']['host'] / 1e6:.1f} + {kept['bytes']['device'] / 1e6:.1f}",
+            f"under {MOST_BYTES / 1e6:g}",
+            total < MOST_BYTES,
+        ),
         Verdict("modules that they add", str(kept["modules"]), "0", kept["modules"] == 0),
-        Verdict("kept after unload, MB host + device",
-                f"{unloaded['bytes']['host'] / 1e6:.1f} + {unloaded['bytes']['device'] / 1e6:.1f}"),
+        Verdict(
+            "kept after unload, MB host + device",
+            f"{unloaded['bytes']['host'] / 1e6:.1f} + {unloaded['bytes']['device'] / 1e6:.1f}",
+        ),
         Verdict("modules after unload", str(unloaded["modules"]), "0", unloaded["modules"] == 0),
-        Verdict("a revisit of a warm call", f"{shapes['revisit_of_warm']:.2f}x ({shapes['revisit_us']:.2f} us)",
-                f"{MOST_REVISIT:g}x", shapes["revisit_of_warm"] <= MOST_REVISIT),
-    ]  # fmt: skip
+        Verdict(
+            "a revisit of a warm call",
+            f"{shapes['revisit_of_warm']:.2f}x ({shapes['revisit_us']:.2f} us)",
+            f"{MOST_REVISIT:g}x",
+            shapes["revisit_of_warm"] <= MOST_REVISIT,
+        ),
+    ]
     return write(out, found, verdicts)
 
 
@@ -72,8 +94,10 @@ def warm_verdicts(warm: Mapping[str, Any], how: str, is_asked: bool = True) -> l
     for name, ours in warm["ours"].items():
         us, above, of_add = (ours[key] for key in ("us", "above_floor_us", "of_torch_add"))
         holds = above["median"] <= MOST_ABOVE_US and of_add["median"] <= MOST_RATIO
-        found = (f"{us['median']:.2f} us, {_spread(above)} above the floor, {_spread(of_add)}x of torch.add; "
-                 f"{ours['above_native_floor_us']['median']:.2f} above the native floor")  # fmt: skip
+        found = (
+            f"{us['median']:.2f} us, {_spread(above)} above the floor, {_spread(of_add)}x of torch.add; "
+            f"{ours['above_native_floor_us']['median']:.2f} above the native floor"
+        )
         must = f"{MOST_ABOVE_US:g} us above, {MOST_RATIO:g}x" if is_asked else ""
         lines.append(Verdict(f"warm call, {name} ({how})", found, must, holds if is_asked else None))
     return lines
@@ -86,7 +110,10 @@ def _spread(found: Mapping[str, float]) -> str:
 def import_ms(module: str, times: int) -> dict[str, float]:
     """Milliseconds beyond torch, of fresh processes one after another."""
     code = _IMPORT.format(module=module)
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(times + 1)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(times + 1)
+    ]
     found = [float(run.stdout) for run in runs[1:]]  # the first may have written the bytecode
     return {"median": statistics.median(found), "least": min(found), "most": max(found)}
 
@@ -115,7 +142,16 @@ def part(name: str, bundle: Path, device_class: str, is_dry: bool) -> dict[str, 
 
 def _in_child(name: str, bundle: Path, device_class: str, is_dry: bool, native: str) -> dict[str, Any]:
     """A part's JSON, from a process of its own. ``native``: TILEFLOW_NATIVE there, if not empty."""
-    command = [sys.executable, "-m", "tileflow_experiments.production", "part", name, str(bundle), "--as-device", device_class]
+    command = [
+        sys.executable,
+        "-m",
+        "tileflow_experiments.production",
+        "part",
+        name,
+        str(bundle),
+        "--as-device",
+        device_class,
+    ]
     environment = os.environ | ({"TILEFLOW_NATIVE": native} if native else {})
     run = subprocess.run([*command, *(["--dry"] if is_dry else [])], capture_output=True, text=True, env=environment)
     if run.returncode:

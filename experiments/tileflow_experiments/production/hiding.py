@@ -49,7 +49,7 @@ def hidden(names: tuple[str, ...] = COMPILER) -> Iterator[Attempts]:
     """Inside, none of the modules, nor any in them, is found."""
     attempts = Attempts(present=tuple(n for n in sys.modules if _is_of(n, names)))
     before = list(sys.meta_path)
-    sys.meta_path[:] = [_Hiding(finder, names, attempts) for finder in before]  # type: ignore[misc]
+    sys.meta_path[:] = [_Hiding(finder, names, attempts) for finder in before]
     try:
         yield attempts
     finally:

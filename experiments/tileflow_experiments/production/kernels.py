@@ -17,7 +17,7 @@ def added_twice(x: torch.Tensor, y: torch.Tensor) -> None:
     x += 1
 
 
-@tileflow.kernel(inputs=pair, reference=added_twice)
+@tileflow.kernel(inputs=pair, reference=added_twice)  # type: ignore[untyped-decorator]
 def add_twice(x: torch.Tensor, y: torch.Tensor) -> None:
     """``x + y + 1`` in place, in two launches: neither may run twice."""
     for tile in tfl.tile(x.numel()):

@@ -94,7 +94,8 @@ def _first_calls(add: Any, pairs: Sequence[Pair], device: str) -> list[float]:
 
 def _revisits(add: Any, pairs: Sequence[Pair], device: str) -> tuple[list[float], list[float]]:
     """Microseconds of calls over all the shapes in turn, and of as many of one shape, pass by pass."""
-    again, warm = [], []
+    again: list[float] = []
+    warm: list[float] = []
     for _ in range(PASSES):
         for times, those in ((again, pairs), (warm, [pairs[0]] * len(pairs))):
             if device == "cuda":

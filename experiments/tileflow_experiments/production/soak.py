@@ -83,7 +83,8 @@ class Gpus:
         self.devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
 
     def streams(self) -> dict[str, list[Any]]:
-        return {d: [torch.cuda.Stream(d) for _ in range(STREAMS)] for d in self.devices}
+        make: Any = torch.cuda.Stream
+        return {d: [make(d) for _ in range(STREAMS)] for d in self.devices}
 
     @contextlib.contextmanager
     def on(self, device: str, stream: Any) -> Iterator[None]:
@@ -295,9 +296,13 @@ def _counted(plan: Any, plans: Iterator[int]) -> Any:
 
 
 def soak(
-    bundle: Path, out: Path, seconds: float, device_class: str = "", is_dry: bool = False,
+    bundle: Path,
+    out: Path,
+    seconds: float,
+    device_class: str = "",
+    is_dry: bool = False,
     work: Sequence[Task] | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Run for so many seconds and write ``out``. False where anything failed. ``bundle`` is copied, not changed."""
     logging.getLogger("tileflow").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
@@ -342,8 +347,11 @@ def _run(running: Soak, seconds: float) -> float:
         tally.rss.append((elapsed, _rss()))
         if elapsed > said + 20:
             said = elapsed
-            print(f"{elapsed:.0f} s: {dict(tally.counts)}, {tally.errors.total()} errors, {tally.wrong.total()} wrong, "
-                  f"{tally.rss[-1][1] / 1e6:.0f} MB, {len(MODULES)} modules", flush=True)  # fmt: skip
+            print(
+                f"{elapsed:.0f} s: {dict(tally.counts)}, {tally.errors.total()} errors, {tally.wrong.total()} wrong, "
+                f"{tally.rss[-1][1] / 1e6:.0f} MB, {len(MODULES)} modules",
+                flush=True,
+            )
     tally.stopping.set()
     for thread in threads:
         thread.join(timeout=30)
@@ -356,14 +364,24 @@ def _report(running: Soak, elapsed: float) -> dict[str, Any]:
     tally = running.tally
     steps = {step: n for step, n in runtime.stats().items() if n}
     return {
-        "device": device_name(), "devices": running.gpus.devices, "seconds": elapsed, "threads": THREADS,
-        "streams": STREAMS, "counts": dict(tally.counts), "first_calls": next(running.plans),
-        "errors": dict(tally.errors), "wrong": dict(tally.wrong), "first_messages": tally.first,
-        "steps": steps, "counted": sum(n for step, n in steps.items() if step not in LOOKUP_EVENTS),
-        "rss_mb_per_minute": growth_per_minute(tally.rss) / 1e6, "rss_mb": _rss() / 1e6,
-        "modules": len(MODULES), "module_loads": MODULES.loads,
+        "device": device_name(),
+        "devices": running.gpus.devices,
+        "seconds": elapsed,
+        "threads": THREADS,
+        "streams": STREAMS,
+        "counts": dict(tally.counts),
+        "first_calls": next(running.plans),
+        "errors": dict(tally.errors),
+        "wrong": dict(tally.wrong),
+        "first_messages": tally.first,
+        "steps": steps,
+        "counted": sum(n for step, n in steps.items() if step not in LOOKUP_EVENTS),
+        "rss_mb_per_minute": growth_per_minute(tally.rss) / 1e6,
+        "rss_mb": _rss() / 1e6,
+        "modules": len(MODULES),
+        "module_loads": MODULES.loads,
         "misses": [str(miss) for miss in runtime.misses()[:20]],
-    }  # fmt: skip
+    }
 
 
 def growth_per_minute(rss: Sequence[tuple[float, int]]) -> float:
@@ -376,20 +394,39 @@ def growth_per_minute(rss: Sequence[tuple[float, int]]) -> float:
 
 def verdicts(found: dict[str, Any]) -> list[Verdict]:
     counts, errors, wrong = found["counts"], found["errors"], found["wrong"]
-    done = [name for name in ("calls", "captures", "replays", "gradients", "reloads", "interpreted") if counts.get(name)]
+    done = [
+        name for name in ("calls", "captures", "replays", "gradients", "reloads", "interpreted") if counts.get(name)
+    ]
     lines = [
-        Verdict(f"soak: {found['threads']} threads x {found['streams']} streams", f"{found['seconds']:.0f} s on "
-                f"{len(found['devices'])} devices: {found['device']}"),
-        Verdict("all that a soak does took place", ", ".join(f"{counts[name]} {name}" for name in done), "all six", len(done) == 6),
-        Verdict("first calls, unloads, switches", f"{found['first_calls']}, {counts.get('unloads', 0)}, {counts.get('switches', 0)}"),
+        Verdict(
+            f"soak: {found['threads']} threads x {found['streams']} streams",
+            f"{found['seconds']:.0f} s on {len(found['devices'])} devices: {found['device']}",
+        ),
+        Verdict(
+            "all that a soak does took place",
+            ", ".join(f"{counts[name]} {name}" for name in done),
+            "all six",
+            len(done) == 6,
+        ),
+        Verdict(
+            "first calls, unloads, switches",
+            f"{found['first_calls']}, {counts.get('unloads', 0)}, {counts.get('switches', 0)}",
+        ),
         Verdict("errors", str(sum(errors.values())), "0", not errors),
         Verdict("wrong results", str(sum(wrong.values())), "0", not wrong),
         Verdict("calls made, counted by the runtime", f"{counts.get('calls', 0)}, {found['counted']}"),
-        Verdict("resident memory, MB a minute in the second half", f"{found['rss_mb_per_minute']:.1f} ({found['rss_mb']:.0f} MB)"),
+        Verdict(
+            "resident memory, MB a minute in the second half",
+            f"{found['rss_mb_per_minute']:.1f} ({found['rss_mb']:.0f} MB)",
+        ),
         Verdict("modules in use at the end, loads", f"{found['modules']}, {found['module_loads']}"),
-        Verdict("steps", ", ".join(f"{step} {n}" for step, n in found["steps"].items()), "rows",
-                not {"reference", "compiled", "miss"} & found["steps"].keys()),
-    ]  # fmt: skip
+        Verdict(
+            "steps",
+            ", ".join(f"{step} {n}" for step, n in found["steps"].items()),
+            "rows",
+            not {"reference", "compiled", "miss"} & found["steps"].keys(),
+        ),
+    ]
     return lines + [Verdict(kind, str(n), "", False) for kind, n in {**errors, **wrong}.items()]
 
 

@@ -71,4 +71,3 @@ def without_gpu() -> Iterator[None]:
             stack.enter_context(mock.patch.object(serve, asked, lambda *device: True))
         stack.callback(runtime.clear)
         yield
-

@@ -30,8 +30,8 @@ UNTUNED = ("reference", "compiled")  # steps that serve no row
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call. ``step``: what served it; ``ms``: of the call alone; ``wrong``: what is, of its result; ``raised``: what
-    it raised in place of one."""
+    """One call. ``step``: what served it; ``ms``: of the call alone; ``wrong``: what is, of its result; ``raised``:
+    what it raised in place of one."""
 
     kernel: str
     problem: str
@@ -88,10 +88,16 @@ def verify(bundle: Path, out: Path, device_class: str = "", is_dry: bool = False
         del timed, first
         calls += _rest(gallery.TIMED, gallery.OTHERS, device, is_dry)
         found = {
-            "device": device_name(), "bundle_bytes": _size(bundle), "import_s": imported_s, "load_s": load_s,
-            "total_s": total_s, "timed_kernels": len(gallery.TIMED), "compiler": attempts.ours,
-            "all_attempts": attempts.imports, "calls": [asdict(call) for call in calls],
-        }  # fmt: skip
+            "device": device_name(),
+            "bundle_bytes": _size(bundle),
+            "import_s": imported_s,
+            "load_s": load_s,
+            "total_s": total_s,
+            "timed_kernels": len(gallery.TIMED),
+            "compiler": attempts.ours,
+            "all_attempts": attempts.imports,
+            "calls": [asdict(call) for call in calls],
+        }
         return write(out, found, verdicts(calls, attempts, load_s, total_s, len(gallery.TIMED), _size(bundle)))
 
 
@@ -105,18 +111,23 @@ def verdicts(
     steps = Counter(call.step for call in calls)
     lines = [
         Verdict("bundle", f"{size / 1e6:.1f} MB", f"under {MOST_BYTES / 1e6:.0f} MB", size < MOST_BYTES),
-        Verdict(f"load and first calls of {timed} kernels, no compiler", f"{total_s * 1e3:.0f} ms (load {load_s * 1e3:.0f})",
-                f"under {MOST_S:g} s", total_s < MOST_S),
-        Verdict("kernels, calls, at unseen problems",
-                f"{len({c.kernel for c in calls})}, {len(calls)}, {len(unseen)}"),
+        Verdict(
+            f"load and first calls of {timed} kernels, no compiler",
+            f"{total_s * 1e3:.0f} ms (load {load_s * 1e3:.0f})",
+            f"under {MOST_S:g} s",
+            total_s < MOST_S,
+        ),
+        Verdict("kernels, calls, at unseen problems", f"{len({c.kernel for c in calls})}, {len(calls)}, {len(unseen)}"),
         Verdict("calls that raised", str(raised), "0", not raised),
         Verdict("wrong results", str(wrong), "0", not wrong),
         Verdict("calls that no row served", str(len(untuned)), "0", not untuned),
         Verdict("steps", ", ".join(f"{step or 'none'} {n}" for step, n in steps.most_common())),
         Verdict("compiler modules asked for", ", ".join(attempts.ours) or "none", "none", not attempts.ours),
-    ]  # fmt: skip
+    ]
     return lines + [
-        Verdict(f"{call.kernel} {call.problem}", f"{call.step or 'no step'}: {call.raised or call.wrong}"[:200], "", False)
+        Verdict(
+            f"{call.kernel} {call.problem}", f"{call.step or 'no step'}: {call.raised or call.wrong}"[:200], "", False
+        )
         for call in calls
         if not call.ok
     ]

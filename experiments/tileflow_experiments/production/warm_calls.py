@@ -34,8 +34,8 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def measure(bundle: Path, device: str, calls: int, rounds: int) -> dict[str, Any]:
-    """Time everything, from a bundle that is loaded. JSON: contender -> median and interval, what ours takes above the floor, its
-    ratio to torch.add, and the steps that served."""
+    """Time everything, from a bundle that is loaded. JSON: contender -> median and interval, what ours takes above the
+    floor, its ratio to torch.add, and the steps that served."""
     synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
     found = interleaved(contenders(bundle, device), synchronize, calls=calls, rounds=rounds)
     native_floor = found.get(NATIVE_FLOOR, found[FLOOR])
@@ -59,7 +59,8 @@ def contenders(bundle: Path, device: str) -> dict[str, Batch]:
     x, y = _pair(ADD_SIZE, device)
     u, v = _pair(other, device)
     # a tensor's subclass is a kind of its own, as another number or container would be; it changes nothing else
-    p, q = (torch.nn.Parameter(t, requires_grad=False) for t in (u, v))
+    subclass: Any = torch.nn.Parameter
+    p, q = (subclass(t, requires_grad=False) for t in (u, v))
     pairs = [_pair(1024 + 16 * n, device) for n in range(SHAPES)]
     counter = served("a counter", "that counts nothing else")
     found = {
@@ -114,8 +115,12 @@ def static_row(bundle: Path) -> tuple[Entry, Binary]:
         for entry in table.entries if table.kernel.ref == ADD else ():
             if set(entry.problem.sizes.values()) == {ADD_SIZE}:
                 return entry, loaded.binary(entry.launches[0].region, entry.launches[0].variants[0])
-    raise TableError("the bundle must have a row for a small call", got=f"none of {ADD} with n={ADD_SIZE}",
-                     where=str(bundle), hint="build it by `python -m tileflow_experiments.production build`")  # fmt: skip
+    raise TableError(
+        "the bundle must have a row for a small call",
+        got=f"none of {ADD} with n={ADD_SIZE}",
+        where=str(bundle),
+        hint="build it by `python -m tileflow_experiments.production build`",
+    )
 
 
 def _prebuilt(
