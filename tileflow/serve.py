@@ -12,17 +12,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from .errors import OutOfResources
 from .runtime import observe
-from .runtime.abi import Binary
 from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
-from .runtime.launch import Launcher, lazy_launcher
+from .runtime.launch import Launcher
 from .runtime.problem import Problem
 from .runtime.registry import Hit, on_change, on_miss
 from .runtime.serving import (
@@ -36,11 +36,16 @@ from .runtime.serving import (
     refused,
     servers_of_rows,
 )
+from .runtime.preload import launcher_maker
 from .target import target
 
 if TYPE_CHECKING:
-    from .api import Kernel
+    from .config import Config
+    from .emit.source import TritonSource
+    from .frontend.split import HostFunction
     from .lowered import Lowered
+    from .runtime.call_cache import CallCache
+    from .target import Target
 
 ANY_TARGET = "nvidia-h200"
 MOST_BUILT = 4_096  # configs that were compiled for calls of this process
@@ -52,6 +57,25 @@ _built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
 _shapes: dict[Any, int] = {}
 _counting = threading.Lock()
 on_change(_built.clear)
+
+
+class Kernel(Protocol):
+    """What is planned for: a :class:`tileflow.Kernel`."""
+
+    name: str
+    host: HostFunction
+    scope: FunctionType
+    cache: CallCache
+
+    @property
+    def semantic_hash(self) -> str: ...
+    def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
+    def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]: ...
+    def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered: ...
+    def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]: ...
+    def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher: ...
+    def run_eagerly(self, *args: Any, **kwargs: Any) -> Any: ...
+    def stand_in(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +102,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     asked = asked_of(kernel.host.sites.values())
     rows = partial(
         servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, 
-        _maker(kernel, call.device) if _runs_code(call.device) else None, (call.device, kernel.cache.number),
+        launcher_maker(kernel, call.device) if _runs_code(call.device) else None, (call.device, kernel.cache.number),
     )  # fmt: skip
     attempted: set[tuple[Any, ...]] = set()
     tried: list[str] = []
@@ -123,10 +147,6 @@ def _missed(
 
 def _servers(rows: Callable[[], Iterator[tuple[Hit, Server | None]]]) -> Iterator[Server]:
     return (server for _, server in rows() if server is not None)
-
-
-def _maker(kernel: Kernel, device: torch.device) -> Callable[[Binary], Launcher]:
-    return lambda binary: lazy_launcher(binary, device, kernel.scope)
 
 
 def _counter(kernel: str, problem: Problem, live: str | None, server: Server) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,7 +99,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(serve, "_runs_code", lambda device: True)
     monkeypatch.setattr(serve, "_interprets", lambda: True)
     monkeypatch.setattr(serve, "_has_compiler", lambda: False)
-    monkeypatch.setattr(serve, "lazy_launcher", made.launcher)
+    monkeypatch.setattr("tileflow.runtime.preload.lazy_launcher", made.launcher)
     runtime.clear()
     yield made
     runtime.clear()
@@ -449,3 +450,29 @@ def test_out_of_resources_of_the_only_server_is_the_callers_to_see(driver: Drive
     driver.exhausted.add(b"large")
     with pytest.raises((OutOfResources, VariantError, MissError)):
         increased(torch.zeros(4))
+
+
+def test_warming_up_loads_what_calls_will_launch(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileflow.runtime.describe.device_class", lambda device: DEVICE)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    fixed, anything = binary("fixed", Expr.sym("x.shape.0").eq(64), mode="static"), binary("anything")
+    default = Fallback(
+        Config.of({"block:tile": 8}), "nvidia", "sm_90a", increased.describe(torch.zeros(64)), launches_of([anything])
+    )
+    rows = [row(increased, (torch.zeros(64),), [fixed])]
+    load(tmp_path / "b", increased, rows, [fixed, anything], {DEVICE: (default,)})
+    found = runtime.warmup(increased, [(torch.empty(64, device="meta"),), increased.describe(torch.zeros(100))])
+    assert found == 2
+    assert sorted(driver.loads) == [b"anything", b"fixed"] and driver.launched == []
+
+
+def test_a_copy_of_a_bundle_is_another_one(driver: Driver, tmp_path: Path) -> None:
+    code = binary("any")
+    load(tmp_path / "b", increased, [row(increased, (torch.zeros(4),), [code])], [code])
+    shutil.copytree(tmp_path / "b", tmp_path / "copy")
+    runtime.load(tmp_path / "copy", as_device=DEVICE)
+    runtime.unload(tmp_path / "copy")
+    increased(torch.zeros(4))
+    assert driver.launched == ["region_0 any"]

@@ -15,6 +15,7 @@ from .miss_file import read_misses, record_misses
 from .miss_record import Miss, misses
 from .observe import CallCount, counters, stats
 from .portfolio import choose_portfolio
+from .preload import warmup
 from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload
 from .serving import decisions
@@ -101,5 +102,6 @@ __all__ = [
     "stats",
     "table_text",
     "unload",
+    "warmup",
     "write_bundle",
 ]

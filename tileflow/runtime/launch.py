@@ -161,6 +161,7 @@ def _generate(
     launch = namespace["launch"]
     launch.guards = binary.guards
     launch.explain = partial(_explain, binary, scope)
+    launch.load = (lambda: loaded) if isinstance(loaded, Loaded) else loaded
     launch.settle = cache(partial(_settle, binary, loaded, index, stream, scope))
     return cast(Launcher, launch)
 

@@ -168,15 +168,17 @@ def load(
     with _lock:
         for table in tables:
             known = _sources.setdefault(table.kernel.ref, [])
-            known[:] = [s for s in known if s.table.table_id != table.table_id and not _follows(bundle, s.bundle)]
+            known[:] = [s for s in known if not _follows(table, bundle, s)]
             known.insert(0, _Source(table, bundle, as_device, strict, on_miss or _policy[0]))
     _changed()
     return tables
 
 
-def _follows(new: Bundle | None, old: Bundle | None) -> bool:
-    """Whether ``new`` is what the folder of ``old`` holds now, so that it takes its place."""
-    return new is not None and old is not None and new.origin.absolute() == old.origin.absolute()
+def _follows(table: Table, bundle: Bundle | None, old: _Source) -> bool:
+    """Whether a table takes the place of one that was loaded before: the same table, or what its folder holds now."""
+    if bundle is None or old.bundle is None:
+        return bundle is old.bundle and old.table.table_id == table.table_id
+    return bundle.origin.absolute() == old.bundle.origin.absolute()
 
 
 def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:

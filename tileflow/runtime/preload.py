@@ -1,0 +1,62 @@
+"""Loading the machine code of calls that are to come, before the first of them comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
+from typing import Any, Protocol
+
+from .abi import Binary
+from .call_cache import CallCache
+from .launch import Launcher, lazy_launcher
+from .problem import Problem
+from .serving import servers_of_rows
+
+
+class Kernel(Protocol):
+    """What is warmed up: a ``tileflow.Kernel``."""
+
+    name: str
+    scope: FunctionType
+    cache: CallCache
+
+    @property
+    def semantic_hash(self) -> str: ...
+    def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
+
+
+def launcher_maker(kernel: Kernel, device: Any) -> Callable[[Binary], Launcher]:
+    """Makes a kernel's launchers on ``device``; the machine code of one is loaded when it launches first."""
+    return lambda binary: lazy_launcher(binary, device, kernel.scope)
+
+
+def warmup(kernel: Kernel, problems: Iterable[Problem | Sequence[Any]], device: Any = "cuda") -> int:
+    """Load the machine code that calls of ``problems`` run, so that their first calls cost a lookup and a guard.
+
+    A problem is a call's arguments (meta tensors will do) or a :class:`Problem`. For each, the binaries of the first
+    row that has some for it are loaded, and those of the bundle's default. Returns the number of binaries that are
+    loaded now. Nothing is compiled, and nothing is launched: a call that no loaded row serves is left to ``on_miss``.
+    Raises OutOfResources and LaunchError as a launch does.
+    """
+    import torch
+
+    from .describe import device_class
+
+    place = torch.device(device)
+    if place.index is None:
+        place = torch.device(place.type, torch.accelerator.current_device_index())
+    live = device_class(place)
+    loaded: set[str] = set()
+    for problem in problems:
+        known = problem if isinstance(problem, Problem) else kernel.describe(*problem)
+        rows = servers_of_rows(
+            kernel.name, kernel.semantic_hash, known, live, launcher_maker(kernel, place), (place, kernel.cache.number)
+        )
+        for hit, server in rows:
+            if server is None or (loaded and hit.step not in ("exact", "default")):
+                continue
+            for launch in hit.row.launches:
+                for launcher in server.launchers(launch.region):
+                    launcher.load()  # type: ignore[attr-defined]
+                loaded |= {v.sha256 for v in launch.variants if v.sha256 is not None}
+    return len(loaded)
