@@ -103,7 +103,7 @@ class Kernel:
 
     @cached_property
     def identity(self) -> str:
-        """What graphs know the kernel by, in every process: its name, its code, and all that it reads besides arguments.
+        """What graphs know the kernel by, in every process: its code, and all that it reads besides arguments.
 
         No other process has that of a kernel that reads tensors or objects of its own.
         """
@@ -272,8 +272,8 @@ class Kernel:
     # ---- compiling ------------------------------------------------------------------------------
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
-        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes, or one of
-        those of :mod:`tileflow.ir.modes` that variants for any call are made in.
+        """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes, or
+        another one of :mod:`tileflow.ir.modes`, in which variants for any call are made.
 
         Raises KernelError with the place in the user's source.
         """

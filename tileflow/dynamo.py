@@ -1,7 +1,7 @@
 """A kernel inside a function that torch.compile traces: one opaque call of its graph, which becomes the operator.
 
-:func:`trace_call` and :func:`pack` are read by the tracer. Imported while tracing only, since marking a function for the
-tracer loads the tracer.
+:func:`trace_call` and :func:`pack` are read by the tracer. Imported while tracing only, since marking a function for
+the tracer loads the tracer.
 
 A graph holds tensors, numbers, strings and plain containers of them. What else an argument is made of (functions,
 partials, dataclasses) becomes a *packet*: a tuple of a mark, a name, and the parts, packed. A name is a digest of

@@ -105,8 +105,8 @@ class Lowered:
         return traffic(self.regions)
 
     def emit(self, config: Config) -> tuple[TritonSource, ...]:
-        """The Triton source of each region under ``config``; where sizes are open one variant with those divisible by 16
-        that the example's are, and one without.
+        """The Triton source of each region under ``config``; in dynamic and wide mode one variant with sizes divisible
+        by 16, where the example's are, and one without.
 
         Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
         """

@@ -55,8 +55,15 @@ def portable_sources(lowered: Lowered, config: Config | None = None) -> tuple[Tr
 
 
 def portable_config(lowered: Lowered, config: Config | None = None) -> Config:
-    """The config that host code runs under beside the variants: the default, or ``config`` fitted to the call."""
-    return lowered.default if config is None else lowered.space.adapt(config.to_dict())
+    """The config that host code runs under beside the variants: ``config`` fitted to the call, or the default, fitted
+    to what only aligned addresses would allow too."""
+    if config is not None:
+        return lowered.space.adapt(config.to_dict())
+    try:
+        wide = replace(lowered, mode="wide")
+    except KernelError:  # said when the variants are made
+        return lowered.default
+    return lowered.space.adapt(wide.space.adapt(lowered.default.to_dict()).to_dict())
 
 
 def _wide(lowered: Lowered, config: Config) -> tuple[TritonSource, ...]:

@@ -187,7 +187,7 @@ def described(problem: Problem) -> list[Any]:
 @kinds
 def test_descriptions_see_the_tensor(kind: str) -> None:
     case = CASES[kind]
-    (x, y) = described(reads.describe(torch.zeros(4), case.hold(torch.zeros(5, dtype=torch.int8)), case.read))
+    (_, y) = described(reads.describe(torch.zeros(4), case.hold(torch.zeros(5, dtype=torch.int8)), case.read))
     assert (y.dtype, y.shape) == ("int8", (5,))
     assert reads.describe(torch.zeros(4), case.hold(torch.zeros(4)), case.read) == reads.describe(
         torch.ones(4), case.hold(torch.ones(4)), case.read
@@ -250,7 +250,7 @@ def test_effects_find_what_is_stored_into(kind: str) -> None:
     case = CASES[kind]
     template, found = flatten_call(stores.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
     examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]
-    stored = {found[i] is the_tensor([v for v in found[1:]]) for i in effects(stores.host, template, examples).stored}
+    stored = {found[i] is the_tensor(found[1:]) for i in effects(stores.host, template, examples).stored}
     assert stored == {True}
     template, found = flatten_call(reads.host, (torch.zeros(4), case.hold(torch.zeros(4)), case.read), {})
     examples = [torch.empty_like(v, device="meta") if isinstance(v, Tensor) else v for v in found]
@@ -359,3 +359,28 @@ CONSUMERS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 def test_endless_nesting_is_refused(consumer: str, make: Callable[[], Any]) -> None:
     with pytest.raises(CallError, match="nest at most 64 deep"):
         CONSUMERS[consumer]((torch.zeros(4), make(), itself))
+
+
+def scale_by(factor: int, offset: float) -> Callable[..., Any]:
+    def then(v: Any, factor: int = factor, *, offset: float = offset) -> Any:
+        return v * factor + offset
+
+    return then
+
+
+@tileflow.kernel
+def maps(x: Tensor, then: Callable[[Any], Any]) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = then(x[tile])
+    return out
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_numbers_in_defaults_are_guarded_or_read_at_each_launch(mode: str) -> None:
+    """Keys know them by type alone: a warm call took the defaults of the function that came first."""
+    functions = scale_by(2, 1.5), scale_by(3, 2.5)
+    assert call_key((functions[0],)) == call_key((functions[1],))
+    (region,) = maps.lower((torch.zeros(4), functions[0]), H200, mode).regions
+    assert "then.default:factor" in {s for guard in region.guards for s in guard.symbols()}
+    assert [s.path for s in region.scalars] == ["then.default:offset"]

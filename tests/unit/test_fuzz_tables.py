@@ -106,6 +106,7 @@ def small_table() -> Table:
                          requirements=(fits,))  # fmt: skip
     return examples.table(row, default=Fallback(Config.of({"block:tile": 64})),
                           portfolio=(Fallback(Config.of({"a": True}), "nvidia", "sm_90a", problem),),
+                          defaults={"nvidia-h200": (Fallback(Config.of({}), "nvidia", "sm_90a", problem),)},
                           validators=(Validator("triton", "3.7", "warn"),),
                           unseen={"nvidia-h200": Unseen(3, 1.1, 1.2)})  # fmt: skip
 
@@ -177,6 +178,7 @@ def parsed(data: Any) -> Table:
 
 def variants_of(table: Table) -> Iterator[tuple[int, Variant]]:
     rows: list[Any] = [*table.entries, *table.portfolio, *([table.default] if table.default else [])]
+    rows += [row for defaults in table.defaults.values() for row in defaults]
     for row in rows:
         for region in row.launches:
             yield from ((region.region, v) for v in region.variants)
@@ -210,7 +212,7 @@ def launch_once(region: int, variant: Variant) -> None:
     """Generate the launcher and call it with plausible values: it launches on the stand-in, declines or says why."""
     binary = Binary(region, variant.target, "cubin", b"cubin", variant.launch_abi, variant.guards, variant.resources,
                     variant.mode)  # fmt: skip
-    made = launch.cuda_launcher(binary, "cpu", driver=fakes.FakeCuda([]), stream=lambda: "the stream")
+    made: Any = launch.cuda_launcher(binary, "cpu", driver=fakes.FakeCuda([]), stream=lambda: "the stream")
     scale = torch.ones(64)
 
     def f(value: Any) -> Any:
@@ -218,9 +220,13 @@ def launch_once(region: int, variant: Variant) -> None:
 
     frame = {"x": torch.zeros(64, 64, dtype=torch.bfloat16), "n": 64, "eps": 1e-5, "f": f}
     try:
-        assert made(frame, (0,), (64,)) in (True, False)
+        launched = made(frame, (0,), (64,))
+        assert launched is True or (launched is False and made.explain(frame, (0,), (64,)))
     except TileflowError:
         return
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):  # torch's own word for too much scratch memory
+            raise
 
 
 # ---- what a launcher may consist of -------------------------------------------------------------------------------
@@ -233,11 +239,11 @@ _NODES = (
 )  # fmt: skip
 _NAMES = re.compile(
     r"(v|s|m|map|home|own_)\d+|s\d+_ptr|dtype_\w+|own_\w+|g[xyz]|frame|begins?|ends?|begin_or_end|block_size|step|buffer|"
-    r"status|stream|values|error|declines|missing|wrong_device|unpackable|otherwise|launch|bounds|cell_of|default_of|device_index|"
-    r"current_stream|enqueue|function|success|recover|refused|on_device|scratch|take|give|new_buffer|pack|min|max|"
+    r"status|stream|values|error|declines|missing|unfit|unpackable|otherwise|launch|bounds|cell_of|default_of|device_index|"
+    r"current_stream|enqueue|function|success|recover|refused|on_device|scratch|min|max|"
     r"MISSING|UNPACKABLE|UNDEFINED|IndexError"
 )
-_METHODS = frozenset({"data_ptr", "stride", "get_device", "bit_length"})
+_METHODS = frozenset({"data_ptr", "stride", "get_device", "is_neg", "dim", "bit_length"})
 _HIDDEN = frozenset({"__self__", "__globals__"})
 
 

@@ -39,7 +39,7 @@ def build_all(name: str, architecture: str) -> float:
     from tileflow.build.compile import build
 
     begin = time.perf_counter()
-    (sizes,) = GALLERY[name].rows("compiled")
+    (sizes,) = GALLERY[name].rows("example")
     sources = kernel(name).portable(*meta(name, sizes), target=device(architecture))
     binaries = [build(source, device(architecture)) for source in sources]
     assert all(b.mode == "dynamic" and b.abi.version == 3 and b.resources.registers > 0 for b in binaries)

@@ -144,7 +144,7 @@ def wide(source: TritonSource) -> bool:
 @pytest.mark.parametrize("name", ["examples.softmax:softmax", "examples.matmul:matmul", "examples.attention:attention"])
 def test_the_last_variant_assumes_nothing(name: str) -> None:
     """No alignment, no divisibility, no descriptor, no size or stride of a tensor that is a constant."""
-    config, sources = variants(name)
+    _, sources = variants(name)
     last = sources[-1]
     assert all(a.kind != "descriptor" and not a.divisible_by_16 for a in last.args)
     assert all(a.type == "i64" for a in last.args if a.kind == "int")
@@ -187,6 +187,21 @@ def test_sizes_of_1_in_the_example_are_open_in_the_last(device: tileflow.target.
                       sources, aligned=True)  # fmt: skip
     kernel(name).host.run(context, *meta(name, (37, 5, 11)))
     assert context.launches[0][1] == [sources[-1]]
+
+
+def test_a_short_axis_beside_long_ones_keeps_its_32_bits() -> None:
+    """Its number comes by way of the others' counts, which have 64; a box's offsets have 32."""
+    _, sources = variants("examples.int4_matmul:int4_matmul")
+    moved = [s.text for s in sources if wide(s) and any(a.kind == "descriptor" for a in s.args)]
+    assert moved and all("part_begin = tl.cast(" in text and "tl.int32)" in text for text in moved)
+
+
+def test_what_only_aligned_addresses_allow_is_not_asked_for() -> None:
+    """A block of 128 by 256 sums, added by atomics, goes through 128 KiB of shared memory, where MI300 has 64."""
+    name = "examples.split_k:split_k_matmul"
+    sources = kernel(name).portable(*meta(name, GALLERY[name].rows("example")[0]), target=MI300)
+    blocks = [dict(s.constexprs) for s in sources]
+    assert all(int(b["BLOCK_TILE_M"]) * int(b["BLOCK_TILE_N"]) * 4 <= MI300.smem_per_block for b in blocks)
 
 
 # ---- what is assumed of what host code makes ----------------------------------------------------------------------

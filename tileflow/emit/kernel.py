@@ -209,10 +209,10 @@ class Emitter:
         begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
         block = self.plan.step_text(tile.block)
         start = position if position.isidentifier() else f"({position})"
-        if tile.wide:
+        if self.plan.ir.shape_mode.is_wide:  # the number came by way of other axes' counts, which may be long
+            start = f"tl.cast({position}, tl.{tile.index_dtype})"
+        elif tile.wide:
             start = f"tl.cast({position}, tl.int64)"
-        elif any(other.wide for other in self.plan.ir.tiles.values()):
-            start = f"tl.cast({position}, tl.int32)"  # a narrow tile's number is divided out of wide ones
         start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)

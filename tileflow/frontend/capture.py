@@ -189,7 +189,8 @@ class Capturer:
                 held.append(self.capture(part, f"{path}.cell:{name}"))
             else:
                 held.append(part if keeps_defaults else self._default(part, f"{path}.default:{name}"))
-        return shell.make(held)
+        made: FunctionType = shell.make(held)
+        return made
 
     def _has_own_defaults(self, value: FunctionType, path: str) -> bool:
         """Whether it is a user's function with defaults that another call with this key may have otherwise."""

@@ -33,6 +33,7 @@ from ..runtime.argtree import (
 )
 from .source import digest, serialise_value
 
+_PLAIN = (bool, int, float, complex, str, bytes)
 _SETTINGS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -83,8 +84,8 @@ def _shell_identity(shell: Shell, parts: tuple[Hashable, ...], where: str) -> st
         case PartialShell(count, words):
             return f"partial {count} {' '.join(words)}"
         case FunctionShell():
-            names = (shell.cells, shell.itself, shell.defaults, shell.keywords)
-            return f"function {_code_identity(shell, parts)} {constant_identity(names, where)}"
+            held = (shell.cells, shell.itself, shell.defaults, shell.keywords)
+            return f"function {_code_identity(shell, parts)} {constant_identity(held, where)}"
     raise AssertionError(shell)
 
 
@@ -111,10 +112,8 @@ def constant_identity(value: Any, where: str) -> str:
         return f"(module {value.__name__})"
     if isinstance(value, _SETTINGS):
         return f"({kind.__name__} {value})"
-    for plain in (type(None), bool, int, float, complex, str, bytes):
-        if isinstance(value, plain):
-            own = "" if kind is plain else class_identity(kind)
-            return f"({plain.__name__}{own} {serialise_value(plain(value) if value is not None else None)[0]})"
+    if value is None or isinstance(value, _PLAIN):
+        return f"({class_identity(kind)} {serialise_value(value)[0]})"
     raise CallError(
         "what an operator holds fixed has an identity in every process: a number, bool, string, None, dtype, enum or "
         "function, or a container of them", got=f"a {kind.__qualname__}", where=where,

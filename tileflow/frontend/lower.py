@@ -271,7 +271,7 @@ class _RegionTrace:
         return expr
 
     def _bound(self, kind: str, axis: int, value: Any) -> Expr:
-        """A bound of the grid: a constant in static mode; else a symbol, but a begin of 0 stays 0 where that is assumed.
+        """A bound of the grid: a constant in static mode; else a symbol, but a 0 stays 0 where that is assumed.
 
         A knob stays one; what host code computed from it may hold sizes as plain numbers, which another launch changes.
         """

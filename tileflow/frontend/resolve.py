@@ -138,6 +138,8 @@ class _Resolver:
                               "from the end: x[x.size(0) - n : x.size(0)]")  # fmt: skip
         dim = Dim(self.t.extent(length))
         lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        if self.t.shape_mode.is_wide:
+            lanes = self.t.cast(lanes, "int64")
         if start != Expr.of(0):
             lanes = lanes + (self.t.size(start) if is_known(start) else item.start)
         return self._lanes(lanes, inside(self.t, start, length, size))

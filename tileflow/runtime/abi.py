@@ -30,6 +30,7 @@ from ..expr import Expr
 from .codec import AsObject, Between, Items, Text, decode
 from .limits import (
     DESCRIPTOR,
+    DTYPES,
     ELEMENT_WORDS,
     FLOAT_WORDS,
     INT_WORDS,
@@ -117,6 +118,8 @@ class LaunchArg:
             Path.parse(self.path)
         if self.value is not None:
             check_symbols([self.value], "value")
+        if self.dtype and self.dtype not in DTYPES:
+            raise TableError("an argument's dtype must be one of torch's", got=repr(self.dtype), where="dtype")
         if bool(self.dtype) != (self.rank >= 0):
             raise TableError("an argument must say both dtype and rank or neither", got=f"{self.dtype!r}, {self.rank}")
 

@@ -1,4 +1,4 @@
-"""Names by which a graph that a compiler traced finds a kernel again: in this process, or in one that loads the graph."""
+"""Names by which a graph that a compiler traced finds a kernel again, also in a process that loads the graph."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ def registered(handle: str) -> Owner:
             found = _owners.setdefault(handle, owner)
             break
     if found is None:
-        raise CallError("a graph's kernel is the one that it was traced with", got=f"none here is {handle}",
-                        hint="import the module that defines it, unchanged since, or compile the function anew")  # fmt: skip
+        raise CallError(
+            "a graph's kernel is the one that it was traced with", got=f"none here is {handle}",
+            hint="import the module that defines it, unchanged since, or compile the function anew",
+        )  # fmt: skip
     return found

@@ -256,7 +256,7 @@ class _Writer:
             "    if stream is None:",
             f"        return on_device(device_index, launch, {passed})",
             *(f"    {line}" for line in self._scratch_lines(abi, sizes, tensors)),
-            *(f"    m{slot} = {text}" for slot, text in maps.items()),
+            *self._map_lines(maps),
             "    try:",
             f"        status = {enqueue}",
             "        if status and recover(status):",
@@ -267,7 +267,7 @@ class _Writer:
             "        except UNDEFINED:",
             "            values = ()",
             "        raise unpackable(values, error) from error",
-            "    except (ZeroDivisionError, IndexError) as error:",
+            "    except UNDEFINED as error:",
             "        raise missing(error) from error",
             "    if status:",
             "        raise refused(status)",
@@ -297,6 +297,16 @@ class _Writer:
             *(f"        {name} = {extent}" for name, extent in extents),
             f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:",
             "            return True",
+            "    except UNDEFINED as error:",
+            "        raise missing(error) from error",
+        ]
+
+    def _map_lines(self, maps: Mapping[int, str]) -> list[str]:
+        if not maps:
+            return []
+        return [
+            "    try:",
+            *(f"        m{number} = {text}" for number, text in maps.items()),
             "    except UNDEFINED as error:",
             "        raise missing(error) from error",
         ]
@@ -344,8 +354,8 @@ class _Writer:
         dtype = arg.dtype or _DTYPES.get(_element(arg), "")
         checks = []
         if dtype:
-            name = f"dtype_{dtype}"
-            self.namespace[name] = getattr(torch, dtype)
+            name = f"dtype_{_name(dtype)}"
+            self.namespace[name] = getattr(torch, dtype, None)  # an older torch has no tensor of it to accept
             checks.append(f"{value}.dtype is {name}")
         return [*checks, f"{value}.dim() == {int(arg.rank)}"] if arg.rank >= 0 else checks
 

@@ -16,10 +16,16 @@ from .paths import Symbol
 INT_WORDS = frozenset({"i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64"})
 FLOAT_WORDS = frozenset({"fp32", "f32", "fp64", "f64"})
 ELEMENT_WORDS = INT_WORDS | FLOAT_WORDS | {"fp16", "bf16", "fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"}
+# torch's names of what tensors may hold
+DTYPES = frozenset({
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
+    "bool", "complex128", "complex64",
+})  # fmt: skip
 _MAX_REGIONS = 1024
 _MAX_GRID = (1 << 31) - 1  # blocks along one axis
 MAX_CLUSTER = 16  # blocks, where the device allows more than the portable 8
-_MAX_SCRATCH = 1 << 30
+_MAX_SCRATCH = 1 << 26  # bytes a block
 _TARGET_SYMBOLS = frozenset(next(iter(CATALOGUE.values())).symbols())
 DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\d{1,4}(?:, ?\d{1,4}){0,4})\]>")
 

@@ -33,6 +33,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _sums_fit(ir, extents, knobs, target, warps)
     found += _streams_fit(ir, extents, knobs, target)
     found += _unrolled_fits(ir, extents, knobs, target, warps)
+    found += _updates_fit(ir, extents, knobs, target)
     found += warp_groups_share(ir, extents, knobs, target)
     found += unsupported(ir, target)
     if target.vendor == "amd":
@@ -103,6 +104,22 @@ def _sums_fit(
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
             f"and than {_MOST_REGISTERS} or maxnreg a thread",
         )  # fmt: skip
+
+
+def _updates_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> Iterator[Constraint]:
+    """What a product is added to by atomics goes from one layout to another through AMD's shared memory, all at once,
+    unless Triton knows the addresses to be aligned. Variants for any call do not."""
+    if target.vendor != "amd" or not ir.shape_mode.is_wide or not any(op.kind in PRODUCTS for op in ir.walk()):
+        return
+    reason = f"what atomics add fits the {target.smem_per_block} bytes of shared memory that {target.name} has"
+    for op in ir.walk():
+        if op.kind == "atomic" and op.output.dims:
+            size = _bytes([op.output], extents)
+            fits = size.le(target.smem_per_block)
+            if fits.constant is None:
+                yield Constraint(
+                    f"atomics of {size} bytes fit shared memory", fits, tuple(_shrink(size, knobs)), reason
+                )
 
 
 def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
