@@ -53,7 +53,9 @@ def test_layouts_unlike_the_example(interpreter: Interpreter, name: str) -> None
     assert wrong == [] and all(taken)
 
 
-@pytest.mark.parametrize("name", ["examples.softmax:softmax", "examples.matmul:matmul", "examples.vector_add:vector_add"])
+@pytest.mark.parametrize(
+    "name", ["examples.softmax:softmax", "examples.matmul:matmul", "examples.vector_add:vector_add"]
+)
 def test_an_example_of_ones(interpreter: Interpreter, name: str) -> None:
     """Its sizes of 1 are constants of the fast variants only."""
     it = GALLERY[name]
