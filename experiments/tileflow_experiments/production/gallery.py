@@ -71,7 +71,7 @@ class Problem:
 
     def arguments(self, device: str) -> tuple[Any, ...]:
         made = self.shown.subject.inputs(device=device, **self.shown.problem(self.sizes))
-        view = LAYOUTS.get(self.layout, lambda x: x)
+        view: Callable[[torch.Tensor], torch.Tensor] = LAYOUTS.get(self.layout, lambda x: x)
         return tuple(view(a) if isinstance(a, torch.Tensor) and a.ndim else a for a in made)
 
 

@@ -11,15 +11,14 @@ import itertools
 import logging
 import os
 import random
-import shutil
 import statistics
 import tempfile
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,9 @@ import torch
 import tileflow
 from tileflow import runtime
 from tileflow.api import load_kernel
-from tileflow.runtime import load_bundle, snapshots
+from tileflow.runtime import load_bundle, snapshots, write_bundle
 from tileflow.runtime.binaries import MODULES
+from tileflow.runtime.bundle import variants_of
 from tileflow.runtime.observe import LOOKUP_EVENTS
 
 from .hiding import hidden
@@ -41,6 +41,7 @@ THREADS, STREAMS, REPLAYS = 8, 4, 3
 CAPTURES, GRADIENTS = 0.02, 0.08  # the shares of a thread's turns
 FLUSH = 32  # results that are compared before their thread waits for the verdicts
 PAUSE_S = (0.05, 0.2)  # between two changes of what is loaded
+GRADIENT = "examples.softmax:softmax_bwd"
 MOST_ERRORS = 200  # that end a soak
 
 
@@ -312,8 +313,8 @@ def soak(
 
             stack.enter_context(without_gpu())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tileflow-soak-")))
-        prepare(bundle, folder)
         made = _dry(tasks()) if is_dry and work is None else (work or tasks())
+        prepare(bundle, folder, {GRADIENT, *(name for task in made for name in task.kernels)})
         elements = 1 << (20 if is_dry else 24)
         running = Soak(folder, NoGpus() if is_dry else Gpus(), device_class or None, made, elements)
         running.load(running.main, random.Random(0))
@@ -323,16 +324,16 @@ def soak(
         return write(out, found, verdicts(found))
 
 
-def prepare(bundle: Path, folder: Path) -> None:
-    """In ``folder`` two copies of the bundle: ``main`` with two snapshots, ``second`` with tables of its own, since a
-    table that is loaded again takes the place of the same table from elsewhere."""
-    for copy in ("main", "second"):
-        shutil.copytree(bundle, folder / copy)
+def prepare(bundle: Path, folder: Path, kernels: Collection[str]) -> None:
+    """In ``folder`` two bundles of these kernels: ``main`` with two snapshots, of which one lacks a tuned row, and
+    ``second`` with tables of its own, since one that is loaded again takes the place of the same from elsewhere."""
+    whole = load_bundle(bundle)
+    tables = [table for table in whole.tables if table.kernel.ref in kernels]
+    binaries = [whole.binary(0, variant) for variant in variants_of(tables)]
+    write_bundle(tables, binaries, folder / "main")
     snapshots.withdraw(folder / "main", ADD, problem=static_row(bundle)[0].problem.key)
-    for table in load_bundle(bundle).tables:
-        largest = max(table.entries, key=lambda entry: sum(entry.problem.sizes.values()), default=None)
-        key = None if largest is None else largest.problem.key  # a table without tuned rows goes as a whole
-        snapshots.withdraw(folder / "second", table.kernel.ref, problem=key, keep=1)
+    others = [replace(table, parent_table_id=table.table_id) for table in tables]
+    write_bundle(others, binaries, folder / "second")
 
 
 def _run(running: Soak, seconds: float) -> float:
@@ -432,7 +433,6 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
 
 def _dry(work: Sequence[Task]) -> list[Task]:
     """Tasks that go through the runtime and give the reference's result, for a machine that computes nothing."""
-    from dataclasses import replace
 
     def through(task: Task) -> Callable[..., torch.Tensor]:
         def call(*inputs: torch.Tensor) -> torch.Tensor:

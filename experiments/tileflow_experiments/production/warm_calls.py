@@ -63,7 +63,7 @@ def contenders(bundle: Path, device: str) -> dict[str, Batch]:
     p, q = (subclass(t, requires_grad=False) for t in (u, v))
     pairs = [_pair(1024 + 16 * n, device) for n in range(SHAPES)]
     counter = served("a counter", "that counts nothing else")
-    found = {
+    found: dict[str, Batch] = {
         **_floors(bundle, device, x, y),
         ADDED: _positional(torch.add, x, y),
         ADDED_SHAPES: _cycling(torch.add, pairs),
@@ -85,7 +85,7 @@ def _floors(bundle: Path, device: str, x: torch.Tensor, y: torch.Tensor) -> dict
     (_, binary), index = static_row(bundle), x.get_device()
     out = torch.empty_like(x)
     if device == "cuda":
-        current = torch.accelerator.current_stream
+        current: Any = torch.accelerator.current_stream
         stream, handle = (lambda: current(index).stream_id), torch.cuda.current_stream(index).cuda_stream
     else:
         stream, handle = (lambda: 0), 0
