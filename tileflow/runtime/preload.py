@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .abi import Binary
-from .call_cache import CallCache
 from .launch import Launcher, lazy_launcher
 from .problem import Problem
 from .serving import servers_of_rows
+
+if TYPE_CHECKING:
+    from .call_cache import CallCache
 
 
 class Kernel(Protocol):
