@@ -16,6 +16,7 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from os import PathLike
 from pathlib import Path
@@ -520,6 +521,12 @@ def _version_here(name: str, table: Table) -> str | None:
     own = {"semantic_hash": table.kernel.semantic_hash, "schema": str(table.schema_version), "launch_abi": "1"}
     if name in own:
         return own[name]
+    return _installed(name)
+
+
+@cache
+def _installed(name: str) -> str | None:
+    """The version of a package here. Asking reads and parses a file."""
     for package in {"triton": ("triton", "pytorch-triton-rocm", "triton-rocm")}.get(name, (name,)):
         try:
             return metadata.version(package)

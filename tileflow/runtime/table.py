@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -231,7 +232,7 @@ class CreatedBy:
     sweep_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the digest is kept
 class Table:
     """See the module. ``domain``: device class -> size -> (smallest, largest) tuned there. ``unseen``: by device class,
     where enough problems were measured there. ``defaults``: by device class, a row for each ``Problem.kinds``, whose
@@ -262,7 +263,7 @@ class Table:
         validate(table)
         return table
 
-    @property
+    @cached_property
     def table_id(self) -> str:
         """SHA-256 of the canonical body: 64 hex digits."""
         body = json.dumps(_body(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
