@@ -19,7 +19,7 @@ import reprlib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ..config import Config
@@ -343,9 +343,15 @@ def _config(data: Any, depth: int) -> Config:
 
 def _expr(data: Any, depth: int) -> Expr:
     try:
-        return Expr.from_json(data)
+        # the variants of a kernel repeat each other's guards: most of a bundle's expressions are read before
+        return _known_expr(json.dumps(data)) if type(data) is list else Expr.from_json(data)
     except TableError as error:
         raise _Misfit(error.constraint, error.got, error.hint) from error
+
+
+@lru_cache(maxsize=4096)
+def _known_expr(text: str) -> Expr:
+    return Expr.from_json(json.loads(text))
 
 
 def _object(cls: Any) -> Decoder:
