@@ -66,7 +66,7 @@ def extension() -> None:
         build_native.build()
     except build_native.CannotBuild as error:
         pytest.skip(str(error))
-    native._module.cache_clear()
+    native.forget()
 
 
 @pytest.fixture(params=["native", "python"])
@@ -399,9 +399,9 @@ def test_native_launches_carry_attributes(extension: None) -> None:
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    native._module.cache_clear()
+    native.forget()
     yield
-    native._module.cache_clear()
+    native.forget()
 
 
 def test_without_the_extension_python_launches_and_says_so_once(
@@ -426,7 +426,7 @@ def test_the_environment_forbids_it_and_a_stale_build_is_not_used(
     assert native.enqueuer(1, 0, 1, 0, "") is None
     made = SimpleNamespace(VERSION=native._VERSION, bind=lambda *args: args)
     monkeypatch.setitem(sys.modules, "tileflow.runtime._native", made)  # type: ignore[arg-type]
-    native._module.cache_clear()
+    native.forget()
     assert native.enqueuer(1, 0, 2, 0, "Q") == (1, 0, 2, 0, b"Q", b"")
     monkeypatch.setenv("TILEFLOW_NATIVE", "0")
     assert native.enqueuer(1, 0, 1, 0, "") is None

@@ -7,6 +7,7 @@ import enum
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 from torch.autograd import forward_ad
 
 from tileflow.errors import CallError
+from tileflow.runtime import build_native, native
 from tileflow.runtime.ambient import READERS
 from tileflow.runtime.describe import check_memory, describe, device_class
-from tileflow.runtime.keys import MISS, call_key, form_of
+from tileflow.runtime.keys import MISS, Form, call_key
+from tileflow.runtime.keys import form_of as form_by
 from tileflow.runtime.problem import CallableSpec, Problem, ScalarSpec, TensorSpec
 
 
@@ -169,9 +172,30 @@ def run(context: Context, *args: Any, **kwargs: Any) -> tuple[str, int]:
     return context.name, len(args) + len(kwargs)
 
 
-@settings(max_examples=300, deadline=None)
+FormOf = Callable[..., Form | None]
+
+
+@pytest.fixture(scope="module", params=["native", "python"])
+def form_of(request: pytest.FixtureRequest) -> FormOf:
+    """Forms that read tensors by the C extension, and those that do in Python."""
+    if request.param == "python":
+        return form_by
+    try:
+        build_native.build()
+    except build_native.CannotBuild as error:
+        pytest.skip(str(error))
+    native.forget()
+    reader = native.tensors_key()
+    if reader is None:
+        pytest.skip("TILEFLOW_NATIVE=0, or torch does not offer its tensors to C")
+    return partial(form_by, reader=reader)
+
+
+@settings(max_examples=200, deadline=None)
 @given(st.lists(values, min_size=1, max_size=2), st.lists(values, min_size=1, max_size=2), st.booleans(), st.booleans())
-def test_forms_are_as_telling_as_keys_of_any_call(one: list[Any], other: list[Any], kinds: bool, by_name: bool) -> None:
+def test_forms_are_as_telling_as_keys_of_any_call(
+    form_of: FormOf, one: list[Any], other: list[Any], kinds: bool, by_name: bool
+) -> None:
     """Arguments in containers and in what functions close over, by position and by name."""
     other = [n if type(o) is type(n) else o for o, n in zip(one, other, strict=False)] if kinds else other
 
@@ -190,7 +214,7 @@ def test_forms_are_as_telling_as_keys_of_any_call(one: list[Any], other: list[An
     assert form.call(*call(other)) == (("one", len(other)) if same else MISS)
 
 
-def test_numbers_that_select_code_enter_a_form() -> None:
+def test_numbers_that_select_code_enter_a_form(form_of: FormOf) -> None:
     form = form_of((3, 4), {}, run, constants={"b"}, names=("a", "b"))
     assert form is not None
     assert form.key((3, 4), {}) == form.key((5, 4), {}) != form.key((3, 5), {})
@@ -200,7 +224,7 @@ def test_numbers_that_select_code_enter_a_form() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
-def test_a_form_sees_gradients_and_the_settings_that_matter(name: str) -> None:
+def test_a_form_sees_gradients_and_the_settings_that_matter(form_of: FormOf, name: str) -> None:
     x = torch.zeros(4)
     sees, blind = form_of((x,), {}, run, ambient=(name,)), form_of((x,), {}, run)
     assert sees is not None and blind is not None
@@ -236,7 +260,7 @@ def changed(name: str) -> Iterator[None]:
         torch.set_float32_matmul_precision("highest")
 
 
-def test_what_memory_does_not_hold_is_in_the_key_and_refused() -> None:
+def test_what_memory_does_not_hold_is_in_the_key_and_refused(form_of: FormOf) -> None:
     """13.5: lazily negated and conjugated views computed with the wrong sign; forward-mode tangents were dropped."""
     z = torch.randn(4, dtype=torch.complex64)
     plain, negated = z.imag, z.conj().imag
@@ -257,7 +281,7 @@ def test_what_memory_does_not_hold_is_in_the_key_and_refused() -> None:
             check_memory("m:k", {"x": dual})
 
 
-def test_tensors_of_a_function_transform_are_refused_in_words() -> None:
+def test_tensors_of_a_function_transform_are_refused_in_words(form_of: FormOf) -> None:
     seen: list[Any] = []
 
     def inside(x: torch.Tensor) -> torch.Tensor:
@@ -274,18 +298,18 @@ def test_tensors_of_a_function_transform_are_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), torch.zeros(2, dtype=torch.complex64)])
-def test_other_kinds_have_no_form(value: Any) -> None:
+def test_other_kinds_have_no_form(form_of: FormOf, value: Any) -> None:
     assert form_of((torch.zeros(1), value), {}, run) is None
 
 
-def test_a_call_without_arguments_has_a_form() -> None:
+def test_a_call_without_arguments_has_a_form(form_of: FormOf) -> None:
     form = form_of((), {}, run)
     assert form is not None
     form.held.replace((), Context("none"))
     assert (form.call((), {}), form.call((1,), {})) == (("none", 0), MISS)
 
 
-def test_a_form_counts_each_call_that_it_serves() -> None:
+def test_a_form_counts_each_call_that_it_serves(form_of: FormOf) -> None:
     form, context = form_of((1,), {}, run), Context("a")
     assert form is not None
     form.held.replace(form.key((1,), {}), context)
@@ -293,3 +317,69 @@ def test_a_form_counts_each_call_that_it_serves() -> None:
         form.call((2,), {})
     form.call((2.0,), {})
     assert context.calls == 3
+
+
+_DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype) and not d.is_complex}, key=str)
+
+
+def _of_every_kind() -> Iterator[torch.Tensor]:
+    """Tensors that a kernel would be built for differently, and some that only look so."""
+    base = torch.zeros(256)
+    for dtype in _DTYPES:
+        with contextlib.suppress(RuntimeError):  # torch has names of dtypes without tensors of them
+            yield torch.empty(4, dtype=dtype)
+    for shape in ((), (0,), (0, 4), (4, 0), (1,), (1, 4), (4, 1), (1, 1), (2, 2), (4, 1, 1)):
+        yield torch.zeros(shape)
+    yield from (base[1:5], base[4:8], base[16:20], base[:4].expand(4, 4), base[:1].expand(4), base[:8:2])
+    yield base.as_strided((1, 4), (7, 1))
+    yield base.as_strided((1, 4), (4, 1))
+    yield torch.zeros(4, dtype=torch.complex64).conj().imag
+    yield torch.zeros(4, dtype=torch.complex64).imag
+    yield torch.zeros(4, requires_grad=True)
+    yield torch.nn.Parameter(torch.zeros(4), requires_grad=False)
+    yield torch.nn.Parameter(torch.zeros(4))
+
+
+def test_what_tells_tensors_apart_tells_their_keys_apart(form_of: FormOf) -> None:
+    """All pairs; a dtype that DLPack has no code for has no form, and its key is nobody's."""
+    kinds = list(_of_every_kind())
+    forms = {type(value): form_of((value,), {}, run) for value in kinds[-2:] + kinds[:1]}
+    read = [forms[type(value)].key((value,), {}) for value in kinds]  # type: ignore[union-attr]
+    keys = [call_key((value,)) for value in kinds]
+    known = [i for i, key in enumerate(read) if key is not None]
+    assert {kinds[i].dtype for i in known} >= {
+        torch.bool, torch.uint8, torch.int8, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+        torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu, torch.float64, torch.int64, torch.uint16,
+    }  # fmt: skip
+    for i in known:
+        for j in known:
+            assert (read[i] == read[j]) == (keys[i] == keys[j]), (kinds[i], kinds[j])
+    for i in {*range(len(kinds))} - {*known}:
+        assert form_of((kinds[i],), {}, run) is None
+
+
+def test_where_one_tensors_metadata_ends_is_in_the_key(form_of: FormOf) -> None:
+    a, b, s = torch.zeros(2, 2), torch.zeros(2), torch.zeros(())
+    form = form_of((a, b), {}, run)
+    assert form is not None
+    pairs = [(a, b), (b, a), (a, s), (s, a), (b, b), (s, s), (b, s), (s, b)]
+    assert len({form.key(pair, {}) for pair in pairs}) == len(pairs)
+    assert form.key((a, None), {}) is form.key((a, a, a), {}) is form.key((a, 1), {}) is None
+
+
+def test_arguments_reach_host_code_by_their_names(form_of: FormOf) -> None:
+    def host(context: Context, a: Any, b: Any, c: Any = 0, *, d: Any = 0) -> tuple[Any, ...]:
+        return a, b, c, d
+
+    for args, kwargs in (
+        ((1,), {"c": 3, "b": 2}),
+        ((1, 2), {"d": 4}),
+        ((), {"d": 4, "b": 2, "a": 1}),
+        ((1, 2), {"c": 3}),
+    ):
+        form = form_of(args, kwargs, host, names=("a", "b", "c", "d"), positional=3)
+        assert form is not None
+        form.held.replace(form.key(args, kwargs), Context("one"))
+        assert form.call(args, kwargs) == host(Context("one"), *args, **kwargs)
+        assert form.call(args, {**kwargs, "e": 1}) is MISS
+        assert form.call((*args, 1), {}) is MISS

@@ -1,4 +1,8 @@
-/* Launches a GPU kernel for a few tens of nanoseconds of host time above the driver's own.
+/* What a warm call does most of, for tens of nanoseconds of host time: reading tensors, and launching.
+ *
+ * tensor_reader() gives a function that describes tensors by one bytes object, which tileflow.runtime.keys makes the
+ * key of a call. stream_reader() gives the reader of a device's current stream. Both read through the table of functions
+ * that DLPack calls the C exchange API and that torch.Tensor offers; its layout is that of dlpack.h 1.2 and 1.3.
  *
  * bind() takes the address of the driver's launch function and what is the same in every launch of a kernel. It gives
  * a function enqueue(stream, gx, gy, gz, *values) -> status, which packs the values on the stack and calls the driver
@@ -14,10 +18,11 @@
 #include <limits.h>
 #include <string.h>
 
-#define VERSION 1           /* of bind()'s and enqueue()'s signatures: tileflow.runtime.native refuses another */
+#define VERSION 2           /* of all signatures and of keys: tileflow.runtime.native refuses another */
 #define MAX_PARAMETERS 256  /* a launch keeps 16 bytes of stack for each */
 #define MAX_ATTRIBUTES 64
 #define LEADING 4           /* stream, gx, gy, gz stand before the values */
+#define KEY_BYTES 8192      /* of stack, for what describes the tensors of a call */
 #define ATTRIBUTE_BYTES 72  /* CUlaunchAttribute: int id, 4 bytes of padding, a union of 64 bytes */
 
 _Static_assert(sizeof(void *) == 8 && sizeof(long) == 8 && sizeof(int) == 4, "a 64-bit Unix, as CUDA's and ROCm's are");
@@ -60,6 +65,64 @@ typedef union { /* where a kernel parameter lies; the driver reads its first byt
 } slot;
 
 static const char CAPSULE[] = "tileflow.runtime._native.binding";
+
+/* ---- tensors, through DLPack's C exchange API --------------------------------------------------------------------- */
+
+typedef struct { /* DLTensor */
+    void *data;
+    int device_type, device_index, rank;
+    unsigned char code, bits;
+    unsigned short lanes;
+    const long *shape, *strides;
+    unsigned long byte_offset;
+} dl_tensor;
+
+typedef struct dl_exchange { /* DLPackExchangeAPI */
+    unsigned int major, minor;
+    const struct dl_exchange *previous;
+    void *allocate, *export_managed, *import_managed;
+    int (*read_tensor)(void *object, dl_tensor *out);
+    int (*current_stream)(int device_type, int device_index, void **out);
+} dl_exchange;
+
+_Static_assert(sizeof(dl_tensor) == 48 && sizeof(dl_exchange) == 56, "laid out as in dlpack.h");
+
+static const char EXCHANGE[] = "dlpack_exchange_api";
+
+/* The table in a capsule. Raises ValueError where it is of another ABI or lacks what is read through it. */
+static const dl_exchange *
+open_exchange(PyObject *capsule)
+{
+    const dl_exchange *exchange = PyCapsule_GetPointer(capsule, EXCHANGE);
+    if (exchange == NULL)
+        return NULL;
+    while (exchange->major != 1 && exchange->previous != NULL)
+        exchange = exchange->previous;
+    if (exchange->major != 1 || exchange->read_tensor == NULL || exchange->current_stream == NULL) {
+        PyErr_SetString(PyExc_ValueError, "DLPack's exchange API must have major version 1 and read tensors");
+        return NULL;
+    }
+    return exchange;
+}
+
+/* Fills *out, whose pointers hold while the tensor does. Raises RuntimeError where DLPack cannot describe the tensor. */
+static int
+read_tensor(const dl_exchange *exchange, PyObject *tensor, dl_tensor *out)
+{
+    if (exchange->read_tensor(tensor, out) == 0 && (out->rank == 0 || (out->shape != NULL && out->strides != NULL)))
+        return 0;
+    if (!PyErr_Occurred() || !PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+        PyErr_Clear();
+        PyErr_SetString(PyExc_RuntimeError, "a tensor that DLPack cannot describe");
+    }
+    return -1;
+}
+
+static unsigned long
+address_of(const dl_tensor *tensor)
+{
+    return (unsigned long)tensor->data + tensor->byte_offset;
+}
 
 /* ---- from Python's values to C's -------------------------------------------------------------------------------- */
 
@@ -264,7 +327,159 @@ bind(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
+/* ---- keys of tensors ---------------------------------------------------------------------------------------------- */
+
+typedef struct { /* of one tensor in a key; the shape and the strides follow it */
+    int device_type, device_index, rank;
+    unsigned char code, bits;
+    unsigned short lanes;
+    unsigned char aligned, negated;
+    unsigned char zero[6]; /* a key has no bytes that nobody wrote */
+    unsigned long dtype;   /* the address of torch's object, or 0 where DLPack's dtype says it all */
+} record;
+
+_Static_assert(sizeof(record) == 32, "without padding");
+
+typedef struct { /* what tensor_reader() was given, and the names that it looks up */
+    const dl_exchange *exchange;
+    PyObject *types, *grad_enabled, *is_neg, *requires_grad, *dtype;
+} reading;
+
+static const char READING[] = "tileflow.runtime._native.reading";
+
+/* Whether a flag of a tensor is set: 0, 1, or -1 with an error. Steals the reference to what was read. */
+static int
+truth(PyObject *flag)
+{
+    if (flag == NULL)
+        return -1;
+    int set = flag == Py_True ? 1 : flag == Py_False ? 0 : PyObject_IsTrue(flag);
+    Py_DECREF(flag);
+    return set;
+}
+
+static int
+is_of(const reading *with, PyObject *object)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(with->types); i++)
+        if ((PyObject *)Py_TYPE(object) == PyTuple_GetItem(with->types, i))
+            return 1;
+    return 0;
+}
+
+/* torch.int1 to int7 look like int8 in DLPack, and the unsigned ones likewise. torch's dtypes live for good. */
+static int
+read_dtype(const reading *with, PyObject *object, const dl_tensor *tensor, unsigned long *out)
+{
+    *out = 0;
+    if (tensor->code > 1 || tensor->bits > 8)
+        return 0;
+    PyObject *dtype = PyObject_GetAttr(object, with->dtype);
+    if (dtype == NULL)
+        return -1;
+    *out = (unsigned long)dtype;
+    Py_DECREF(dtype);
+    return 0;
+}
+
+static PyObject *
+read_tensors(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    const reading *with = PyCapsule_GetPointer(self, READING);
+    if (with == NULL)
+        return NULL;
+    char key[KEY_BYTES];
+    size_t used = 0;
+    int learned = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        dl_tensor tensor;
+        if (!is_of(with, args[i]))
+            return PyErr_Format(PyExc_RuntimeError, "argument %zd is not a tensor", i);
+        if (read_tensor(with->exchange, args[i], &tensor) < 0)
+            return NULL;
+        int negated = truth(PyObject_CallMethodObjArgs(args[i], with->is_neg, NULL));
+        int requires = learned || negated < 0 ? 0 : truth(PyObject_GetAttr(args[i], with->requires_grad));
+        unsigned long dtype;
+        if (negated < 0 || requires < 0 || read_dtype(with, args[i], &tensor, &dtype) < 0)
+            return NULL;
+        learned |= requires;
+
+        record about = {tensor.device_type, tensor.device_index, tensor.rank, tensor.code, tensor.bits, tensor.lanes,
+                        (address_of(&tensor) & 15) == 0, (unsigned char)negated, {0}, dtype};
+        size_t axes = (size_t)tensor.rank * sizeof(long);
+        if (used + sizeof about + 2 * axes + 1 > sizeof key)
+            return PyErr_Format(PyExc_RuntimeError, "the tensors' key takes more than %d bytes", KEY_BYTES);
+        memcpy(key + used, &about, sizeof about);
+        used += sizeof about;
+        if (axes) {
+            memcpy(key + used, tensor.shape, axes);
+            memcpy(key + used + axes, tensor.strides, axes);
+            used += 2 * axes;
+        }
+    }
+    if (learned) {
+        learned = truth(PyObject_CallNoArgs(with->grad_enabled));
+        if (learned < 0)
+            return NULL;
+    }
+    key[used++] = (char)learned;
+    return PyBytes_FromStringAndSize(key, (Py_ssize_t)used);
+}
+
+static PyMethodDef read_tensors_method = {
+    "read_tensors", (PyCFunction)(void (*)(void))read_tensors, METH_FASTCALL,
+    "read_tensors(*tensors) -> bytes\n\n"
+    "What a kernel sees of the tensors but their contents: devices, dtypes, shapes, strides, alignment to 16 bytes,\n"
+    "whether they are lazily negated; and whether autograd would record a call with them. Raises RuntimeError for what\n"
+    "is not a tensor with memory, and for a dtype that DLPack has no code for."};
+
+static void
+release_reading(PyObject *capsule)
+{
+    reading *with = PyCapsule_GetPointer(capsule, READING);
+    Py_XDECREF(with->types);
+    Py_XDECREF(with->grad_enabled);
+    Py_XDECREF(with->is_neg);
+    Py_XDECREF(with->requires_grad);
+    Py_XDECREF(with->dtype);
+    PyMem_Free(with);
+}
+
+static PyObject *
+tensor_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 3 || !PyTuple_Check(args[1]) || !PyCallable_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "tensor_reader takes a capsule, a tuple of types and a function");
+    const dl_exchange *exchange = open_exchange(args[0]);
+    if (exchange == NULL)
+        return NULL;
+    reading *with = PyMem_Calloc(1, sizeof(reading));
+    if (with == NULL)
+        return PyErr_NoMemory();
+    with->exchange = exchange;
+    PyObject *capsule = PyCapsule_New(with, READING, release_reading);
+    if (capsule == NULL) {
+        PyMem_Free(with);
+        return NULL;
+    }
+    with->types = Py_NewRef(args[1]);
+    with->grad_enabled = Py_NewRef(args[2]);
+    with->is_neg = PyUnicode_InternFromString("is_neg");
+    with->requires_grad = PyUnicode_InternFromString("requires_grad");
+    PyObject *made = NULL;
+    with->dtype = PyUnicode_InternFromString("dtype");
+    if (with->is_neg != NULL && with->requires_grad != NULL && with->dtype != NULL)
+        made = PyCFunction_NewEx(&read_tensors_method, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}
+
 static PyMethodDef methods[] = {
+    {"tensor_reader", (PyCFunction)(void (*)(void))tensor_reader, METH_FASTCALL,
+     "tensor_reader(exchange, types, grad_enabled) -> read_tensors\n\n"
+     "exchange: torch.Tensor.__dlpack_c_exchange_api__. types: those that a tensor may be of, exactly.\n"
+     "grad_enabled: whether autograd records now."},
     {"bind", (PyCFunction)(void (*)(void))bind, METH_FASTCALL,
      "bind(launch, function, threads, shared, formats, attributes) -> enqueue\n\n"
      "launch: the address of cuLaunchKernel or hipModuleLaunchKernel; of cuLaunchKernelEx where there are attributes\n"

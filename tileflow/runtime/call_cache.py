@@ -7,10 +7,11 @@ several threads; what is expensive in them (machine code to load, configs to com
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, takewhile
 from threading import Lock
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
 from .keys import MISS, Form, call_key, form_of
 from .metrics import register_gauge
+from .native import tensors_key
 from .registry import on_change
 from .serving import Attempt
 from .settled import FLOAT32_PRECISION
@@ -86,6 +88,7 @@ class CallCache:
         self._run = host.flat or host.run
         self._regions = [KeyedRegion(r.locals, r.settled) for r in host.regions] if host.flat is not None else []
         self._names = tuple(host.signature.parameters)
+        self._positional = _positions(host.signature)
         self._lock = Lock()
         self._token = 0
         self._entries: BoundedCache[Any] = BoundedCache(MOST_KEYS)
@@ -223,9 +226,18 @@ class CallCache:
             return None
         found = next((form for form in self.forms if form.key(args, kwargs) is not None), None)
         if found is None and len(self.forms) < MOST_FORMS:
-            found = form_of(args, kwargs, self._run, self.by_value, self._names, self._ambient, MOST_KEYS)
+            found = form_of(
+                args, kwargs, self._run, self.by_value, self._names, self._ambient, MOST_KEYS, self._positional,
+                tensors_key(),
+            )  # fmt: skip
             self.forms = self.forms if found is None else (*self.forms, found)
         return found
+
+
+def _positions(signature: inspect.Signature) -> int:
+    """How many parameters, from the first on, may be passed by position and by name alike."""
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return len([*takewhile(lambda parameter: parameter.kind is either, signature.parameters.values())])
 
 
 def _by_value(value: Any) -> Hashable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from enum import Enum
+from itertools import takewhile
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -94,6 +95,8 @@ MISS = object()  # what a form gives for a call that it does not serve
 class Form:
     """Serves calls that pass arguments of certain kinds in a certain way, by a key that is read fast.
 
+    Tensors are read by one call of the C extension, where there is one, and attribute by attribute elsewhere.
+
     ``call(args, kwargs)`` counts and runs what was remembered for the key of the call; it gives :data:`MISS` where
     nothing was, or the arguments are of other kinds, another number or other names. ``key(args, kwargs)``: the key, or
     None likewise. Keys tell apart what those of :func:`call_key` do, for calls without complex tensors.
@@ -117,14 +120,18 @@ def form_of(
     names: Sequence[str] = (),
     ambient: Collection[str] = (),
     limit: int = 1 << 14,
+    positional: int = 0,
+    reader: Callable[..., bytes] | None = None,
 ) -> Form | None:
     """The form of calls like this one. None where an argument is of a kind that takes more than a few looks. Raises
     CallError where containers nest without end.
 
     ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key, which has a ``counter``.
-    ``names``: of the parameters, in order; ``constants``: those whose numbers select code. ``limit``: of its keys.
+    ``names``: of the parameters, in order, of which the first ``positional`` may be passed by position and by name;
+    ``constants``: those whose numbers select code. ``limit``: of its keys. ``reader``: what describes all tensors at
+    once, :func:`tileflow.runtime.native.tensors_key`.
     """
-    writer = _FormWriter()
+    writer = _FormWriter(reader)
     try:
         for i, value in enumerate(args):
             writer.argument(f"a{i}", value, i < len(names) and names[i] in constants)
@@ -132,7 +139,9 @@ def form_of(
             writer.argument(f"k_{word}", value, word in constants)
     except _Unreadable:
         return None
-    return Form(writer.text(len(args), tuple(kwargs), ambient), writer.namespace, run, limit)
+    text = writer.text(len(args), tuple(kwargs), ambient, names[:positional])
+    form = Form(text, writer.namespace, run, limit)
+    return form if form.key(tuple(args), kwargs) is not None else None  # of a dtype, say, that C cannot describe
 
 
 class _Unreadable(Exception):
@@ -142,17 +151,23 @@ class _Unreadable(Exception):
 class _FormWriter:
     """Writes the source of a form's two functions."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Callable[..., bytes] | None) -> None:
         self.namespace: dict[str, Any] = {
             "grad_enabled": _grad_enabled, "inference": _inference, "unpack_dual": _unpack_dual,
-            "missing": object(),
+            "read_tensors": reader,
         }  # fmt: skip
+        self.reader = reader
+        self.tensors: list[str] = []  # that the reader describes, each of a type that it takes
         self.parts: list[str] = []
         self.tests: list[str] = []  # of kinds; each may stand on names that those before it made safe
         self.learned: list[str] = []
 
     def argument(self, name: str, value: Any, constant: bool, level: int = 0) -> None:
         """What an argument called ``name`` in the text adds: tests of its kind, parts of the key."""
+        if self.reader is not None and type(value) in (_Tensor, torch.nn.Parameter):
+            self._refuse_complex(value)
+            self.tensors.append(name)
+            return
         self.tests.append(f"type({name}) is {self._known(type(value))}")
         if isinstance(value, _Tensor):
             self._tensor(name, value)
@@ -164,12 +179,17 @@ class _FormWriter:
             self._container(name, value, constant, level)
 
     def _tensor(self, name: str, value: torch.Tensor) -> None:
-        if is_traced(value) or value.is_complex():  # which may be conjugated, one more look
+        if is_traced(value):
             raise _Unreadable
+        self._refuse_complex(value)
         # a kernel's tensors are on GPUs, whose ordinals are hashed faster than torch's devices
         reads = ("{}.shape", "{}.stride()", "{}.dtype", "{}.get_device()", "not {}.data_ptr() & 15", "{}.is_neg()")
         self.parts += [read.format(name) for read in reads]
         self.learned.append(name)
+
+    def _refuse_complex(self, value: torch.Tensor) -> None:
+        if value.is_complex():  # it may be conjugated, one more look
+            raise _Unreadable
 
     def _container(self, name: str, value: Any, constant: bool, level: int) -> None:
         opened = open_shell(value)
@@ -210,41 +230,55 @@ class _FormWriter:
         self.namespace[name] = value
         return name
 
-    def text(self, count: int, words: tuple[str, ...], ambient: Collection[str]) -> str:
-        """Both functions: ``key`` gives the key, ``call`` looks it up, counts and runs."""
-        parts, tests = [*self.parts], [*self.tests]
-        if self.learned:
-            # while forward-mode differentiation is going on, each tensor may have a tangent: no form looks for them
-            first = self.learned[0]
-            tests.append(f"(inference() or unpack_dual({first}).primal is {first})")
-            learned = " or ".join(f"{name}.requires_grad" for name in self.learned)
-            parts.append(f"({learned}) and grad_enabled()")  # a call that autograd records is refused whole
-        for name in ambient:
-            self.namespace[f"ambient_{name}"] = READERS[name]
-            parts.append(f"ambient_{name}()")
+    def text(self, count: int, words: tuple[str, ...], ambient: Collection[str], names: Sequence[str]) -> str:
+        """Both functions: ``key`` gives the key, ``call`` looks it up, counts and runs. ``names``: of parameters that
+        take positions."""
         takes = [f"a{i}" for i in range(count)]
-        given = ", ".join([*takes, *(f"{word}=k_{word}" for word in words)])
-        others = f"len(kwargs) != {len(words)}" if words else "kwargs"
-        shared = [f"    if len(args) != {count} or {others}:", "        return {miss}"]
+        others = (
+            [f"len(kwargs) != {len(words)}", *(f"{word!r} not in kwargs" for word in words)] if words else ["kwargs"]
+        )
+        shared = [f"    if {' or '.join([f'len(args) != {count}', *others])}:", "        return {miss}"]
         shared += [f"    {', '.join(takes)}, = args"] if takes else []
-        shared += [f"    k_{word} = kwargs.get({word!r}, missing)" for word in words]
+        shared += [f"    k_{word} = kwargs[{word!r}]" for word in words]
         # what a container is asked for may be gone, and a tensor of torch.func has no memory
         shared += ["    try:"]
-        if tests:
-            shared += [f"        if not ({' and '.join(tests)}):", "            return {miss}"]
-        shared += [
-            f"        key = ({' '.join(f'{part},' for part in parts)})",
-            "    except (RuntimeError, AttributeError, LookupError, ValueError):",
-            "        return {miss}",
-        ]
+        if self.tests:
+            shared += [f"        if not ({' and '.join(self.tests)}):", "            return {miss}"]
+        shared.append(f"        key = {self._key(ambient)}")
+        learned = [*self.tensors, *self.learned]
+        if learned:
+            # while forward-mode differentiation is going on, each tensor may have a tangent: no form looks for them
+            shared.append(f"        if not (inference() or unpack_dual({learned[0]})[0] is {learned[0]}):")
+            shared.append("            return {miss}")
+        shared += ["    except (RuntimeError, AttributeError, LookupError, ValueError):", "        return {miss}"]
         text = "\n".join(shared)
         served = [
             "    context = get(key)",
             "    if context is None:",
             "        return MISS",
             "    context.counter.calls += 1",
-            f"    return run(context, {given})" if given else "    return run(context)",
+            f"    return run({', '.join(['context', *takes, *_passed(names[count:], words)])})",
         ]
         key = f"def key(args, kwargs):\n{text}\n    return key\n".replace("{miss}", "None")
         call = f"def call(args, kwargs):\n{text}\n".replace("{miss}", "MISS") + "\n".join(served) + "\n"
         return key + call
+
+    def _key(self, ambient: Collection[str]) -> str:
+        parts = [*self.parts]
+        if self.learned:
+            learned = " or ".join(f"{name}.requires_grad" for name in self.learned)
+            parts.append(f"({learned}) and grad_enabled()")  # a call that autograd records is refused whole
+        for name in ambient:
+            self.namespace[f"ambient_{name}"] = READERS[name]
+            parts.append(f"ambient_{name}()")
+        tensors = [f"read_tensors({', '.join(self.tensors)})"] if self.tensors else []
+        if tensors and not parts:
+            return tensors[0]
+        return f"({' '.join(f'{part},' for part in [*tensors, *parts])})"
+
+
+def _passed(names: Sequence[str], words: Sequence[str]) -> list[str]:
+    """The named arguments of a call: by position as far as those have names that follow one another, which Python
+    passes faster."""
+    by_position = [*takewhile(words.__contains__, names)]
+    return [*(f"k_{name}" for name in by_position), *(f"{w}=k_{w}" for w in words if w not in by_position)]

@@ -1,4 +1,4 @@
-"""The optional C extension: the same launch for less host time. Everything works without it.
+"""The optional C extension: the same keys and launches for less host time. Everything works without it.
 
 ``build_native.py`` compiles it. The environment's TILEFLOW_NATIVE forbids it (0) or makes its absence an error (1).
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from ..errors import LaunchError
 from .packing import Enqueue
 
 _log = logging.getLogger(__name__)
-_VERSION = 1  # of the extension's signatures; a stale build has another
+_VERSION = 2  # of the extension's signatures; a stale build has another
 _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
 
 
@@ -40,6 +42,43 @@ def enqueuer(
 
 
 @cache
+def tensors_key() -> Callable[..., bytes] | None:
+    """A function that describes all tensors given to it by one key; None without the extension, or where torch does
+    not offer its tensors to C.
+
+    It raises RuntimeError for what is neither a ``torch.Tensor`` nor a Parameter, or has no memory, or has a dtype that
+    DLPack does not know.
+    """
+    import torch
+
+    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    if module is None or exchange is None:
+        return None
+    made: Callable[..., bytes] = module.tensor_reader(
+        exchange, (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled
+    )
+    return made
+
+
+@cache
+def _exchange() -> Any:
+    """The C functions that torch offers its tensors by, which DLPack standardises; None where there are none that the
+    extension knows."""
+    import torch
+
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    module = _module(os.environ.get("TILEFLOW_NATIVE", ""))
+    if exchange is None or module is None:
+        return None
+    try:
+        module.tensor_reader(exchange, (), torch.is_grad_enabled)
+    except ValueError as error:
+        _log.debug("tensors are read from Python, which costs more of the host's time: %s", error)
+        return None
+    return exchange
+
+
+@cache
 def _module(wanted: str) -> ModuleType | None:
     """The extension, by what TILEFLOW_NATIVE holds. Its absence is said once."""
     if wanted == "0":
@@ -55,3 +94,9 @@ def _module(wanted: str) -> ModuleType | None:
         raise LaunchError("TILEFLOW_NATIVE=1 asks for the C extension of launches", got=reason, hint=_BUILD)
     _log.debug("kernels are launched from Python, which costs more of the host's time: %s; %s", reason, _BUILD)
     return None
+
+
+def forget() -> None:
+    """Look for the extension again."""
+    for remembered in (_module, _exchange, tensors_key):
+        remembered.cache_clear()
