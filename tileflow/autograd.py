@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from .api import Kernel
 from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
 from .frontend.source import digest
+from .lazy_dataclass import dataclass
 from .library import Operators
 from .runtime.argtree import (
     Leaf,

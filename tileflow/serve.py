@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from .errors import OutOfResources
+from .lazy_dataclass import dataclass
 from .runtime import observe
 from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache

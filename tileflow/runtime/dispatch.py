@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
+from ..lazy_dataclass import dataclass
 from .bounds import bounds
 from .launch import Launcher
 from .observe import Served, served
