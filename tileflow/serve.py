@@ -23,6 +23,7 @@ from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
 from .runtime.launch import Launcher
+from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
 from .runtime.registry import Hit, on_change, on_miss
 from .runtime.serving import (
@@ -36,7 +37,6 @@ from .runtime.serving import (
     refused,
     servers_of_rows,
 )
-from .runtime.preload import launcher_maker
 from .target import target
 
 if TYPE_CHECKING:

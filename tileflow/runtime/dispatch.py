@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
 from ..lazy_dataclass import dataclass
-from .bounds import bounds
 from .launch import Launcher
+from .loop_bounds import bounds
 from .observe import Served, served
 from .settled import Settled
 

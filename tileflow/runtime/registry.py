@@ -21,7 +21,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from ..lazy_dataclass import dataclass
 from ..config import Config
 from ..errors import CallError, TableError
 from ..lazy_dataclass import dataclass

@@ -14,16 +14,11 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-<<<<<<< HEAD
 from dataclasses import field, replace
 from functools import cached_property
-=======
-from dataclasses import field, replace
->>>>>>> 58f8337 (Generate the methods of dataclasses when they are first called)
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
-from ..lazy_dataclass import dataclass
 from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
