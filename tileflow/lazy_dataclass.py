@@ -31,7 +31,7 @@ def _declare(cls: type, frozen: bool, eq: bool, slots: bool) -> type:
     names = ["__init__", "__repr__", *(["__eq__"] if eq else []), *(["__hash__"] if eq and frozen else [])]
     for name in names:
         if name not in own:
-            setattr(made, name, _stub(made, name, frozen))
+            setattr(made, name, _stub(made, name, frozen, slots))
     if eq and not frozen and "__hash__" not in own:
         made.__hash__ = None  # type: ignore[assignment]
     if frozen:
@@ -41,11 +41,11 @@ def _declare(cls: type, frozen: bool, eq: bool, slots: bool) -> type:
     return made
 
 
-def _stub(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
+def _stub(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]:
     """A method that puts the generated one in its place and calls it."""
 
     def stub(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        method = _generated(cls, name, frozen)
+        method = _generated(cls, name, frozen, slots)
         setattr(cls, name, method)
         return method(self, *args, **kwargs)
 
@@ -53,7 +53,7 @@ def _stub(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
     return stub
 
 
-def _generated(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
+def _generated(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]:
     """What the standard library generates for a twin with the same fields: its methods name no class."""
     twin = dataclasses.make_dataclass(
         cls.__name__,
@@ -64,6 +64,7 @@ def _generated(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
         eq=name in ("__eq__", "__hash__"),
         unsafe_hash=name == "__hash__",
         frozen=name == "__init__" and frozen,  # then it assigns past __setattr__
+        slots=name == "__init__" and slots,  # then it assigns defaults, which are no attributes of the class
     )
     method: Callable[..., Any] = vars(twin)[name]
     method.__module__, method.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"

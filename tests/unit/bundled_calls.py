@@ -1,4 +1,4 @@
-"""What a server does with ``tileflow-runtime`` alone: run as ``python bundled_calls.py BUNDLE``, in a process of its own.
+"""What a server does with ``tileflow-runtime`` alone: ``python bundled_calls.py BUNDLE``, a process of its own.
 
 Each step asserts what it gives. At the end it prints the modules of tileflow that were imported, as JSON.
 """
@@ -10,8 +10,6 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
-
-sys.modules["triton"] = None  # type: ignore[assignment]  # it is not installed
 
 import torch
 
@@ -30,6 +28,7 @@ def refused(kind: type[Exception], call: Any, *args: Any) -> str:
 
 
 def main(bundle: str) -> None:
+    sys.modules["triton"] = None  # type: ignore[assignment]  # it is not installed
     sys.path.insert(0, str(Path(bundle).parent))
     import format_kernels
 

@@ -1,4 +1,4 @@
-"""Two distributions from one tree: ``tileflow-runtime`` holds what calls from a bundle import, ``tileflow`` the rest."""
+"""Two distributions of one tree: ``tileflow-runtime`` holds what calls from a bundle import, ``tileflow`` the rest."""
 
 from __future__ import annotations
 
