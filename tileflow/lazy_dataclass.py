@@ -27,18 +27,18 @@ def _declare(cls: type, frozen: bool, eq: bool, slots: bool) -> type:
     own = set(vars(cls))
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # else the standard library would write the signature of a stub there
-    made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     names = ["__init__", "__repr__", *(["__eq__"] if eq else []), *(["__hash__"] if eq and frozen else [])]
     for name in names:
         if name not in own:
             setattr(made, name, _stub(made, name, frozen, slots))
     if eq and not frozen and "__hash__" not in own:
-        made.__hash__ = None  # type: ignore[assignment]
+        made.__hash__ = None
     if frozen:
-        made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete  # type: ignore[method-assign, assignment]
+        made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
         if slots:
-            made.__getstate__, made.__setstate__ = _state, _set_state  # type: ignore[method-assign, attr-defined]
-    return made
+            made.__getstate__, made.__setstate__ = _state, _set_state
+    return made  # type: ignore[no-any-return]
 
 
 def _stub(cls: type, name: str, frozen: bool, slots: bool) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def _copy(field: dataclasses.Field[Any]) -> Any:
     return dataclasses.field(
         default=field.default, default_factory=field.default_factory, init=field.init, repr=field.repr,
         hash=field.hash, compare=field.compare, metadata=field.metadata, kw_only=bool(field.kw_only),
-    )  # type: ignore[call-overload]  # fmt: skip
+    )  # fmt: skip
 
 
 def _refuse_to_set(self: Any, name: str, value: Any) -> None:
