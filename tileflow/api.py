@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from .target import Target, target
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
-    from .library import Operators
+    from .library import Operators, Rule
     from .lowered import Lowered
 
 _log = logging.getLogger("tileflow")
@@ -178,9 +179,7 @@ class Kernel:
     @cached_property
     def _operators(self) -> Operators:
         """What torch.library knows of the kernel."""
-        from .library import Operators
-
-        return Operators(self)
+        return operators_of(self)
 
     def refuse_grad(self, values: Iterable[Any]) -> None:
         """Raises CallError where autograd would record a call with these tensors."""
@@ -275,8 +274,9 @@ class Kernel:
         """Trace a call: nothing is launched, and no GPU is needed. ``mode``: ``static`` or ``dynamic`` shapes, or
         another one of :mod:`tileflow.ir.modes`, in which variants for any call are made.
 
-        Raises KernelError with the place in the user's source.
+        Raises KernelError with the place in the user's source, CallError without a compiler.
         """
+        _need_compiler("lowering a kernel", self.name)
         from .errors import HostDataError
         from .ir.modes import SHAPE_MODES
         from .lowered import Lowered
@@ -296,9 +296,10 @@ class Kernel:
         order in which their guards are to be tried: see :mod:`tileflow.portable`, which also says under which config
         host code runs beside them. Raises KernelError, ConfigError.
         """
+        lowered = self.lower(args, target, "dynamic")
         from .portable import portable_sources
 
-        return portable_sources(self.lower(args, target, "dynamic"), config)
+        return portable_sources(lowered, config)
 
     def explain(self, *args: Any, target_name: str = "nvidia-h200") -> str:
         """The IR, the knobs, the traffic and the roofline time of a call."""
@@ -316,9 +317,9 @@ class Kernel:
 
         It needs torch and Triton only, and runs on a GPU, or under ``TRITON_INTERPRET=1``. Raises as :meth:`lower`.
         """
+        lowered = self.lower(args, target(target_name))
         from .repro import script
 
-        lowered = self.lower(args, target(target_name))
         return script(lowered, config or lowered.default, self.scope)
 
     def tune(self, *args: Any, budget_s: float = 60.0, **options: Any) -> Any:
@@ -339,6 +340,29 @@ class Kernel:
         bound = self.host.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args
+
+
+def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:
+    """The kernel as operators of torch.library, differentiated by ``rule``. Raises CallError without a compiler: what
+    an operator returns for fake tensors is found by lowering the call."""
+    _need_compiler(
+        "torch.compile and torch.export of a kernel's calls", kernel.name, "or call it outside: torch.compiler.disable"
+    )
+    from .library import Operators
+
+    return Operators(kernel, rule)
+
+
+def _need_compiler(what: str, kernel: str, otherwise: str = "") -> None:
+    if not _has_compiler():
+        raise CallError(f"{what} needs the compiler", got="tileflow-runtime alone", where=kernel,
+                        hint=", ".join(filter(None, ["pip install tileflow", otherwise])))  # fmt: skip
+
+
+@cache
+def _has_compiler() -> bool:
+    """Whether the distribution ``tileflow`` is installed beside ``tileflow-runtime``."""
+    return importlib.util.find_spec("tileflow.lowered") is not None
 
 
 class _Uncounted:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .api import Kernel
+from .api import Kernel, operators_of
 from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
 from .frontend.source import digest
-from .library import Operators
+from .lazy_dataclass import dataclass
 from .runtime.argtree import (
     Leaf,
     flatten,
@@ -26,6 +25,9 @@ from .runtime.argtree import (
     tensors,
 )
 from .runtime.handles import register
+
+if TYPE_CHECKING:
+    from .library import Operators
 
 __all__ = ["BackwardContext", "Differentiable", "differentiable"]
 
@@ -77,7 +79,6 @@ class Differentiable:
         self.__name__, self.__doc__ = forward.__name__, forward.__doc__
         self.name = forward.name
         self._pairing = pairing
-        self._operators = Operators(forward, pairing)
         self._handle = register(self)
 
     def __repr__(self) -> str:
@@ -87,6 +88,10 @@ class Differentiable:
     def identity(self) -> str:
         """What graphs know the function by, in every process (see ``Kernel.identity``)."""
         return digest(f"{self.forward.identity} {self._pairing.identity}")
+
+    @cached_property
+    def _operators(self) -> Operators:
+        return operators_of(self.forward, self._pairing)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Differentiable:
         return self  # a module that holds one is copied; this has no state

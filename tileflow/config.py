@@ -11,11 +11,12 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from .errors import ConfigError
 from .expr import TRUE, Expr
+from .lazy_dataclass import dataclass
 
 Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]

@@ -24,7 +24,7 @@ TileflowError
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 from .errors import TableError
+from .lazy_dataclass import dataclass
 
 ExprLike: TypeAlias = "Expr | int"
 

@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from .errors import OutOfResources
+from .lazy_dataclass import dataclass
 from .runtime import observe
 from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
 from .runtime.launch import Launcher
+from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
 from .runtime.registry import Hit, on_change, on_miss
 from .runtime.serving import (
@@ -36,7 +37,6 @@ from .runtime.serving import (
     refused,
     servers_of_rows,
 )
-from .runtime.preload import launcher_maker
 from .target import target
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from .errors import SpecError
+from .lazy_dataclass import dataclass
 
 Vendor = Literal["nvidia", "amd"]
 

@@ -461,17 +461,20 @@ def test_a_wheel_is_tagged_by_what_it_holds(extension: None, monkeypatch: pytest
     assert spec is not None and spec.loader is not None
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
+    name = "tileflow/runtime/_native.abi3.so"
 
-    def built(version: str) -> dict[str, Any]:
-        data: dict[str, Any] = {"artifacts": []}
-        hook.NativeBuildHook(str(root), {}, None, None, str(root), "wheel").initialize(version, data)
+    def built(version: str, project: Path = root / "tileflow" / "runtime") -> dict[str, Any]:
+        data: dict[str, Any] = {"force_include": {}}
+        hook.DistributionHook(str(project), {}, None, None, str(project), "wheel").initialize(version, data)
         return data
 
     monkeypatch.delenv("TILEFLOW_NATIVE", raising=False)
     data = built("standard")
-    assert data["artifacts"] == ["tileflow/runtime/_native.abi3.so"]
+    assert data["force_include"][str(root / name)] == name
     assert data["tag"].startswith("cp311-abi3-")
     assert not data["pure_python"]
-    assert built("editable") == {"artifacts": []}
+    assert built("editable") == {"force_include": {}}
+    assert {*built("standard", root)} == {"force_include"}  # the compiler's wheel is pure Python
     monkeypatch.setenv("TILEFLOW_NATIVE", "0")
-    assert built("standard") == {"artifacts": []}
+    assert {*built("standard")} == {"force_include"}
+    assert str(root / name) not in built("standard")["force_include"]

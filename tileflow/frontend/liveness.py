@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..lazy_dataclass import dataclass
 
 Names = frozenset[str]
 

@@ -16,11 +16,11 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from tileflow.errors import KernelError, Location
 from tileflow.frontend.liveness import free_names
+from tileflow.lazy_dataclass import dataclass
 
 
 class Lines(Protocol):

@@ -13,7 +13,6 @@ import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tileflow.errors import SplitError
@@ -29,6 +28,7 @@ from tileflow.frontend.liveness import (
 )
 from tileflow.frontend.settled import settled
 from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
+from tileflow.lazy_dataclass import dataclass
 from tileflow.runtime.settled import Settled
 
 CONTEXT = "__tileflow__"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import TraceError
+from ..lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..config import Choice
 from ..errors import CallError, ShapeError, TraceError
+from ..lazy_dataclass import dataclass
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike

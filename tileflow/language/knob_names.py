@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ..config import Choice
 from ..errors import ConfigError
+from ..lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
+from ..lazy_dataclass import dataclass
 
 Identity = tuple["Lanes | None", ...]
 

@@ -6,12 +6,12 @@ outside the tensor reads 0 and is not written. Slices between plain ints are cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..errors import ShapeError, TraceError
+from ..lazy_dataclass import dataclass
 from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
 from .rules import OUTER_CONSTANTS
 

@@ -11,11 +11,11 @@ import ast
 import linecache
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 
 from ..errors import CallError
+from ..lazy_dataclass import dataclass
 
 NAMES = frozenset({"rand", "randint"})
 

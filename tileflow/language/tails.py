@@ -7,11 +7,11 @@ is block-wide again: lanes beyond the tile keep the value of the block-wide oper
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ..lazy_dataclass import dataclass
 from .lanes import Identity, Lanes, is_elastic, lanes_of, tag
 
 _PRODUCTS = {"matmul": 0, "__matmul__": 0, "mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the operands begin

@@ -22,11 +22,12 @@ import hashlib
 import json
 import math
 import reprlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from ..errors import TableError
 from ..expr import Expr
+from ..lazy_dataclass import dataclass
 from .codec import AsObject, Between, Items, Text, decode
 from .limits import (
     DESCRIPTOR,

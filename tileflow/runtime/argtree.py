@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from functools import cache, partial
 from types import CellType, FunctionType
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import torch
 
 from ..errors import CallError
+from ..lazy_dataclass import dataclass
 from .paths import Step
 
 MOST_LEVELS = 64  # of containers in containers

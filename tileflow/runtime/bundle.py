@@ -23,11 +23,12 @@ import os
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import SpecError, TableError
+from ..lazy_dataclass import dataclass
 from ..target import vendor_of
 from .abi import Binary
 from .codec import parse_json

@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count, takewhile
 from threading import Lock
 from typing import Any, Protocol
 
 from ..errors import CallError, OutOfResources, VariantError
+from ..lazy_dataclass import dataclass
 from .argtree import Signature, nests_too_deep, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext

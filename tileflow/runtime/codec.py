@@ -18,13 +18,14 @@ import math
 import reprlib
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ..config import Config
 from ..errors import TableError
 from ..expr import MAX_INT, MIN_INT, Expr
+from ..lazy_dataclass import dataclass
 
 T = TypeVar("T")
 Decoder = Callable[[Any, int], Any]  # (data, how deep it lies) -> the value; raises _Misfit

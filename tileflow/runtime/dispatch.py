@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
-from .bounds import bounds
+from ..lazy_dataclass import dataclass
 from .launch import Launcher
+from .loop_bounds import bounds
 from .observe import Served, served
 from .settled import Settled
 

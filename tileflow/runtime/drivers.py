@@ -11,11 +11,11 @@ import logging
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from ..errors import LaunchError, OutOfResources, TableError
+from ..lazy_dataclass import dataclass
 from .abi import Binary, LaunchAbi, LaunchArg
 from .binaries import MODULES, Module, ModuleCache
 from .native import enqueuer

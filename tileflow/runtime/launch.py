@@ -16,9 +16,9 @@ from ..errors import CallError, TableError
 from ..expr import Expr
 from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
-from .bounds import bounds
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
+from .loop_bounds import bounds
 from .paths import Path, Symbol, cell_of, default_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
 

@@ -11,12 +11,12 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CellType, FunctionType
 from typing import Any, Literal
 
 from ..errors import TableError
+from ..lazy_dataclass import dataclass
 
 Step = tuple[Literal["cell", "default", "global", "item", "key", "attr"], str]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..config import Config
 from ..errors import TableError
+from ..lazy_dataclass import dataclass
 from .problem import Problem
 
 Times = Mapping[Problem, Mapping[Config, float]]

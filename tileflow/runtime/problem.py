@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any
 
 from ..errors import TableError
+from ..lazy_dataclass import dataclass
 from .codec import Between, Items, Text, decode
 
 Scalar = int | float | bool | str | None

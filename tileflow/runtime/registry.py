@@ -15,15 +15,15 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
-from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..config import Config
 from ..errors import CallError, TableError
+from ..lazy_dataclass import dataclass
 from ..target import CATALOGUE, Target, find, runs_on, target
 from . import observe
 from .abi import Binary
@@ -527,6 +527,8 @@ def _version_here(name: str, table: Table) -> str | None:
 @cache
 def _installed(name: str) -> str | None:
     """The version of a package here. Asking reads and parses a file."""
+    from importlib import metadata
+
     for package in {"triton": ("triton", "pytorch-triton-rocm", "triton-rocm")}.get(name, (name,)):
         try:
             return metadata.version(package)

@@ -12,11 +12,11 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..config import Config
 from ..errors import MissError, OutOfResources
+from ..lazy_dataclass import dataclass
 from . import observe
 from .abi import Binary
 from .dispatch import RuntimeContext, unmatched

@@ -7,9 +7,8 @@ that guards which held once hold again. ``tileflow.frontend.settled`` finds out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..expr import Expr
+from ..lazy_dataclass import dataclass
 from .paths import Path, Symbol
 
 # torch's settings that a kernel can see besides its arguments; :mod:`.ambient` reads them

@@ -15,10 +15,10 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import TableError
+from ..lazy_dataclass import dataclass
 from .abi import Binary
 from .bundle import (
     MANIFEST,

@@ -12,10 +12,9 @@ import json
 import os
 import re
 import reprlib
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
@@ -23,6 +22,7 @@ from typing import Annotated, Any, Literal
 from ..config import Config, ConfigSpace
 from ..errors import TableError
 from ..expr import Expr
+from ..lazy_dataclass import dataclass
 from ..target import DeviceProperties, Target, described, find
 from .abi import Binary, LaunchAbi, Resources
 from .codec import Items, Text, decode, encode, parse_json
@@ -391,6 +391,8 @@ def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | No
 
 def write_atomically(path: FilePath, content: bytes) -> None:
     """All of ``content`` under ``path``, or the old file: a temporary file beside it, synced, then renamed."""
+    import tempfile  # and random with it: not for those who only read
+
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
