@@ -51,7 +51,6 @@ typedef struct dl_exchange { /* DLPackExchangeAPI */
 _Static_assert(sizeof(dl_tensor) == 48 && sizeof(dl_exchange) == 56, "laid out as in dlpack.h");
 
 static const char EXCHANGE[] = "dlpack_exchange_api";
-
 /* The table in a capsule. Raises ValueError where it is of another ABI or lacks what is read through it. */
 static const dl_exchange *
 open_exchange(PyObject *capsule)
@@ -126,7 +125,7 @@ typedef struct { /* what bind() was given; never changed, so that threads share 
     int count;  /* of the kernel's parameters */
     int values; /* that a call of enqueue() takes: null pointers (N) need none */
     void *attributes; /* lie after the parameters */
-    const dl_exchange *exchange;   /* where enqueue() reads tensors and the stream itself: of this device */
+    const dl_exchange *exchange; /* where enqueue() reads tensors and the stream itself: of this device */
     int device_type, device_index;
     parameter parameters[];
 } binding;
@@ -385,7 +384,6 @@ typedef struct { /* what tensor_reader() was given, and the names that it looks 
 } reading;
 
 static const char READING[] = "tileflow.runtime._native.reading";
-
 /* Whether a flag of a tensor is set: 0, 1, or -1 with an error. Steals the reference to what was read. */
 static int
 truth(PyObject *flag)
@@ -522,7 +520,6 @@ typedef struct {
 } streaming;
 
 static const char STREAMING[] = "tileflow.runtime._native.streaming";
-
 static PyObject *
 current_stream(PyObject *self, PyObject *unused)
 {
@@ -548,9 +545,9 @@ stream_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     (void)module;
     unsigned long type, index;
+    const dl_exchange *exchange = count == 3 ? open_exchange(args[0]) : NULL;
     if (count != 3)
         return PyErr_Format(PyExc_TypeError, "stream_reader takes 3 arguments, but got %zd", count);
-    const dl_exchange *exchange = open_exchange(args[0]);
     if (exchange == NULL || read_unsigned(args[1], INT_MAX, 1, 'I', &type) < 0 ||
         read_unsigned(args[2], INT_MAX, 2, 'I', &index) < 0)
         return NULL;
