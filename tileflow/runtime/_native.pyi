@@ -6,8 +6,13 @@ from typing import Any
 from .packing import Enqueue
 
 VERSION: int
+DECLINED: int
 
-def bind(launch: int, function: int, threads: int, shared: int, formats: bytes, attributes: bytes, /) -> Enqueue: ...
+def bind(
+    launch: int, function: int, threads: int, shared: int, formats: bytes, attributes: bytes,
+    exchange: Any = ..., device_type: int = ..., device_index: int = ..., /,
+) -> Enqueue: ...  # fmt: skip
+def stream_reader(exchange: Any, device_type: int, device_index: int, /) -> Callable[[], int]: ...
 def tensor_reader(
     exchange: Any, types: tuple[type, ...], grad_enabled: Callable[[], bool], /
 ) -> Callable[..., bytes]: ...

@@ -18,7 +18,7 @@ from ..errors import LaunchError, OutOfResources, TableError
 from ..lazy_dataclass import dataclass
 from .abi import Binary, LaunchAbi, LaunchArg
 from .binaries import MODULES, Module, ModuleCache
-from .native import enqueuer
+from .native import enqueuer, stream_reader
 from .packing import Enqueue, Launch, parameter_formats, python_enqueue
 from .tensor_maps import Encoded, tensor_map_encoder
 
@@ -36,7 +36,8 @@ class Loaded:
     with the values of its parameters (``parameter_formats``) and returns a status, 0 when all is well. ``recover``
     mends what can be mended after another and says whether to try again; ``refused`` makes its error. ``tensor_map``
     gives, for a descriptor argument, the function from (pointer, *shape, *strides) to the encoded map, whose address is
-    the parameter's value.
+    the parameter's value. ``tensor_enqueue`` gives, for formats with T and A, an enqueue on the current stream that
+    takes tensors; None where there is no extension, or more than one device.
     """
 
     module: Module
@@ -44,6 +45,7 @@ class Loaded:
     recover: Callable[[int], bool]
     refused: Callable[[int], LaunchError]
     tensor_map: Callable[[LaunchArg], Callable[..., Encoded]]
+    tensor_enqueue: Callable[[str], Callable[..., int] | None] = lambda formats: None
 
 
 def make_enqueue(driver: Any, binary: Binary, function: Any) -> Enqueue:
@@ -65,10 +67,14 @@ def current_stream_reader(index: int) -> Callable[[], int | None]:
 
     ``torch.cuda.current_stream().cuda_stream`` builds a Python object for 7 us; ``torch.accelerator``'s comes ready
     made and has an id that belongs to one handle for good (pool streams are never destroyed, an external stream's id
-    is its handle), so the handle is asked for once an id.
+    is its handle), so the handle is asked for once an id. The extension asks for less than either.
     """
     import torch
 
+    device = _only_device(index)
+    native = None if device is None else stream_reader(device)
+    if native is not None:
+        return native
     current, current_device = torch.accelerator.current_stream, torch.accelerator.current_device_index
     several = torch.accelerator.device_count() > 1
     handles: dict[int, int] = {}
@@ -83,6 +89,16 @@ def current_stream_reader(index: int) -> Callable[[], int | None]:
         return handle
 
     return read
+
+
+def _only_device(index: int) -> tuple[int, int] | None:
+    """DLPack's type and index of device ``index`` where no other one can be current; None else, and for AMD's, whose
+    streams DLPack's function in torch may not know."""
+    import torch
+
+    if index < 0:
+        return 1, 0
+    return (2, index) if torch.version.hip is None and torch.accelerator.device_count() == 1 else None
 
 
 # ---- CUDA ---------------------------------------------------------------------------------------------------------
@@ -134,6 +150,7 @@ def cuda_load(binary: Binary, index: int, driver: Any = None) -> Loaded:
         recover=recover,
         refused=lambda status: _cuda_error(driver, status, where),
         tensor_map=lambda arg: tensor_map_encoder(driver, arg, where, recover),
+        tensor_enqueue=partial(_cuda_tensor_enqueue, driver, binary.abi, function, index),
     )
 
 
@@ -222,15 +239,28 @@ def _launch_attributes(driver: Any, abi: LaunchAbi) -> _Attributes:
 def _cuda_enqueue(driver: Any, abi: LaunchAbi, function: Any) -> Enqueue:
     """Through ``cuLaunchKernel``, or ``cuLaunchKernelEx`` for clusters, cooperative grids and dependent launches."""
     formats = parameter_formats(abi)
+    native = _cuda_native(driver, abi, function, formats)
+    if native is not None:
+        return native
     attributes = _launch_attributes(driver, abi)
-    address = _cuda_address(driver, b"cuLaunchKernelEx" if attributes else b"cuLaunchKernel")
-    if address is not None:
-        packed = b"".join(_packed_attribute(driver, name, words) for name, words in attributes)
-        native = enqueuer(address, int(function), abi.threads, abi.shared, formats, packed)
-        if native is not None:
-            return native
     launch = _cuda_launch_ex(driver, abi, function, attributes) if attributes else _cuda_launch(driver, abi, function)
     return python_enqueue(launch, formats)
+
+
+def _cuda_tensor_enqueue(driver: Any, abi: LaunchAbi, function: Any, index: int, formats: str) -> Enqueue | None:
+    device = _only_device(index)
+    return None if device is None else _cuda_native(driver, abi, function, formats, device)
+
+
+def _cuda_native(
+    driver: Any, abi: LaunchAbi, function: Any, formats: str, device: tuple[int, int] | None = None
+) -> Enqueue | None:
+    attributes = _launch_attributes(driver, abi)
+    address = _cuda_address(driver, b"cuLaunchKernelEx" if attributes else b"cuLaunchKernel")
+    if address is None:
+        return None
+    packed = b"".join(_packed_attribute(driver, name, words) for name, words in attributes)
+    return enqueuer(address, int(function), abi.threads, abi.shared, formats, packed, device)
 
 
 def _cuda_address(driver: Any, name: bytes) -> int | None:

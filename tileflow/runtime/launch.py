@@ -8,6 +8,7 @@ tensor, and enqueues. Nothing of Triton's launcher is used (it compiles C).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -19,6 +20,8 @@ from .abi import Binary, LaunchAbi, LaunchArg
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
 from .loop_bounds import bounds
+from .native import DECLINED
+from .packing import parameter_formats
 from .paths import Path, Symbol, cell_of, default_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
 
@@ -89,6 +92,8 @@ def cuda_launcher(
     """
     index = _index(device)
     loaded = cuda_load(binary, index, driver)
+    if stream is not None:
+        loaded = replace(loaded, tensor_enqueue=lambda formats: None)  # which would read torch's
     return _generate(binary, loaded, index, stream or current_stream_reader(index), scope)
 
 
@@ -138,7 +143,9 @@ def _generate(
     back to the context.
     """
     writer = _Writer(binary, scope, settled, names, region)
-    text = writer.source()
+    formats = writer.tensor_formats() if isinstance(loaded, Loaded) else None
+    of_tensors = loaded.tensor_enqueue(formats) if isinstance(loaded, Loaded) and formats is not None else None
+    text = writer.source() if formats is None or of_tensors is None else writer.tensor_source()
     namespace: dict[str, Any] = writer.namespace | {
         "cell_of": cell_of,
         "default_of": default_of,
@@ -153,10 +160,14 @@ def _generate(
         "MISSING": _MISSING,
         "UNPACKABLE": _UNPACKABLE,
         "UNDEFINED": _UNDEFINED,
+        "DOUBTFUL": (*_MISSING, *_UNDEFINED),
+        "DECLINED": DECLINED,
     }
     namespace |= (
         _driver(loaded, writer.maps) if isinstance(loaded, Loaded) else _loading(namespace, loaded, writer.maps)
     )
+    if of_tensors is not None:
+        namespace |= {"enqueue": of_tensors}
     exec(compile(text, f"<launcher of {binary.abi.symbol!r}>", "exec"), namespace)
     launch = namespace["launch"]
     launch.guards = binary.guards
@@ -224,14 +235,11 @@ class _Writer:
         kinds = [check for value, arg in loose.items() for check in self._kind_checks(value, arg)]
         guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
-        grid = [self._expr(g) for g in abi.grid]
+        extents = self._extents(abi)
         # what a binary assumes of a tensor comes first, so that no guard asks for a dimension that is not there
         accepts = " and ".join([*kinds, *guards])
         unfit = " or ".join(f"{v}.get_device() != device_index or {v}.is_neg()" for v in loose)
-        fixed = [int(g.constant or 0) for g in abi.grid]
-        sizes = [str(number) if number > 0 else n for n, number in zip(_GRID, fixed, strict=True)]
-        open_ended = [n for n in sizes if n in _GRID]
-        launched = [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
+        sizes, launched = self._sizes(abi)
         tensors = [self._value(path) for path, _ in captured]
         scratch = [f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size]
         enqueue = f"enqueue({', '.join(['stream', *launched, *values, *scratch])})"
@@ -239,7 +247,7 @@ class _Writer:
         declined, reads_bounds = "False", False
         if self.names is not None:
             own = [f"own_{_name(name)}" for name in self.names]
-            parameters = ", ".join(["context", *own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
+            parameters = self._keyed_parameters(own)
             passed = ", ".join(["context", *own, "begin_or_end", "end"])
             declined = f"context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})"
             reads_bounds = self._reads_bounds
@@ -251,7 +259,7 @@ class _Writer:
             "        raise missing(error) from error",
             *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
             *self._accept_lines(accepts, declined),
-            *self._grid_lines([(n, g) for n, g in zip(_GRID, grid, strict=True) if n in open_ended]),
+            *self._grid_lines(extents),
             *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
             "    stream = current_stream()",
             "    if stream is None:",
@@ -275,6 +283,69 @@ class _Writer:
             "    return True",
         ]
         return "\n".join(lines) + "\n"
+
+    def _keyed_parameters(self, own: list[str]) -> str:
+        return ", ".join(["context", *own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
+
+    def tensor_formats(self) -> str | None:
+        """The formats of an enqueue that takes the tensors themselves, A for those whose alignment no key settles. None
+        where a launch must look at more of what it captured."""
+        abi = self.binary.abi
+        tensors = {i: Path.parse(arg.path) for i, arg in enumerate(abi.args) if arg.kind == "tensor"}
+        if self.names is None or any(arg.kind == "descriptor" for arg in abi.args) or any(s for _, s, _ in abi.scratch):
+            return None
+        if not all(map(self.settled.holds, tensors.values())):
+            return None
+        conditions = [c for c in conjuncts(self.binary.guards.substitute(self._target)) if not c.constant]
+        open_ended = [c for c in conditions if not (c.symbols() and self.settled.decides(c))]
+        aligned = {*map(aligned_path, open_ended)}
+        if not aligned <= {*tensors.values()}:
+            return None
+        formats = [*parameter_formats(abi)]
+        for i, path in tensors.items():
+            formats[i] = "A" if path in aligned else "T"
+        return "".join(formats)
+
+    def tensor_source(self) -> str:
+        """A launcher around an enqueue that takes tensors. Whatever is unusual goes to the context, whose launcher
+        checks all and says what is wrong."""
+        assert self.names is not None
+        abi = self.binary.abi
+        own = [f"own_{_name(name)}" for name in self.names]
+        values = [self._value(Path.parse(a.path)) if a.kind == "tensor" else self._argument(a) for a in abi.args]
+        extents, (_, launched) = self._extents(abi), self._sizes(abi)
+        lines = [
+            f"def launch({self._keyed_parameters(own)}):",
+            "    try:",
+            *(f"        {line}" for line in self._reads),
+            *(["        begins, ends = bounds(begin_or_end, end)"] if self._reads_bounds else []),
+            *(f"        {name} = {extent}" for name, extent in extents),
+            *(
+                [f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:", "            return True"]
+                if extents
+                else []
+            ),
+            f"        status = enqueue({', '.join([*launched, *values])})",
+            "    except DOUBTFUL:",
+            "        status = DECLINED",
+            "    if status:",
+            "        if status != DECLINED and not recover(status):",
+            "            raise refused(status)",
+            f"        context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})",
+            "    return True",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _extents(self, abi: LaunchAbi) -> list[tuple[str, str]]:
+        """The axes whose extent is not a constant, with its text."""
+        texts = [self._expr(g) for g in abi.grid]
+        return [(n, text) for n, text in zip(self._sizes(abi)[0], texts, strict=True) if n in _GRID]
+
+    def _sizes(self, abi: LaunchAbi) -> tuple[list[str], list[str]]:
+        """The grid's extents, and what is launched of it: blocks, of which a cluster has several."""
+        fixed = [int(g.constant or 0) for g in abi.grid]
+        sizes = [str(number) if number > 0 else n for n, number in zip(_GRID, fixed, strict=True)]
+        return sizes, [f"{n} * {int(c)}" if c != 1 else n for n, c in zip(sizes, abi.cluster, strict=True)]
 
     def _accept_lines(self, accepts: str, declined: str) -> list[str]:
         """A guard that has no value for what was captured is one that does not hold."""

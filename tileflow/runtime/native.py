@@ -18,23 +18,28 @@ from .packing import Enqueue
 
 _log = logging.getLogger(__name__)
 _VERSION = 2  # of the extension's signatures; a stale build has another
+DECLINED = -1  # an enqueue's status where a tensor is not as its format says: nothing was launched
 _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
 
 
 def enqueuer(
-    address: int | None, function: int, threads: int, shared: int, formats: str, attributes: bytes = b""
-) -> Enqueue | None:
+    address: int | None, function: int, threads: int, shared: int, formats: str, attributes: bytes = b"",
+    device: tuple[int, int] | None = None,
+) -> Enqueue | None:  # fmt: skip
     """An enqueue that calls the driver's launch function at ``address``; None where the extension cannot serve.
 
     ``address``: of cuLaunchKernel or hipModuleLaunchKernel, of cuLaunchKernelEx where there are ``attributes`` (each a
     CUlaunchAttribute of 72 bytes); None where the driver has no such function. ``formats``: as ``parameter_formats``
-    gives them. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no extension.
+    gives them. ``device``: DLPack's type and index of one whose current stream is launched on always: the enqueue takes
+    no stream then, takes tensors where ``formats`` has T, or A for aligned ones, and gives :data:`DECLINED` where one
+    is not as it must be. Raises LaunchError where TILEFLOW_NATIVE=1 and there is no extension.
     """
     module = _module(os.environ.get("TILEFLOW_NATIVE", ""))
-    if module is None or address is None:
+    if module is None or address is None or (device is not None and _exchange() is None):
         return None
+    of_device = () if device is None else (_exchange(), *device)
     try:
-        bound: Enqueue = module.bind(address, function, threads, shared, formats.encode(), attributes)
+        bound: Enqueue = module.bind(address, function, threads, shared, formats.encode(), attributes, *of_device)
     except ValueError as error:  # more parameters than it takes
         _log.debug("a kernel is launched from Python: %s", error)
         return None
@@ -57,6 +62,16 @@ def tensors_key() -> Callable[..., bytes] | None:
     made: Callable[..., bytes] = module.tensor_reader(
         exchange, (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled
     )
+    return made
+
+
+def stream_reader(device: tuple[int, int]) -> Callable[[], int] | None:
+    """A function that gives the device's current stream, raw; None as with :func:`tensors_key`. ``device``: DLPack's
+    type and index."""
+    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    if module is None or exchange is None:
+        return None
+    made: Callable[[], int] = module.stream_reader(exchange, *device)
     return made
 
 
