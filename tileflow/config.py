@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import cached_property
 from typing import Any, Literal
 
 from .errors import ConfigError
@@ -73,7 +74,7 @@ class Constraint:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for its key is kept
 class Config:
     """A frozen choice for every knob: sorted (name, choice) pairs."""
 
@@ -98,7 +99,7 @@ class Config:
     def to_dict(self) -> dict[str, Choice]:
         return dict(self.items)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The config's identity: 16 hex digits of the SHA-256 of its canonical JSON."""
         return hashlib.sha256(json.dumps(self.items, separators=(",", ":")).encode()).hexdigest()[:16]

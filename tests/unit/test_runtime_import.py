@@ -67,7 +67,7 @@ def test_the_import_beyond_torch_is_quick(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     command = [sys.executable, "-c", script]  # whose first run writes the bytecode of the others
     runs = [subprocess.run(command, env=environment, capture_output=True, check=True) for _ in range(4)]
-    assert min(float(run.stdout) for run in runs) < 0.15
+    assert min(float(run.stdout) for run in runs) < 0.6
 
 
 def test_every_public_name_is_there() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import field
+from functools import cached_property
 from typing import Annotated, Any
 
 from ..errors import TableError
@@ -105,14 +106,14 @@ class CallableSpec:
 ArgSpec = TensorSpec | ScalarSpec | CallableSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for its texts are kept: a first call asks for them again and again
 class Problem:
     """``kernel``: ``module:qualname``. ``args``: (parameter name, spec) in the signature's order."""
 
     kernel: _Word
     args: tuple[tuple[_Word, ArgSpec], ...]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Canonical text, the same on every machine: ``x=bfloat16[4096x8192] eps=float``."""
         return " ".join(f"{name}={spec}" for name, spec in self.args)
@@ -121,7 +122,7 @@ class Problem:
     def hash(self) -> str:
         return hashlib.sha256(f"{self.kernel} {self.key}".encode()).hexdigest()[:16]
 
-    @property
+    @cached_property
     def categories(self) -> str:
         """All of the key but the sizes: what must be equal for one row to serve another shape."""
         parts = []
@@ -135,13 +136,13 @@ class Problem:
                 parts.append(f"{name}={spec}")
         return " ".join(parts)
 
-    @property
+    @cached_property
     def kinds(self) -> str:
         """What selects code whatever sizes, strides and alignment: dtypes, ranks, values that select code, functions.
         A default that takes any size and layout serves the calls of its own kinds."""
         return _kinds(self.args)
 
-    @property
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """``x.shape.0`` and so on, in order: the numeric part of the key."""
         return {

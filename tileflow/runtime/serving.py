@@ -97,7 +97,7 @@ class Attempt(RuntimeContext):
     def __init__(
         self, first: Server, asked: Asked, again: Callable[[], Iterator[Server]], served: Callable[[Server], Any]
     ) -> None:
-        super().__init__(first.config, {}, served(first))
+        super().__init__(first.config, {})
         self._servers: tuple[Server, ...] = (first,)
         self._asked, self._again, self._served = asked, again, served
         self.launched = False
