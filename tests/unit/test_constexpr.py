@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.expr import TRUE
 from tileflow.lowered import Lowered
 from tileflow.runtime.problem import Problem
 from tileflow.target import target
@@ -64,14 +64,22 @@ def test_a_problem_s_key_has_the_value_and_json_keeps_it() -> None:
 def test_each_value_has_a_kernel_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
 
-    def compile_(self: tileflow.Kernel, lowered: Lowered, *_: Any) -> Callable[..., Any]:
-        compiled.append(lowered.problem.key.split()[1])
-        return lambda *args, **kwargs: len(compiled)
+    class Launched:
+        guards = TRUE
 
-    monkeypatch.setattr(tileflow.Kernel, "compile", compile_)
-    monkeypatch.setattr(tileflow.Kernel, "_keyed", lambda self, bound: bound)  # what is bound here is no host code
+        def __call__(self, *place: object) -> bool:
+            return True
+
+    def launchers(self: tileflow.Kernel, lowered: Lowered, *_: Any) -> dict[int, list[Any]]:
+        compiled.append(lowered.problem.key.split()[1])
+        return {0: [Launched()]}
+
+    monkeypatch.setattr(tileflow.Kernel, "launchers", launchers)
+    monkeypatch.setattr("tileflow.serve._interprets", lambda: True)
     x = torch.zeros(4)
-    assert [scaled(x, n, 5) for n in (3, 4, 3, 4)] == [1, 2, 2, 2]
+    for n in (3, 4, 3, 4):
+        scaled(x, n, 5)
+    assert compiled == ["times=3", "times=4"]
     scaled(x, power=7, times=3)
     scaled(x, power=7, times=4)
     scaled(x, 3, 9)

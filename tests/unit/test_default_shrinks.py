@@ -15,6 +15,7 @@ from tileflow.config import Config
 from tileflow.default import smaller_config
 from tileflow.errors import OutOfResources
 from tileflow.lowered import Lowered
+from tileflow.serve import _fitting
 from tileflow.target import target
 
 
@@ -53,16 +54,16 @@ def test_what_does_not_fit_is_made_smaller(
         tried.append(config)
         if len(tried) != fits:
             raise OutOfResources("a kernel must use less", got="more")
-        return lambda *args: "ran"
+        return {}
 
-    monkeypatch.setattr(Kernel, "compile", compiled)
+    monkeypatch.setattr(Kernel, "launchers", compiled)
     kernel = tileflow.kernel(product.__wrapped__)
     lowered = kernel.lower((HALF, HALF), target("nvidia-h200"))
     with caplog.at_level(logging.WARNING, logger="tileflow"):
         if fits is None:
             with pytest.raises(OutOfResources):
-                kernel._fitting(lowered, torch.device("cuda"))
+                _fitting(kernel, lowered, torch.device("cuda"))
             return
-        assert kernel._fitting(lowered, torch.device("cuda"))() == "ran"
+        assert _fitting(kernel, lowered, torch.device("cuda")).config == tried[-1]
     assert len(set(tried)) == fits and tried[0] == lowered.default
     assert caplog.text.count("a smaller config runs instead") == fits - 1
