@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 from interpreted import close, load_module
-from tileflow.runtime.leaves import flatten, rebuild
 
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import SplitError
+from tileflow.runtime.argtree import flatten, rebuild
 
 KERNELS = str(Path(__file__).parent / "signature_kernels.py")
 MODULE = load_module(KERNELS)

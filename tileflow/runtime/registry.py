@@ -70,8 +70,8 @@ class Hit:
     def binaries(self) -> dict[int, tuple[Binary, ...]] | None:
         """For each region the binaries that may be launched, in order; None where a region has none: compile.
 
-        Machine code serves the archs that run it, and static code its own problem alone. Raises TableError for a damaged
-        bundle.
+        Machine code serves the archs that run it, and static code its own problem alone. Raises TableError for a
+        damaged bundle.
         """
         if self.bundle is None or self.device is None or not self.row.launches:
             return None
@@ -155,9 +155,9 @@ def load(
 
     A bundle takes the place of what was loaded from its folder before: after a switch to another snapshot, load the
     folder again. ``as_device``: look up as that device class would, on any machine. ``strict``: lookups raise in place
-    of falling back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of these tables.
-    ``check``: whether each binary's digest is checked now, or when it is launched first. Raises TableError for what
-    cannot be trusted, SpecError for an unknown device class.
+    of falling back. ``on_miss``: what serves a call that no row does (see :func:`set_on_miss`), for the kernels of
+    these tables. ``check``: whether each binary's digest is checked now, or when it is launched first. Raises
+    TableError for what cannot be trusted, SpecError for an unknown device class.
     """
     if as_device is not None:
         target(as_device)
