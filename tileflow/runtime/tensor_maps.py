@@ -20,7 +20,10 @@ MOST_MAPS = 65_536  # of this process, half a kilobyte each
 
 Encoded = tuple[int, Any]  # the map's address, and what keeps it there
 
+Form = tuple[int, int, int, int, tuple[int, ...]]  # of a map: rank, element type, element bytes, swizzle, box
+
 _maps: BoundedCache[Encoded] = BoundedCache(MOST_MAPS)
+_names: dict[Form, int] = {}  # a short name for each form: launchers come and go with bundles, forms are few
 _numbers = count()
 
 
@@ -32,11 +35,16 @@ def tensor_map_encoder(
     ``driver``: ``cuda.bindings.driver``; ``recover``: mends what can be mended after a status, and says whether to try
     again. Raises LaunchError where the driver refuses the sizes.
     """
-    number = next(_numbers)
+    tensor_map = arg.tensor_map
+    assert tensor_map is not None
+    form = (
+        len(tensor_map.shape), tensor_map.element_type, tensor_map.element_bytes, tensor_map.swizzle, tensor_map.box
+    )  # fmt: skip
+    name = _names.setdefault(form, next(_numbers))  # no two forms ever have one
     get, put = _maps.get, _maps.put
 
     def lookup(*key: int) -> Encoded:
-        full = (number, *key)
+        full = (name, *key)
         found = get(full)
         if found is None:
             encoded = _encode(driver, arg, key, where, recover)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import os
 import random
 import statistics
 import tempfile
@@ -33,6 +32,7 @@ from tileflow.runtime.bundle import variants_of
 from tileflow.runtime.observe import LOOKUP_EVENTS
 
 from .hiding import hidden
+from .memory import memory, resident_bytes
 from .summary import Verdict, device_name, write
 from .warm_calls import ADD, static_row
 from .work import Pool, Task, disagreement, gradient, tasks
@@ -54,6 +54,7 @@ class Tally:
     wrong: Counter[str] = field(default_factory=Counter)
     first: list[str] = field(default_factory=list)
     rss: list[tuple[float, int]] = field(default_factory=list)
+    memory: list[dict[str, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -354,9 +355,10 @@ def _run(running: Soak, seconds: float) -> float:
         thread.start()
     tally, said = running.tally, 0.0
     while (elapsed := time.monotonic() - started) < seconds and not tally.stopping.wait(0.5):
-        tally.rss.append((elapsed, _rss()))
+        tally.rss.append((elapsed, resident_bytes()))
         if elapsed > said + 20:
             said = elapsed
+            tally.memory.append({"s": elapsed, **memory(), **_caches()})
             print(
                 f"{elapsed:.0f} s: {dict(tally.counts)}, {tally.errors.total()} errors, {tally.wrong.total()} wrong, "
                 f"{tally.rss[-1][1] / 1e6:.0f} MB, {len(MODULES)} modules",
@@ -387,7 +389,8 @@ def _report(running: Soak, elapsed: float) -> dict[str, Any]:
         "steps": steps,
         "counted": sum(n for step, n in steps.items() if step not in LOOKUP_EVENTS),
         "rss_mb_per_minute": growth_per_minute(tally.rss) / 1e6,
-        "rss_mb": _rss() / 1e6,
+        "rss_mb": resident_bytes() / 1e6,
+        "memory": tally.memory,
         "modules": len(MODULES),
         "module_loads": MODULES.loads,
         "misses": [str(miss) for miss in runtime.misses()[:20]],
@@ -453,5 +456,7 @@ def _dry(work: Sequence[Task]) -> list[Task]:
     return [replace(task, call=through(task)) for task in work]
 
 
-def _rss() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def _caches() -> dict[str, float]:
+    """What the runtime's caches hold, by their gauges."""
+    lines = (line.split() for line in runtime.openmetrics().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in lines if "{" not in name}

@@ -1,0 +1,43 @@
+"""Whose memory a process holds: the kernel's word, the C heap's and Python's, side by side.
+
+A leak of Python objects shows in ``python_blocks``, one of a C library's in ``heap_mb``. Where only ``resident_mb``
+grows, pages are mapped by something else, as a driver does, or the heap is fragmented (``heap_free_mb``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+
+class _Mallinfo2(ctypes.Structure):
+    """glibc's ``struct mallinfo2``."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+def resident_bytes() -> int:
+    """The process's resident memory, bytes (Linux)."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory() -> dict[str, float]:
+    """Resident memory, the C heap in use, free in it, mapped by it (MB), and Python's blocks. The heap's three are
+    absent where the C library has no ``mallinfo2``."""
+    found = {"resident_mb": resident_bytes() / 1e6, "python_blocks": float(sys.getallocatedblocks())}
+    try:
+        mallinfo2 = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return found
+    mallinfo2.restype = _Mallinfo2
+    heap = mallinfo2()
+    return found | {
+        "heap_mb": heap.uordblks / 1e6, "heap_free_mb": heap.fordblks / 1e6, "heap_mapped_mb": heap.hblkhd / 1e6
+    }  # fmt: skip
