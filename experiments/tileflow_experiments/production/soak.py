@@ -458,5 +458,5 @@ def _dry(work: Sequence[Task]) -> list[Task]:
 
 def _caches() -> dict[str, float]:
     """What the runtime's caches hold, by their gauges."""
-    lines = (line.split() for line in runtime.openmetrics().splitlines() if not line.startswith("#"))
-    return {name: float(value) for name, value in lines if "{" not in name}
+    lines = [line for line in runtime.openmetrics().splitlines() if not line.startswith("#") and "{" not in line]
+    return {name: float(value) for name, value in (line.split() for line in lines)}
