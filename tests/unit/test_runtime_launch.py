@@ -8,8 +8,9 @@ import threading
 import time
 from enum import IntEnum
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources, Tensor
 from tileflow.runtime.drivers import current_stream_reader
 from tileflow.runtime.launch import cuda_launcher, hip_launcher
 from tileflow.runtime.paths import Path, Symbol
+from tileflow.runtime.settled import Settled
 
 TENSOR = LaunchArg("x", "tensor", "*fp32", "x")
 ONE = (Expr.of(1), Expr.of(1), Expr.of(1))
@@ -160,6 +162,37 @@ class FakeCuda:
 def launcher(binary: Binary, types: list[Any], scope: Any = None, **fake: Any) -> tuple[Any, FakeCuda]:
     driver = FakeCuda(types, **fake)
     return cuda_launcher(binary, "cpu", scope, driver=driver, stream=lambda: 0x57), driver
+
+
+@pytest.mark.parametrize(
+    ("given", "grid"),
+    [
+        ((7, None), (7, 5, 1)),
+        ((2, 9), (7, 5, 1)),
+        ((numpy.int64(7), None), (7, 5, 1)),
+        (([7, 3], None), (7, 3, 5)),
+        (((7, 3), None), (7, 3, 5)),
+        (([2, 1], [9, 4]), (7, 3, 5)),
+        (([7, numpy.int32(3)], None), (7, 3, 5)),
+    ],
+)
+def test_a_launcher_of_a_key_reads_bounds_in_every_form_that_a_loop_takes(given: Any, grid: Any) -> None:
+    axes = 2 if isinstance(given[0], (list, tuple)) else 1
+    ends = [Expr.sym(f"end.{i}") - Expr.sym(f"begin.{i}") for i in range(axes)]
+    extents = (*ends, *(Expr.of(5), Expr.of(1)))[:3]
+    launch, driver = launcher(make_binary(TENSOR, grid=cast(Any, extents)), [ctypes.c_uint64])
+    keyed = launch.settle(Settled(), ("x",), 0)
+    context: Any = SimpleNamespace(launch=None)  # what declines goes there
+    assert keyed(context, torch.zeros(4), *given) is True
+    assert driver.launches[0].grid == grid
+
+
+def test_a_launcher_of_a_key_refuses_bounds_that_are_no_ints() -> None:
+    binary = make_binary(TENSOR, grid=(Expr.sym("end.0"), Expr.of(1), Expr.of(1)))
+    launch, driver = launcher(binary, [ctypes.c_uint64])
+    with pytest.raises(CallError, match="bounds must be ints"):
+        launch.settle(Settled(), ("x",), 0)(None, torch.zeros(4), 2.5)
+    assert not driver.launches
 
 
 def test_arguments_are_packed_as_the_abi_says() -> None:

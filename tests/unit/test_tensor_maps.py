@@ -62,7 +62,7 @@ def test_a_thread_without_a_context_gets_one_and_the_map_is_encoded_again() -> N
 
 
 def test_what_cannot_be_recovered_names_the_status_and_the_way_out() -> None:
-    driver = Driver(NO_CONTEXT, NO_CONTEXT)
+    driver = Driver(*[NO_CONTEXT] * 3)
     with pytest.raises(LaunchError, match=r"(?s)201 for shape .128, 128.*choose access 'pointer' for x") as caught:
         tensor_map_encoder(driver, argument(), "here")(*CALL)
     assert driver.encoded == 1 and "here" in str(caught.value)

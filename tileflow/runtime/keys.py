@@ -234,14 +234,11 @@ class _FormWriter:
         """Both functions: ``key`` gives the key, ``call`` looks it up, counts and runs. ``names``: of parameters that
         take positions."""
         takes = [f"a{i}" for i in range(count)]
-        others = (
-            [f"len(kwargs) != {len(words)}", *(f"{word!r} not in kwargs" for word in words)] if words else ["kwargs"]
-        )
-        shared = [f"    if {' or '.join([f'len(args) != {count}', *others])}:", "        return {miss}"]
+        counts = [f"len(args) != {count}" if count else "args", f"len(kwargs) != {len(words)}" if words else "kwargs"]
+        shared = [f"    if {' or '.join(counts)}:", "        return {miss}"]
         shared += [f"    {', '.join(takes)}, = args"] if takes else []
-        shared += [f"    k_{word} = kwargs[{word!r}]" for word in words]
-        # what a container is asked for may be gone, and a tensor of torch.func has no memory
-        shared += ["    try:"]
+        # other words may be given, what a container is asked for may be gone, and a tensor of torch.func has no memory
+        shared += ["    try:", *(f"        k_{word} = kwargs[{word!r}]" for word in words)]
         if self.tests:
             shared += [f"        if not ({' and '.join(self.tests)}):", "            return {miss}"]
         shared.append(f"        key = {self._key(ambient)}")

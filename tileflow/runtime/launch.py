@@ -224,7 +224,7 @@ class _Writer:
         self.maps: dict[int, LaunchArg] = {}  # by the number of the map
         self._reads: list[str] = []
         self._locals: dict[Any, str] = {}
-        self._reads_bounds = False
+        self._bounds: set[tuple[str, int]] = set()  # (begin or end, axis): what a keyed launcher reads of its loop
         target = find(binary.target)
         self._target = {} if target is None else dict(target.symbols())
 
@@ -244,20 +244,18 @@ class _Writer:
         scratch = [f"s{i}_ptr" for i, (_, size, _) in enumerate(abi.scratch) if size]
         enqueue = f"enqueue({', '.join(['stream', *launched, *values, *scratch])})"
         parameters = passed = "frame, begins, ends"
-        declined, reads_bounds = "False", False
+        declined = "False"
         if self.names is not None:
             own = [f"own_{_name(name)}" for name in self.names]
             parameters = self._keyed_parameters(own)
             passed = ", ".join(["context", *own, "begin_or_end", "end"])
             declined = f"context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})"
-            reads_bounds = self._reads_bounds
         lines = [
             f"def launch({parameters}):",
             "    try:",
-            *(f"        {line}" for line in self._reads or ["pass"]),
+            *(f"        {line}" for line in [*self._reads, *self._bounds_lines()] or ["pass"]),
             "    except MISSING as error:",
             "        raise missing(error) from error",
-            *(["    begins, ends = bounds(begin_or_end, end)"] if reads_bounds else []),
             *self._accept_lines(accepts, declined),
             *self._grid_lines(extents),
             *([f"    if {unfit}:", f"        raise unfit([{', '.join(loose)}])"] if loose else []),
@@ -318,7 +316,7 @@ class _Writer:
             f"def launch({self._keyed_parameters(own)}):",
             "    try:",
             *(f"        {line}" for line in self._reads),
-            *(["        begins, ends = bounds(begin_or_end, end)"] if self._reads_bounds else []),
+            *(f"        {line}" for line in self._bounds_lines()),
             *(f"        {name} = {extent}" for name, extent in extents),
             *(
                 [f"        if {' or '.join(f'{name} <= 0' for name, _ in extents)}:", "            return True"]
@@ -335,6 +333,25 @@ class _Writer:
             "    return True",
         ]
         return "\n".join(lines) + "\n"
+
+    def _bounds_lines(self) -> list[str]:
+        """Reads what a keyed launcher uses of the loop's bounds: a plain int, or ints in a list, without a call."""
+        if not self._bounds:
+            return []
+        axes = sorted({axis for _, axis in self._bounds})
+        fields = sorted({field for field, _ in self._bounds})
+        one = axes == [0]
+        ends = {axis: "begin_or_end" if one else f"begin_or_end[{axis}]" for axis in axes}
+        kinds = " is ".join(f"type({end})" for end in ends.values())
+        container = "" if one else f"type(begin_or_end) is list and len(begin_or_end) > {axes[-1]} and "
+        plain = {"begin": "0"} | {"end": "{end}"}
+        return [
+            f"if end is None and {container}{kinds} is int:",
+            *(f"    {f}{axis} = {plain[f].format(end=ends[axis])}" for f in fields for axis in axes),
+            "else:",
+            "    begins, ends = bounds(begin_or_end, end)",
+            *(f"    {f}{axis} = {f}s[{axis}]" for f in fields for axis in axes),
+        ]
 
     def _extents(self, abi: LaunchAbi) -> list[tuple[str, str]]:
         """The axes whose extent is not a constant, with its text."""
@@ -466,8 +483,11 @@ class _Writer:
     def _symbol(self, name: str) -> str:
         symbol = Symbol.parse(name)
         if symbol.path is None:
-            self._reads_bounds = True
-            return f"{symbol.field}s[{int(symbol.axis)}]"
+            axis = int(symbol.axis)
+            if self.names is None:
+                return f"{symbol.field}s[{axis}]"
+            self._bounds.add((symbol.field, axis))
+            return f"{symbol.field}{axis}"
         match symbol.field:
             case "align":
                 return f"({self._pointer(symbol.path)} % 16 == 0)"
