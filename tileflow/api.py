@@ -136,7 +136,7 @@ class Kernel:
         if _interpretations[0] and _interpreting.get() is not None:
             return self._interpreted(args, kwargs)
         try:
-            for form in cache.forms:
+            for form in cache.named if kwargs else cache.plain:
                 result = form.call(args, kwargs)
                 if result is not MISS:
                     return result

@@ -77,8 +77,9 @@ class Owner(Protocol):
 class CallCache:
     """What serves calls of one kernel, by their keys.
 
-    ``forms``: tried in turn by a warm call; ``by_value``: the names of int arguments whose values tell calls apart;
-    ``number``: of the kernel in this process, which no other one ever has.
+    ``plain``, ``named``: forms of calls without and with keywords, tried in turn by a warm call; ``by_value``: the
+    names of int arguments whose values tell calls apart; ``number``: of the kernel in this process, which no other one
+    ever has.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -92,12 +93,16 @@ class CallCache:
         self._lock = Lock()
         self._token = 0
         self._entries: BoundedCache[Any] = BoundedCache(MOST_KEYS)
-        self.forms: tuple[Form, ...] = ()
+        self._use(())
         self.by_value = frozenset(host.constants)
         _caches.add(self)
 
     def __len__(self) -> int:
         return len(self._entries) + sum(len(form.held) for form in self.forms)
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        return (*self.plain, *self.named)
 
     @property
     def evicted(self) -> int:
@@ -168,7 +173,7 @@ class CallCache:
         """No call is warm any more, and calls under way are not remembered."""
         with self._lock:
             self._token += 1
-            self.forms = ()
+            self._use(())
             self._entries = BoundedCache(MOST_KEYS)
             self.by_value = self.by_value if by_value is None else by_value
 
@@ -230,8 +235,12 @@ class CallCache:
                 args, kwargs, self._run, self.by_value, self._names, self._ambient, MOST_KEYS, self._positional,
                 tensors_key(),
             )  # fmt: skip
-            self.forms = self.forms if found is None else (*self.forms, found)
+            self._use(self.forms if found is None else (*self.forms, found))
         return found
+
+    def _use(self, forms: Sequence[Form]) -> None:
+        self.plain = tuple(form for form in forms if not form.words)
+        self.named = tuple(form for form in forms if form.words)
 
 
 def _positions(signature: inspect.Signature) -> int:

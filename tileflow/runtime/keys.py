@@ -99,12 +99,16 @@ class Form:
 
     ``call(args, kwargs)`` counts and runs what was remembered for the key of the call; it gives :data:`MISS` where
     nothing was, or the arguments are of other kinds, another number or other names. ``key(args, kwargs)``: the key, or
-    None likewise. Keys tell apart what those of :func:`call_key` do, for calls without complex tensors.
+    None likewise. Keys tell apart what those of :func:`call_key` do, for calls without complex tensors. ``words``: the
+    names of its keywords.
     """
 
-    __slots__ = ("call", "held", "key")
+    __slots__ = ("call", "held", "key", "words")
 
-    def __init__(self, reads: str, namespace: dict[str, Any], run: Callable[..., Any], limit: int) -> None:
+    def __init__(
+        self, reads: str, namespace: dict[str, Any], run: Callable[..., Any], limit: int, words: tuple[str, ...] = ()
+    ) -> None:
+        self.words = words
         self.held: BoundedCache[Any] = BoundedCache(limit)
         namespace |= {"get": self.held.get, "run": run, "MISS": MISS}
         exec(compile(reads, "<key of a call>", "exec"), namespace)
@@ -140,7 +144,7 @@ def form_of(
     except _Unreadable:
         return None
     text = writer.text(len(args), tuple(kwargs), ambient, names[:positional])
-    form = Form(text, writer.namespace, run, limit)
+    form = Form(text, writer.namespace, run, limit, tuple(kwargs))
     return form if form.key(tuple(args), kwargs) is not None else None  # of a dtype, say, that C cannot describe
 
 

@@ -111,11 +111,25 @@ class _Source:
     servers: dict[Any, Any] = field(default_factory=dict)  # what serves by each row, made once
     by_key: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
     by_categories: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)  # the key schema's, by the names of sizes
+    borrowed: dict[str, tuple[tuple[str, Step], ...]] = field(default_factory=dict)  # owners, by device
 
     def __post_init__(self) -> None:
         for entry in sorted(self.table.entries, key=lambda e: e.order):
             self.by_key.setdefault((entry.device, entry.problem.key), []).append(entry)
             self.by_categories.setdefault((entry.device, entry.problem.categories), []).append(entry)
+        self.kinds.update({k.name: k.kind for k in self.table.key_schema})
+
+    def owners(self, device: str) -> tuple[tuple[str, Step], ...]:
+        """The other devices whose rows serve ``device``, in order, each with the step that this is; those alone that
+        have rows. An unknown shape asks on its first call, so that the answer is kept."""
+        found = self.borrowed.get(device)
+        if found is None:
+            others: list[tuple[str, Step]] = [(name, "sibling") for name in _siblings(self.table, device)]
+            others += [(name, "architecture") for name in _of_architecture(self.table, device)]
+            with_rows = {entry.device for entry in self.table.entries}
+            found = self.borrowed[device] = tuple(owner for owner in others if owner[0] in with_rows)
+        return found
 
 
 class _Candidate(NamedTuple):
@@ -352,14 +366,12 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
             yield from _exact(source, problem, device, device, modelled)
         for source, device in here:
             yield from _near(source, problem, device, device, modelled)
-        for source, device in here:
-            for sibling in _siblings(source.table, device):
-                yield from _exact(source, problem, sibling, device, modelled)
-                yield from _near(source, problem, sibling, device, modelled)
-        for source, device in here:
-            for kin in _of_architecture(source.table, device):
-                yield from _exact(source, problem, kin, device, modelled, "architecture")
-                yield from _near(source, problem, kin, device, modelled, "architecture")
+        for kinship in ("sibling", "architecture"):
+            for source, device in here:
+                for owner, step in source.owners(device):
+                    if step == kinship:
+                        yield from _exact(source, problem, owner, device, modelled, step)
+                        yield from _near(source, problem, owner, device, modelled, step)
     for source, device in here:
         yield from _portfolio(source, problem, device, same_arch=True)
     for source, device in here:
@@ -376,7 +388,7 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
 
 
 def _exact(
-    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "sibling"
+    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "near"
 ) -> Iterator[_Candidate]:
     for entry in source.by_key.get((owner, problem.key), ()):
         if (entry.origin == "modelled") == modelled:
@@ -385,18 +397,20 @@ def _exact(
 
 
 def _near(
-    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "sibling"
+    source: _Source, problem: Problem, owner: str, device: str, modelled: bool, other: Step = "near"
 ) -> Iterator[_Candidate]:
     """Rows of the same categories, the nearest first; none outside of what was tuned: a table does not extrapolate."""
-    domain = source.table.domain.get(owner, {})
+    alike = source.by_categories.get((owner, problem.categories))
+    if not alike:
+        return
+    domain, kinds = source.table.domain.get(owner, {}), source.kinds
     for name, size in problem.sizes.items():
         low, high = domain.get(name, (1, 0))
         if not low <= size <= high:
             return
-    kinds = {k.name: k.kind for k in source.table.key_schema}
     rows = [
         entry
-        for entry in source.by_categories.get((owner, problem.categories), ())
+        for entry in alike
         if (entry.origin == "modelled") == modelled
         and entry.problem.key != problem.key
         and all(_serves(kinds.get(n, "exact"), size, entry.problem.sizes[n]) for n, size in problem.sizes.items())
