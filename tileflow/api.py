@@ -24,7 +24,8 @@ from .frontend.parameters import positional
 from .frontend.source import code_hash, digest, may_multiply, serialise
 from .frontend.split import HostFunction, split
 from .runtime.argtree import bind_call, is_traced, replace, tensors
-from .runtime.call_cache import MISS, CallCache, Direct
+from .runtime.bounded import BoundedCache
+from .runtime.call_cache import MISS, MOST_STATES, CallCache, Direct
 from .runtime.describe import check_memory, describe, device_class
 from .runtime.dispatch import bind
 from .runtime.handles import register
@@ -84,6 +85,8 @@ class Kernel:
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
+        self._meanings: BoundedCache[tuple[str, str]] = BoundedCache(MOST_STATES)  # by the number of what it reads
+        self._multiplies: BoundedCache[int] = BoundedCache(MOST_STATES)
         self.cache = CallCache(self)
         self._handle = register(self)
 
@@ -93,14 +96,19 @@ class Kernel:
     def __reduce__(self) -> tuple[Any, ...]:
         return load_kernel, (self.name,)
 
-    @cached_property
+    @property
     def semantic_hash(self) -> str:
         """What the kernel means: 64 hex digits that change when its code or a function that it uses does."""
-        return digest(self._serialised)
+        return self._meaning()[1]
 
-    @cached_property
-    def _serialised(self) -> str:
-        return serialise(self.scope)
+    def _meaning(self) -> tuple[str, str]:
+        """The kernel's text, as :func:`serialise` writes it, and its digest, while what it reads stays the same."""
+        self.cache.refresh()
+        return self._meanings.get_or_make(self.cache.number, self._read_meaning)
+
+    def _read_meaning(self) -> tuple[str, str]:
+        text = serialise(self.scope)
+        return text, digest(text)
 
     @cached_property
     def identity(self) -> str:
@@ -112,13 +120,17 @@ class Kernel:
 
         return callable_identity(self.scope)
 
-    @cached_property
+    @property
     def multiplies(self) -> bool:
         """Whether the kernel may hold a matrix product, which torch's setting for float32 operands decides about."""
+        self.cache.refresh()
+        return bool(self._multiplies.get_or_make(self.cache.number, self._may_multiply))
+
+    def _may_multiply(self) -> int:
         try:
-            return may_multiply(self._serialised)
+            return int(may_multiply(self._meaning()[0]))
         except KernelError:  # code that cannot be read is refused where it is lowered, which names the place
-            return True
+            return 1
 
     # ---- calling --------------------------------------------------------------------------------
 
@@ -290,6 +302,17 @@ class Kernel:
             if all(tensor.device.type == "meta" for tensor in tensors(args)):
                 raise
             return Lowered(self.host, tuple(args), problem, target, mode)
+
+    def lower_launch(
+        self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
+    ) -> Lowered:
+        """Trace one launch of a call that is under way, out of what it captures: ``frame``, the locals of host code,
+        and ``given``, the arguments of ``tile``. ``problem``: of a call with the same key. Raises as :meth:`lower`."""
+        _need_compiler("lowering a kernel", self.name)
+        from .lowered import Launch, Lowered
+
+        held = {name: replace(value, _to_meta) for name, value in frame.items()}
+        return Lowered(self.host, (), problem, target, mode, launch=Launch(region, held, given))
 
     def portable(self, *args: Any, target: Target, config: Config | None = None) -> tuple[TritonSource, ...]:
         """The sources that together serve every call like this one, whatever its sizes, strides and alignment, in the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from .default import default_config
 from .emit.kernel import emit
 from .emit.source import TritonSource
 from .errors import ConfigError
-from .frontend.lower import HostKnob, LoweredCall, lower_call
+from .frontend.lower import HostKnob, LoweredCall, lower_call, lower_launch
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
 from .ir.graph import KernelIR
@@ -39,12 +39,23 @@ DIVISIBLE = {"static": (True,), "dynamic": (True, False), "wide": (True, False),
              "generic": (False,), "generic_ones": (False,)}  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """A launch of a call that is under way: the locals of host code, tensors on the meta device, and the arguments of
+    ``tile``."""
+
+    region: int
+    frame: Mapping[str, Any]
+    given: tuple[Any, ...]
+
+
 @dataclass(eq=False)
 class Lowered:
     """The regions of a call as prepared IR, and what follows from them.
 
     ``args``: the arguments that it was lowered from, tensors on the meta device where host code allows that. ``mode``:
     one of ``ir.modes``. ``reach``: how long the dimensions held in one piece may be, where not only as the example's.
+    ``launch``: one launch alone, out of what it captured in a call that is under way.
     """
 
     host: HostFunction
@@ -53,11 +64,16 @@ class Lowered:
     target: Target
     mode: str
     reach: Reach | None = None
+    launch: Launch | None = None
     _call: LoweredCall = field(init=False, repr=False)
     _variants: dict[Variant, KernelIR] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._call = self._prepared(lower_call(self.host, self.args, self.mode))
+        if self.launch is None:
+            self._call = self._prepared(lower_call(self.host, self.args, self.mode))
+        else:
+            at = self.launch
+            self._call = self._prepared(lower_launch(self.host, at.region, at.frame, at.given, self.mode))
 
     @property
     def shape_mode(self) -> ShapeMode:

@@ -9,6 +9,7 @@ import importlib.util
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from types import FunctionType
@@ -22,13 +23,16 @@ from .runtime import observe
 from .runtime.argtree import tensors
 from .runtime.bounded import BoundedCache
 from .runtime.call_cache import Direct
+from .runtime.guards import failing
 from .runtime.launch import Launcher
+from .runtime.paths import Path, Symbol, read_path, read_symbol
 from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
 from .runtime.registry import Hit, on_change, on_miss
 from .runtime.serving import (
     Attempt,
     BuiltServer,
+    Declined,
     MissedCalls,
     Server,
     asked_of,
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
 ANY_TARGET = "nvidia-h200"
 MOST_BUILT = 4_096  # configs that were compiled for calls of this process
+MOST_VARIANTS = 4  # of a launch that are each compiled for the sizes that it captures
 MOST_SHAPES = 8  # of calls of one kind that are each compiled for their own sizes
 _MOST_SHRINKS = 8  # of a default that the device has too little for
 
@@ -72,6 +77,9 @@ class Kernel(Protocol):
     def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
     def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]: ...
     def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered: ...
+    def lower_launch(
+        self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
+    ) -> Lowered: ...
     def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]: ...
     def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher: ...
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -115,10 +123,11 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
             if answers not in attempted:
                 attempted.add(answers)
                 yield Attempt(
-                    server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live)
-                )
+                    server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live),
+                    partial(_further, kernel, call, server.config, False) if _may_compile(policy) else None,
+                )  # fmt: skip
             tried.append("the guards of the rows decline")
-        elif hit.bundle is None and _has_compiler() and policy in ("default", "compile"):
+        elif hit.bundle is None and _may_compile(policy):
             yield from _built_attempts(kernel, call, hit, None)
         else:
             nearest = nearest or hit
@@ -131,7 +140,7 @@ def _missed(
 ) -> Iterator[Attempt | Direct]:
     """What takes the place of a row."""
     missed = no_row(kernel.name, call.problem, call.live, tried)
-    if policy in ("default", "compile") and _has_compiler():
+    if _may_compile(policy):
         if nearest is None and _runs_code(call.device):
             yield from _portable_attempts(kernel, call, missed)
         yield from _built_attempts(kernel, call, nearest, missed)
@@ -174,6 +183,10 @@ def _has_compiler() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
 
 
+def _may_compile(policy: str) -> bool:
+    return policy in ("default", "compile") and _has_compiler()
+
+
 def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) -> Iterator[Attempt]:
     """The call compiled now, or found compiled: threads that meet it at once wait for one of them. What was found may
     decline what host code makes now, or what a global holds now, and is compiled anew."""
@@ -185,11 +198,52 @@ def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) ->
     key = (kernel.cache.number, kernel.cache.key(call.args, dict(call.kwargs)), None if hit is None else hit.config.key)
     was_there = _built.get(key) is not None
     server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
-    yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+    further = partial(_further, kernel, call, server.config, True)
+    yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
     if was_there:
         _built.drop(key)
         server = _built.get_or_make(key, lambda: _build(kernel, call, hit))
-        yield Attempt(server, lambda config: (), lambda: iter(()), counter)
+        further = partial(_further, kernel, call, server.config, True)
+        yield Attempt(server, lambda config: (), lambda: iter(()), counter, further)
+
+
+def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined: Declined) -> BuiltServer | None:
+    """A launch that no variant takes, compiled out of what it captures: host code made, or a container or a global
+    holds, another int or constant than when the variants were made. Ints that vary become run-time values.
+
+    None where the call can begin anew instead: the first launch, by another row where not ``is_last``, or by a variant
+    for the values of int arguments, where those select code.
+    """
+    changed = Counter(path for variant in declined.variants for path in _changed_ints(kernel, variant, declined))
+    # an argument is a run-time value from the start, what is in one from its first change on
+    selecting = {path for path, count in changed.items() if count > 1 or path in kernel.host.signature.parameters}
+    loose = kernel.cache.loose_ints(call.args, call.kwargs)
+    begins_anew = not declined.region and kernel.host.restartable
+    if begins_anew and (not is_last or {path.partition(".")[0] for path in selecting} & loose):
+        return None
+    kernel.host.varying.update(changed)
+    mode = "static" if len(declined.variants) < MOST_VARIANTS else "dynamic"
+    device = target(call.live or ANY_TARGET)
+    lowered = kernel.lower_launch(declined.region, declined.frame, declined.given, call.problem, device, mode)
+    launchers = kernel.launchers(lowered, lowered.space.adapt(config.to_dict()), call.device)
+    return BuiltServer(config, launchers, "compiled", "a launch that no variant took")
+
+
+def _changed_ints(kernel: Kernel, variant: Launcher, declined: Declined) -> Iterator[str]:
+    """The paths of captured ints that a variant holds fixed, and that are others now."""
+
+    def read(name: str) -> int:
+        return read_symbol(Symbol.parse(name), declined.frame, kernel.scope, declined.begins, declined.ends)
+
+    for condition in failing(variant.guards, read):
+        for name in condition.symbols():
+            path = Symbol.parse(name).path
+            if Symbol.parse(name).field == "value" and path is not None and type(_at(path, kernel, declined)) is int:
+                yield name
+
+
+def _at(path: Path, kernel: Kernel, declined: Declined) -> Any:
+    return read_path(path, declined.frame, kernel.scope)
 
 
 def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Attempt]:

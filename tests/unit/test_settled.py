@@ -204,7 +204,7 @@ def test_a_settled_launcher_still_looks_at_what_no_key_settles() -> None:
     other = launch.settle(Settled(frozenset({"x"})), NAMES, 0)
     other(context, memory, x, 8)
     other(context, memory[:8], x, 0, 9)
-    assert [(args[0], *args[3:]) for args in context.calls] == [(0, 8, None), (0, 8, None), (0, 0, 9)]
+    assert [(args[0], *args[3:]) for args in context.calls] == [(0, 8, None, None), (0, 8, None, None), (0, 0, 9, None)]
     assert len(driver.launches) == 1
 
 

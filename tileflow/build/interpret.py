@@ -15,8 +15,9 @@ from ..emit.source import TritonSource
 from ..errors import LaunchError
 from ..expr import Expr
 from ..runtime.abi import LaunchArg
+from ..runtime.guards import explain_guards
 from ..runtime.launch import Launcher
-from ..runtime.paths import Path, Symbol, cell_of, default_of, read_step, root_reader
+from ..runtime.paths import Path, Symbol, cell_of, default_of, digest_of, read_step, read_symbol, root_reader
 from ..target import Target
 from . import compat
 from .compile import load_function
@@ -44,6 +45,7 @@ class _Interpreted:
 
     def __init__(self, source: TritonSource, scope: FunctionType | None, constants: Mapping[str, int]) -> None:
         self.guards = source.guards
+        self._scope = scope
         self._function = load_function(source)
         self._source = source
         self._constants = constants
@@ -71,6 +73,15 @@ class _Interpreted:
             self._function[grid](**arguments, **dict(self._source.constexprs))
         return True
 
+    def explain(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
+        """The first guard that does not hold, and what it got."""
+
+        def read(name: str) -> int:
+            known = self._constants.get(name)
+            return read_symbol(Symbol.parse(name), frame, self._scope, begins, ends) if known is None else known
+
+        return explain_guards(self.guards, read) or "nothing: it would accept the call now"
+
     def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
         return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)
 
@@ -93,6 +104,8 @@ def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
             return lambda captured: read(captured).shape[axis]
         case "stride":
             return lambda captured: read(captured).stride()[axis]
+        case "digest":
+            return lambda captured: digest_of(read(captured))
     return read
 
 

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Collection
 from enum import Enum
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell
+from ..runtime.paths import digest_of
 from .calls import is_user
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
@@ -30,12 +31,17 @@ _SCALAR_FLOAT = "float32"
 class Capturer:
     """Turns one launch's captured values into proxies, each read once a path.
 
-    ``local``: the variables that host code binds; what else is captured, the kernel's hash sees.
+    ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
+    that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
+    between calls of one key.
     """
 
-    def __init__(self, tracer: Tracer, local: Collection[str] = ()) -> None:
+    def __init__(
+        self, tracer: Tracer, local: Collection[str] = (), passed: Collection[str] = (),
+        varying: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self.t = tracer
-        self._local = local
+        self._local, self._passed, self._varying = local, passed, varying
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -45,7 +51,7 @@ class Capturer:
         if isinstance(value, bool):
             return self._bool(value, path)
         if value is None or isinstance(value, (str, torch.dtype, Enum)):
-            return value
+            return self._made(value, path)
         if isinstance(value, (ConstantInt, ConstantFloat)):
             return self._constant(value, path)
         if isinstance(value, SymbolicInt):
@@ -61,6 +67,8 @@ class Capturer:
             if isinstance(value, torch.Size):  # holds Python ints only
                 return tuple(items)
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, (FunctionType, BuiltinFunctionType, type, ModuleType)):
+            self._made(value, path)
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
@@ -87,11 +95,22 @@ class Capturer:
         return value
 
     def _bool(self, value: bool, path: str) -> bool:
-        """A constant. In static mode the key of the call settles it; else host code may have found it by a size that
-        another launch changes. No launch reads an object's private attributes."""
-        if not self.t.shape_mode.is_static and ".attr:_" not in path:
+        """A constant. In static mode the key of the call settles one that was passed; else host code may have found it
+        by a size or an int that another launch changes. No launch reads an object's private attributes."""
+        if (not self.t.shape_mode.is_static or self._is_made(path)) and ".attr:_" not in path:
             self.t.assume(path, int(value))
         return value
+
+    def _made(self, value: Any, path: str) -> Any:
+        """A constant that selects code. What host code made by itself may be another one in a launch with this key."""
+        if self._is_made(path) and ".attr:_" not in path:
+            self.t.assume(f"{path}.digest", digest_of(value))
+        return value
+
+    def _is_made(self, path: str) -> bool:
+        """Whether host code binds the variable to something else than what was passed."""
+        root = path.partition(".")[0]
+        return root in self._local and root not in self._passed
 
     def _constant(self, value: ConstantInt | ConstantFloat, path: str) -> int | float:
         """The number itself. Guards are of ints; a float is told apart by the key of the call alone."""
@@ -166,8 +185,8 @@ class Capturer:
         return self.t.size(Expr.sym(path))
 
     def _int(self, value: int, path: str) -> Any:
-        """Computed by host code from sizes: a constant in static mode."""
-        if self.t.shape_mode.is_static:
+        """Computed by host code from sizes: a constant in static mode, until it was seen to vary."""
+        if self.t.shape_mode.is_static and path not in self._varying:
             self.t.assume(path, value)
             return value
         return self._parameter(value, path)

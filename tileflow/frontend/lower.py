@@ -100,6 +100,26 @@ def lower_call(
     return LoweredCall(tuple(context.regions), tuple(context.knobs.values()))
 
 
+def lower_launch(
+    host: HostFunction, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], mode: str
+) -> LoweredCall:
+    """Trace one launch out of what it captures: ``frame``, tensors on the meta device, and the arguments of ``tile``.
+
+    Host code has run up to it and answered its own knobs, which are plain numbers here.
+    """
+    context = _Lowering(host, mode, {}, None)
+    parameters = host.signature.parameters
+    held = {
+        name: constant(value) if name in host.constants
+        else SymbolicInt(value, Expr.sym(name)) if type(value) is int and name in parameters else value
+        for name, value in frame.items()
+    }  # fmt: skip
+    arguments = given if given[2] is not None else given[:2]
+    with MetaLikes():
+        context.launch(region, held, *arguments)
+    return LoweredCall(tuple(context.regions), ())
+
+
 class _Lowering:
     """The host context that traces."""
 
@@ -187,7 +207,8 @@ class _RegionTrace:
 
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
-        capturer = Capturer(t, self.frame)
+        host = self.lowering.host
+        capturer = Capturer(t, self.frame, host.passed, host.varying)
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()

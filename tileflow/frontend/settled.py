@@ -167,6 +167,8 @@ class _Follower:
                 if isinstance(module := self._resolved(owner), types.ModuleType):
                     return "number" if module.__name__ in ("math", "torch") else "unknown"
                 return _ATTRIBUTES.get(name, "unknown") if self._is_tensor(owner) else "unknown"
+            case ast.Compare(left, _, comparators) if self._is_argument(left) and all(map(_is_word, comparators)):
+                return "number"
             case ast.Call():
                 result = self._result(value)
                 return result if result is not None and self._takes_settled(value) else "unknown"
@@ -192,6 +194,11 @@ class _Follower:
 
     def _is_argument(self, value: ast.expr) -> bool:
         return isinstance(value, ast.Name) and value.id in self.arguments
+
+
+def _is_word(value: ast.expr) -> bool:
+    """None or a string: a key tells whether an argument is that one, an int is neither."""
+    return isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, str))
 
 
 def _arguments(source: FunctionSource) -> Names:

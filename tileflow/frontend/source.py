@@ -268,6 +268,11 @@ LIBRARIES = (frozenset({"torch", "tileflow", "triton", "numpy"}) | sys.stdlib_mo
 
 UNBOUND = object()
 
+_BAKED = (bool, str, types.NoneType, enum.Enum)
+_FUNCTION = types.FunctionType
+_NUMBERS = (int, float, complex)
+_TRANSPARENT = {"torch.nn.modules.module.Module", "types.SimpleNamespace"}  # a library's classes of plain attributes
+
 # The fields that carry meaning, in a fixed order. Left out on purpose: ctx, kind, type_comment, type_params and
 # annotations. Nodes that need more than their fields in a row are written by ``_Writer.node``.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -344,6 +349,7 @@ class _Writer:
         self.waiting: list[types.FunctionType] = []
         self.containers: list[object] = []
         self.source: FunctionSource | None = None
+        self.asked: frozenset[str] = frozenset()  # attributes that the function being written asks for, of anything
         self.is_whole = True  # until a value counts by its type alone
 
     def function(self, fn: types.FunctionType) -> str:
@@ -358,6 +364,7 @@ class _Writer:
             fn = self.waiting.pop(0)
             self.source = function_source(fn)
             tree = self.source.tree
+            self.asked = frozenset(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
             tree.args.defaults, tree.args.kw_defaults = [], []  # their values count
             defaults = [self.value(v) for v in fn.__defaults__ or ()]
             defaults += [f"{name}={self.value(v)}" for name, v in sorted((fn.__kwdefaults__ or {}).items())]
@@ -423,6 +430,9 @@ class _Writer:
                 return f"(method {self.value(v.__func__)} {self.value(v.__self__)})"
             case types.FunctionType() if not _is_library(v.__module__):
                 return self.function(v)
+            case type() if not _is_library(v.__module__):
+                self.is_whole &= not _is_local(v)
+                return f"(name {_qualified(v)}{self.attributes(v, self.of_class(v))})"
             case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodDescriptorType():
                 self.is_whole &= not _is_local(v)
                 return f"(name {_qualified(v)})"
@@ -438,7 +448,35 @@ class _Writer:
         if type(v).__module__ == "torch":  # dtype, device, layout, memory_format
             return f"({v})"
         self.is_whole = False
-        return f"(object {_qualified(type(v))})"
+        return f"(object {_qualified(type(v))}{self.attributes(v, self.of_object(v))})"
+
+    def attributes(self, owner: object, found: dict[str, object]) -> str:
+        """What a trace bakes in of an object or a class, after its name; nothing where that is nothing."""
+        if any(owner is outer for outer in self.containers):
+            return ""
+        self.containers.append(owner)
+        text = "".join(f" {name}={self.value(held)}" for name, held in sorted(found.items()))
+        self.containers.pop()
+        return text
+
+    def of_class(self, kind: type) -> dict[str, object]:
+        """The constants and methods of a user's class that are asked for, or called where it is."""
+        defined = _members(kind)
+        asked = _asked_of(defined, self.asked)
+        return {n: x for n, x in defined.items() if n in asked and isinstance(x, (*_BAKED, *_NUMBERS, _FUNCTION))}
+
+    def of_object(self, v: object) -> dict[str, object]:
+        """Attributes that select code; numbers too, where no launch reads them again by their path."""
+        held: dict[str, object] = getattr(v, "__dict__", None) or {}
+        kind = type(v)
+        if any(_qualified(base) in _TRANSPARENT for base in kind.__mro__) and _is_library(kind.__module__):
+            return {n: x for n, x in held.items() if not n.startswith("_") and isinstance(x, (*_BAKED, *_NUMBERS))}
+        if _is_library(kind.__module__):
+            return {}
+        asked = _asked_of(_members(kind), self.asked)
+        own = {n: x for n, x in held.items() if n in asked}
+        own = {n: x for n, x in own.items() if isinstance(x, (*_BAKED, *(_NUMBERS if n.startswith("_") else ())))}
+        return self.of_class(kind) | own
 
     def container(self, v: Any) -> str:
         if any(v is outer for outer in self.containers):
@@ -513,6 +551,36 @@ def _is_declaration(node: object) -> bool:
 
 def _is_library(module: str | None) -> bool:
     return (module or "").partition(".")[0] in LIBRARIES
+
+
+def _members(kind: type) -> dict[str, object]:
+    """What a user's class and its bases define: of a property its getter, of methods those whose text can be read."""
+    found: dict[str, object] = {}
+    for owner in reversed([base for base in kind.__mro__ if not _is_library(base.__module__)]):
+        for name, held in vars(owner).items():
+            function = getattr(held, "fget", None) or getattr(held, "__func__", None) or held
+            if not isinstance(function, _FUNCTION) or _tree_of(function) is not None:
+                found[name] = function
+    return found
+
+
+def _asked_of(members: dict[str, object], asked: frozenset[str]) -> frozenset[str]:
+    """The attributes that are asked for of an object with these members: by whoever holds it, and by its methods."""
+    known, asked = frozenset[str](), asked | {"__call__", "forward"}
+    while known != asked:
+        known = asked
+        methods = [held for name, held in members.items() if name in known and isinstance(held, _FUNCTION)]
+        for tree in filter(None, map(_tree_of, methods)):
+            asked |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return asked
+
+
+def _tree_of(fn: types.FunctionType) -> ast.FunctionDef | None:
+    """The definition of a method; None where it has no text, as those of a dataclass, which exec makes."""
+    try:
+        return None if _is_library(fn.__module__) else function_source(fn).tree
+    except KernelError:
+        return None
 
 
 def _is_local(v: Any) -> bool:

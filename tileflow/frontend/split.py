@@ -13,6 +13,7 @@ import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal
 
 from tileflow.errors import SplitError
@@ -29,7 +30,7 @@ from tileflow.frontend.liveness import (
 from tileflow.frontend.settled import settled
 from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
 from tileflow.lazy_dataclass import dataclass
-from tileflow.runtime.settled import Settled
+from tileflow.runtime.settled import DeviceReads, Settled
 
 CONTEXT = "__tileflow__"
 LOOP_MARK = "__tileflow_loop__"
@@ -77,7 +78,9 @@ class HostFunction:
     handed the locals of each region; None where one may lack a value, or nothing is settled. ``sites``: the names of
     the host code's questions to the config, by (line, column). ``constants``: the parameters annotated ``constexpr``.
     ``ambient``: the settings of torch's that host code can see (see ``tileflow.runtime.ambient``). ``restartable``:
-    whether the first region, if it launches, launches once and before all others.
+    whether the first region, if it launches, launches once and before all others. ``reads``: what device code reads
+    from outside (see ``tileflow.runtime.outside``). ``passed``: the parameters that host code binds to nothing else.
+    ``varying``: paths of captured ints that were seen to change between calls of one key.
     """
 
     fn: types.FunctionType
@@ -89,6 +92,9 @@ class HostFunction:
     constants: frozenset[str] = frozenset()
     ambient: frozenset[str] = frozenset()
     restartable: bool = True
+    reads: DeviceReads = DeviceReads()
+    passed: frozenset[str] = frozenset()
+    varying: set[str] = field(default_factory=set)
 
 
 def split(fn: Callable[..., Any]) -> HostFunction:
@@ -105,6 +111,7 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     signature = inspect.signature(fn)
     constants = _constants(source.fn, signature)
     regions = cutter.regions(loops, constants)
+    reads = cutter.reads(regions)
     calls = _LaunchCalls(cutter, loops)
     body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
@@ -114,7 +121,7 @@ def split(fn: Callable[..., Any]) -> HostFunction:
         tree = _Flat(regions).visit(copy.deepcopy(source.tree))
         flat = compile_function(source.fn, tree, CONTEXT)
     return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants, cutter.ambient,
-                        _restartable(source.tree, loops))  # fmt: skip
+                        _restartable(source.tree, loops), reads, cutter.passed(loops))  # fmt: skip
 
 
 def _restartable(tree: ast.FunctionDef, loops: Mapping[ast.For, object]) -> bool:
@@ -216,6 +223,23 @@ class _Cutter:
             RegionSource(i, loops[loop], target_names(loop.target), loop, kept[loop], known[loop], file, lines)
             for i, loop in enumerate(loops)
         )
+
+    def reads(self, regions: Iterable[RegionSource]) -> DeviceReads:
+        """What device code reads from outside. Host code hands on what it does more with than to call it."""
+        loops = [region.loop for region in regions]
+        names = {c.name for region in regions for c in region.captures if c.kind != "local"}
+        device = {node for loop in loops for statement in loop.body for node in ast.walk(statement)}
+        asked = {node.attr for node in device if isinstance(node, ast.Attribute)}
+        host = [node for statement in self.body for node in ast.walk(statement) if node not in device]
+        called = {node.func for node in host if isinstance(node, ast.Call)}
+        read = {node.id for node in host if isinstance(node, ast.Name) and node not in called}
+        return DeviceReads(frozenset(names), frozenset(asked), frozenset(read - self.local))
+
+    def passed(self, loops: Iterable[ast.For]) -> Names:
+        """The parameters that host code binds to nothing else."""
+        loops = list(loops)
+        bound = bound_names(self.body, skip=loops) | bound_names(loop.iter for loop in loops)
+        return frozenset(parameters(self.source.tree.args)) - bound
 
     def host_names(self, loops: Iterable[ast.For]) -> Names:
         """The names that parameters and host code bind."""

@@ -5,6 +5,7 @@ Everything a launch needs is an Expr over *launch symbols*:
 
     "<path>.shape.<i>", "<path>.stride.<i>"   of the tensor found at <path> (strides in elements)
     "<path>.align"                            1 if its data pointer is divisible by 16, else 0
+    "<path>.digest"                           of a constant that host code made: see ``paths.digest_of``
     "<path>"                                  the int (or bool) found at <path>
     "begin.<i>", "end.<i>"                    the bounds of the i-th axis of the region's tile loop
     "<knob name>"                             a knob of the config, encoded as Knob.encode says

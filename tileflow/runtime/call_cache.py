@@ -1,7 +1,9 @@
 """The cache in front of a kernel's calls: keys, what was remembered for them, and calls that come for the first time.
 
 A call whose key is known runs at once. Any other is planned (:mod:`.serving`): attempts are made until one serves it,
-and that one is remembered, unless tables were loaded or forgotten meanwhile. First calls of one key may run at once in
+and that one is remembered, unless tables were loaded or forgotten meanwhile. What is remembered belongs to what the
+kernel read besides its arguments (:mod:`.outside`): where that changes, calls are planned anew, and where it changes
+back, what was remembered before serves them again. First calls of one key may run at once in
 several threads; what is expensive in them (machine code to load, configs to compile) is done by one of them.
 """
 
@@ -11,23 +13,26 @@ import inspect
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
-from threading import Lock
+from threading import RLock
 from typing import Any, Protocol
 
 from ..errors import CallError, OutOfResources, VariantError
 from ..lazy_dataclass import dataclass
-from .argtree import Signature, nests_too_deep, tensors
+from .argtree import Signature, leaves, nests_too_deep, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
 from .keys import MISS, Form, call_key, form_of
 from .metrics import register_gauge
 from .native import tensors_key
+from .outside import Outside, passed_code, read_outside
 from .registry import on_change
 from .serving import Attempt
-from .settled import FLOAT32_PRECISION
+from .settled import FLOAT32_PRECISION, DeviceReads
 
 MOST_KEYS = 16_384  # of each form
 MOST_FORMS = 8
+MOST_STATES = 16  # of what a kernel reads besides its arguments
+MOST_PASSED = 256  # functions that calls passed, by their code
 
 
 @dataclass(slots=True, eq=False)
@@ -42,9 +47,13 @@ class Host(Signature, Protocol):
     """A kernel's host code; a ``tileflow.frontend.split.HostFunction`` is one.
 
     ``ambient``: the settings of torch's that it can see; ``restartable``: whether a call whose first launch was
-    declined has launched nothing yet.
+    declined has launched nothing yet; ``reads``: what device code reads besides arguments.
     """
 
+    @property
+    def fn(self) -> Any: ...
+    @property
+    def reads(self) -> DeviceReads: ...
     @property
     def run(self) -> Callable[..., Any]: ...
     @property
@@ -78,8 +87,8 @@ class CallCache:
     """What serves calls of one kernel, by their keys.
 
     ``plain``, ``named``: forms of calls without and with keywords, tried in turn by a warm call; ``by_value``: the
-    names of int arguments whose values tell calls apart; ``number``: of the kernel in this process, which no other one
-    ever has.
+    names of arguments whose ints tell calls apart; ``number``: of the kernel in this process and what it reads besides
+    its arguments, which no other one ever has.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -90,8 +99,11 @@ class CallCache:
         self._regions = [KeyedRegion(r.locals, r.settled) for r in host.regions] if host.flat is not None else []
         self._names = tuple(host.signature.parameters)
         self._positional = _positions(host.signature)
-        self._lock = Lock()
+        self._lock = RLock()  # host code's settings are asked for while it is held, which may read the outside
         self._token = 0
+        self._outside: Outside | None = None  # once it was read
+        self._passed: dict[Hashable, Any] = {}  # functions that calls passed
+        self._others: dict[Hashable, _State] = {}  # what was remembered while the outside was another
         self._entries: BoundedCache[Any] = BoundedCache(MOST_KEYS)
         self._use(())
         self.by_value = frozenset(host.constants)
@@ -111,6 +123,10 @@ class CallCache:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no form served: by what is remembered for its key, else planned."""
+        if self.refresh():
+            result = self._by_form(args, kwargs)
+            if result is not MISS:
+                return result
         key = self.key(args, kwargs)
         context = self._entries.get(key)
         if context is None:
@@ -121,13 +137,67 @@ class CallCache:
         except VariantError as error:
             return self.declined(error, args, kwargs)
 
+    def _by_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call by what is remembered for its form; MISS where nothing is."""
+        try:
+            for form in self.named if kwargs else self.plain:
+                result = form.call(args, kwargs)
+                if result is not MISS:
+                    return result
+        except VariantError as error:
+            return self.declined(error, args, kwargs)
+        return MISS
+
+    def refresh(self) -> bool:
+        """Turn to what belongs to what the kernel reads now besides its arguments. False: nothing of it changed."""
+        outside = self._outside
+        if outside is not None and outside.holds():
+            return False
+        with self._lock:
+            self._turn()
+        return True
+
+    def _turn(self) -> None:
+        host, before = self._owner.host, self._outside
+        now = read_outside(host.fn, host.reads, self._passed.values())
+        if before is not None and before.signature != now.signature:
+            self._token += 1
+            self._others[before.signature] = _State(before, self.number, self.forms, self._entries)
+            found = self._others.pop(now.signature, None)
+            if found is None:
+                found = _State(now, next(_numbers), (), BoundedCache(MOST_KEYS))
+            while len(self._others) >= MOST_STATES:
+                del self._others[next(iter(self._others))]
+            self.number, self._entries = found.number, found.entries
+            self._use(found.forms)
+        self._use([form for form in self.forms if form.watch(now.unchanged)])
+        self._outside = now  # last: other threads take what they find from here on
+
+    def _watch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What the functions of a call read is part of the outside from now on."""
+        new = {key: code for key, code in passed_code((*args, *kwargs.values())) if key not in self._passed}
+        if not new:
+            return
+        if len(self._passed) + len(new) > MOST_PASSED:
+            self._passed = {}
+            self.invalidate()
+        with self._lock:
+            self._passed |= new
+            host = self._owner.host
+            # what is remembered was made without them, and still holds
+            self._outside = now = read_outside(host.fn, host.reads, self._passed.values())
+            self._others = {}
+            self._use([form for form in self.forms if form.watch(now.unchanged)])
+
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         """The key of any call. Raises CallError where an argument has none."""
+        constants = self._owner.host.constants
         try:
             values = [
-                args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(self._names) if n in self.by_value
-            ]
-            key = call_key(args, kwargs, self._ambient), *map(_by_value, values)
+                (_by_value if n in constants else _ints)(args[i] if i < len(args) else kwargs.get(n))
+                for i, n in enumerate(self._names) if n in self.by_value
+            ]  # fmt: skip
+            key = call_key(args, kwargs, self._ambient), *values
             hash(key)
         except TypeError as error:
             raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
@@ -161,24 +231,29 @@ class CallCache:
         return self.specialize_ints(args, kwargs)
 
     def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """From now on the values of the int arguments tell calls apart, for they select code. False: they did."""
+        """From now on the ints of the arguments tell calls apart by value, for they select code. False: they did."""
+        ints = self.loose_ints(args, kwargs)
+        if ints:
+            self.invalidate(self.by_value | ints)
+        return bool(ints)
+
+    def loose_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> frozenset[str]:
+        """The names of the arguments with ints whose values do not tell calls apart so far."""
         given = self._owner.host.signature.bind(*args, **kwargs).arguments
-        ints = frozenset(name for name, value in given.items() if type(value) is int)
-        if ints <= self.by_value:
-            return False
-        self.invalidate(self.by_value | ints)
-        return True
+        return frozenset(name for name, value in given.items() if _ints(value)) - self.by_value
 
     def invalidate(self, by_value: frozenset[str] | None = None) -> None:
         """No call is warm any more, and calls under way are not remembered."""
         with self._lock:
             self._token += 1
             self._use(())
+            self._others = {}
             self._entries = BoundedCache(MOST_KEYS)
             self.by_value = self.by_value if by_value is None else by_value
 
     def _first(self, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Plan, run, remember."""
+        self._watch(args, kwargs)
         token, last = self._token, None
         for attempt in self._owner.plan(args, kwargs):
             if isinstance(attempt, Direct):
@@ -213,11 +288,13 @@ class CallCache:
 
     def remember(self, args: tuple[Any, ...], context: RuntimeContext) -> None:
         """Calls with positional arguments like these run with ``context`` until tables change."""
+        self.refresh()
+        self._watch(args, {})
         self._keep(self._token, self.key(args, {}), args, {}, self._keyed(context))
 
     def _keep(self, token: int, key: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any], context: Any) -> None:
         with self._lock:
-            if token != self._token:
+            if token != self._token or not (self._outside is None or self._outside.holds()):
                 return
             form = None if isinstance(context, Direct) else self._form(args, kwargs)
             if form is None:
@@ -231,9 +308,10 @@ class CallCache:
             return None
         found = next((form for form in self.forms if form.key(args, kwargs) is not None), None)
         if found is None and len(self.forms) < MOST_FORMS:
+            unchanged = None if self._outside is None else self._outside.unchanged
             found = form_of(
-                args, kwargs, self._run, self.by_value, self._names, self._ambient, MOST_KEYS, self._positional,
-                tensors_key(),
+                args, kwargs, self._run, self._owner.host.constants, self._names, self._ambient, MOST_KEYS,
+                self._positional, tensors_key(), unchanged, self.by_value,
             )  # fmt: skip
             self._use(self.forms if found is None else (*self.forms, found))
         return found
@@ -247,6 +325,21 @@ def _positions(signature: inspect.Signature) -> int:
     """How many parameters, from the first on, may be passed by position and by name alike."""
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return len([*takewhile(lambda parameter: parameter.kind is either, signature.parameters.values())])
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """What was remembered while the outside was as ``outside`` says."""
+
+    outside: Outside
+    number: int
+    forms: tuple[Form, ...]
+    entries: BoundedCache[Any]
+
+
+def _ints(value: Any) -> tuple[int, ...]:
+    """The ints of an argument, wherever they are."""
+    return tuple(leaf for leaf in leaves(value) if type(leaf) is int)
 
 
 def _by_value(value: Any) -> Hashable:

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
 from ..lazy_dataclass import dataclass
+from .guards import explain_guards
 from .launch import Launcher
 from .loop_bounds import bounds
 from .observe import Served, served
+from .paths import Symbol, read_symbol
 from .settled import Settled
 
 _START = (0,)
@@ -52,16 +54,18 @@ class RuntimeContext:
         # the commonest form is spelled out: the rest costs a microsecond
         plain = type(begin_or_end) is int and end is None
         begins, ends = (_START, (begin_or_end,)) if plain else bounds(begin_or_end, end)
-        self.accepting(region, frame, begins, ends)
+        self.accepting(region, frame, begins, ends, (begin_or_end, end, block_size if step is None else step))
 
     def variants(self, region: int) -> Iterable[Launcher]:
         """The launchers of a region in the order in which they are tried."""
         return self._launchers.get(region, ())
 
     def accepting(
-        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
-    ) -> tuple[Launcher, Sequence[Launcher]]:
-        """The first variant whose guards hold, which has launched, and those before it, which declined.
+        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...],
+        given: tuple[Any, ...] = (),
+    ) -> tuple[Launcher, Sequence[Launcher]]:  # fmt: skip
+        """The first variant whose guards hold, which has launched, and those before it, which declined. ``given``: the
+        arguments of ``tile``.
 
         Raises VariantError where none does.
         """
@@ -101,7 +105,11 @@ def unmatched(
 
 def _why(launcher: Launcher, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
     explain = getattr(launcher, "explain", None)
-    return f"guards {launcher.guards}" if explain is None else str(explain(frame, begins, ends))
+    if explain is not None:
+        return str(explain(frame, begins, ends))
+    return explain_guards(launcher.guards, lambda name: read_symbol(Symbol.parse(name), frame, None, begins, ends)) or (
+        "nothing: it would accept the call now"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +140,18 @@ class KeyedContext:
         """Launch the region with everything checked: the values of its names, then the arguments of ``tile``."""
         names, settled = self._known[region].names, self._known[region].settled
         frame = dict(zip(names, args, strict=False))
-        begins, ends = bounds(*args[len(names) :], **kwargs)
-        accepting, declined = self._context.accepting(region, frame, begins, ends)
+        given = _given(*args[len(names) :], **kwargs)
+        begins, ends = bounds(*given)
+        accepting, declined = self._context.accepting(region, frame, begins, ends, given)
         settle = getattr(accepting, "settle", None)
         # a variant that goes before it may accept a later call
         if settle is not None and all(settled.chooses(launcher.guards) for launcher in declined):
             self.regions[region] = settle(settled, names, region)
+
+
+def _given(begin_or_end: Any, end: Any = None, block_size: Any = None, *, step: Any = None) -> tuple[Any, Any, Any]:
+    """The arguments of ``tile`` or ``grid`` by position."""
+    return begin_or_end, end, block_size if step is None else step
 
 
 def _launch(region: int, context: KeyedContext, *args: Any, **kwargs: Any) -> None:

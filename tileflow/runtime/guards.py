@@ -36,6 +36,17 @@ def aligned_path(condition: Expr) -> Path | None:
     return symbol.path if symbol.field == "align" else None
 
 
+def failing(guards: Expr, read: Callable[[str], int]) -> Iterator[Expr]:
+    """The conditions that do not hold. ``read``: the value of a symbol. Those that cannot be read are left out."""
+    for condition in conjuncts(guards):
+        try:
+            held = condition.holds({name: read(name) for name in condition.symbols()})
+        except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError):
+            continue
+        if not held:
+            yield condition
+
+
 def explain_guards(guards: Expr, read: Callable[[str], int]) -> str | None:
     """The first condition that does not hold and what it got; None where all do. ``read``: the value of a symbol."""
     for condition in conjuncts(guards):

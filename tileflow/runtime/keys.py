@@ -51,8 +51,8 @@ def call_key(
     """A hashable key of a call: shapes, strides, dtypes, device, alignment, whether a tensor is lazily negated or
     conjugated and whether autograd would record it, code-selecting scalars, callables, and the settings ``ambient``.
 
-    Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now, so
-    that rebinding a global that it reads is not seen. Unknown types enter by type; describing refuses them.
+    Ints and floats enter by type alone. A function enters by its code, its globals and what it closes over now;
+    what it reads of its globals, :mod:`.outside` watches. Unknown types enter by type; describing refuses them.
     """
     key = (*map(_key, args), *[READERS[name]() for name in ambient])
     return (*key, *kwargs, *map(_key, kwargs.values())) if kwargs else key
@@ -103,17 +103,26 @@ class Form:
     names of its keywords.
     """
 
-    __slots__ = ("call", "held", "key", "words")
+    __slots__ = ("_namespace", "call", "held", "key", "words")
 
     def __init__(
         self, reads: str, namespace: dict[str, Any], run: Callable[..., Any], limit: int, words: tuple[str, ...] = ()
     ) -> None:
         self.words = words
         self.held: BoundedCache[Any] = BoundedCache(limit)
+        self._namespace = namespace
         namespace |= {"get": self.held.get, "run": run, "MISS": MISS}
         exec(compile(reads, "<key of a call>", "exec"), namespace)
         self.key: Callable[[tuple[Any, ...], Mapping[str, Any]], Hashable] = namespace["key"]
         self.call: Callable[[tuple[Any, ...], Mapping[str, Any]], Any] = namespace["call"]
+
+    def watch(self, unchanged: Callable[[], bool] | None) -> bool:
+        """Serve calls while ``unchanged()`` says that what the kernel reads besides its arguments is as it was. False:
+        the form was written where nothing could change, and asks nothing."""
+        if "unchanged" not in self._namespace:
+            return unchanged is None
+        self._namespace["unchanged"] = unchanged or _always
+        return True
 
 
 def form_of(
@@ -126,26 +135,41 @@ def form_of(
     limit: int = 1 << 14,
     positional: int = 0,
     reader: Callable[..., bytes] | None = None,
+    unchanged: Callable[[], bool] | None = None,
+    ints: Collection[str] = (),
 ) -> Form | None:
     """The form of calls like this one. None where an argument is of a kind that takes more than a few looks. Raises
     CallError where containers nest without end.
 
     ``run(context, *args, **kwargs)``: what a call is, with what was remembered for its key, which has a ``counter``.
     ``names``: of the parameters, in order, of which the first ``positional`` may be passed by position and by name;
-    ``constants``: those whose numbers select code. ``limit``: of its keys. ``reader``: what describes all tensors at
-    once, :func:`tileflow.runtime.native.tensors_key`.
+    ``constants``: those whose numbers select code; ``ints``: those whose ints do. ``limit``: of its keys. ``reader``:
+    what describes all tensors at once, :func:`tileflow.runtime.native.tensors_key`. ``unchanged``: see
+    :meth:`Form.watch`; None where nothing can change.
     """
     writer = _FormWriter(reader)
+    if unchanged is not None:
+        writer.namespace["unchanged"] = unchanged
     try:
         for i, value in enumerate(args):
-            writer.argument(f"a{i}", value, i < len(names) and names[i] in constants)
+            name = names[i] if i < len(names) else ""
+            writer.argument(f"a{i}", value, _select(name, constants, ints))
         for word, value in kwargs.items():
-            writer.argument(f"k_{word}", value, word in constants)
+            writer.argument(f"k_{word}", value, _select(word, constants, ints))
     except _Unreadable:
         return None
     text = writer.text(len(args), tuple(kwargs), ambient, names[:positional])
     form = Form(text, writer.namespace, run, limit, tuple(kwargs))
     return form if form.key(tuple(args), kwargs) is not None else None  # of a dtype, say, that C cannot describe
+
+
+def _always() -> bool:
+    return True
+
+
+def _select(name: str, constants: Collection[str], ints: Collection[str]) -> tuple[type, ...]:
+    """The types of the numbers of an argument that select code."""
+    return (int, float) if name in constants else (int,) if name in ints else ()
 
 
 class _Unreadable(Exception):
@@ -166,8 +190,9 @@ class _FormWriter:
         self.tests: list[str] = []  # of kinds; each may stand on names that those before it made safe
         self.learned: list[str] = []
 
-    def argument(self, name: str, value: Any, constant: bool, level: int = 0) -> None:
-        """What an argument called ``name`` in the text adds: tests of its kind, parts of the key."""
+    def argument(self, name: str, value: Any, by_value: tuple[type, ...], level: int = 0) -> None:
+        """What an argument called ``name`` in the text adds: tests of its kind, parts of the key. ``by_value``: the
+        types of the numbers that enter the key."""
         if self.reader is not None and type(value) in (_Tensor, torch.nn.Parameter):
             self._refuse_complex(value)
             self.tensors.append(name)
@@ -176,11 +201,11 @@ class _FormWriter:
         if isinstance(value, _Tensor):
             self._tensor(name, value)
         elif type(value) in (int, float):
-            self.parts += [name] if constant else []
+            self.parts += [name] if type(value) in by_value else []
         elif type(value) in _BY_VALUE or isinstance(value, _SETTINGS) or is_code(value):
             self.parts.append(name)
         else:
-            self._container(name, value, constant, level)
+            self._container(name, value, by_value, level)
 
     def _tensor(self, name: str, value: torch.Tensor) -> None:
         if is_traced(value):
@@ -195,7 +220,7 @@ class _FormWriter:
         if value.is_complex():  # it may be conjugated, one more look
             raise _Unreadable
 
-    def _container(self, name: str, value: Any, constant: bool, level: int) -> None:
+    def _container(self, name: str, value: Any, by_value: tuple[type, ...], level: int) -> None:
         opened = open_shell(value)
         if opened is None:
             raise _Unreadable
@@ -227,7 +252,7 @@ class _FormWriter:
             if isinstance(shell, PartialShell) and i == 2:
                 part = dict(value.keywords)  # in the order of this very partial, as the text reads it
             self.tests.append(f"(({inner} := {read}) is {inner})")
-            self.argument(inner, part, constant, level + 1)
+            self.argument(inner, part, by_value, level + 1)
 
     def _known(self, value: Any) -> str:
         name = f"known{len(self.namespace)}"
@@ -253,7 +278,9 @@ class _FormWriter:
             shared.append("            return {miss}")
         shared += ["    except (RuntimeError, AttributeError, LookupError, ValueError):", "        return {miss}"]
         text = "\n".join(shared)
+        watched = ["    if not unchanged():", "        return MISS"] if "unchanged" in self.namespace else []
         served = [
+            *watched,
             "    context = get(key)",
             "    if context is None:",
             "        return MISS",

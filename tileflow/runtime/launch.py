@@ -22,7 +22,7 @@ from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
 from .loop_bounds import bounds
 from .native import DECLINED
 from .packing import parameter_formats
-from .paths import Path, Symbol, cell_of, default_of, is_name, read_path, read_step, read_symbol, root_reader
+from .paths import Path, Symbol, cell_of, default_of, digest_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _DTYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 _GRID = ("gx", "gy", "gz")
+_OF_TILE = "begin_or_end, end, block_size if step is None else step"
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
 # a guard or a grid that cannot be computed: it divides by zero, or asks a captured value for what its kind does not
 # have (a missing axis, arithmetic with None, the truth of a tensor)
@@ -149,6 +150,7 @@ def _generate(
     namespace: dict[str, Any] = writer.namespace | {
         "cell_of": cell_of,
         "default_of": default_of,
+        "digest_of": digest_of,
         "device_index": index,
         "current_stream": stream,
         "missing": _missing_error(binary),
@@ -248,8 +250,8 @@ class _Writer:
         if self.names is not None:
             own = [f"own_{_name(name)}" for name in self.names]
             parameters = self._keyed_parameters(own)
-            passed = ", ".join(["context", *own, "begin_or_end", "end"])
-            declined = f"context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})"
+            passed = ", ".join(["context", *own, _OF_TILE])
+            declined = f"context.launch({', '.join([str(int(self.region)), *own, _OF_TILE])})"
         lines = [
             f"def launch({parameters}):",
             "    try:",
@@ -329,7 +331,7 @@ class _Writer:
             "    if status:",
             "        if status != DECLINED and not recover(status):",
             "            raise refused(status)",
-            f"        context.launch({', '.join([str(int(self.region)), *own, 'begin_or_end', 'end'])})",
+            f"        context.launch({', '.join([str(int(self.region)), *own, _OF_TILE])})",
             "    return True",
         ]
         return "\n".join(lines) + "\n"
@@ -497,6 +499,8 @@ class _Writer:
             case "stride":
                 local = self._local(("stride", symbol.path), self._value(symbol.path) + ".stride()")
                 return f"{local}[{int(symbol.axis)}]"
+            case "digest":
+                return f"digest_of({self._value(symbol.path)})"
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:

@@ -10,9 +10,11 @@ import functools
 import keyword
 import re
 import unicodedata
+import zlib
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
-from types import CellType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Literal
 
 from ..errors import TableError
@@ -27,7 +29,7 @@ _MAX_ITEM = 1 << 31
 _PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|attr):\w+)*)")
 _STEP = re.compile(r"\.(cell|default|global|item|key|attr):(\w+)")
 _BOUND = re.compile(r"(begin|end)\.(\d+)")
-_FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<align>align))")
+_FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<word>align|digest))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,10 @@ def _may_be_read(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A launch symbol: ``field`` of what is at ``path`` (``value``: the int itself), or a bound (no ``path``)."""
+    """A launch symbol: ``field`` of what is at ``path`` (``value``: the int itself, ``digest``: see
+    :func:`digest_of`), or a bound (no ``path``)."""
 
-    field: Literal["value", "shape", "stride", "align", "begin", "end"]
+    field: Literal["value", "shape", "stride", "align", "digest", "begin", "end"]
     path: Path | None = None
     axis: int = 0
 
@@ -87,8 +90,8 @@ class Symbol:
         if match is None:
             return Symbol("value", Path.parse(name))
         path = Path.parse(match["path"])
-        if match["align"]:
-            return Symbol("align", path)
+        if match["word"]:
+            return Symbol("align" if match["word"] == "align" else "digest", path)
         return Symbol("shape" if match["field"] == "shape" else "stride", path, _axis(match["axis"], name))
 
 
@@ -195,4 +198,36 @@ def read_symbol(
             return int(value.stride()[symbol.axis])
         case "align":
             return int(value.data_ptr() % 16 == 0)
+        case "digest":
+            return digest_of(value)
     return int(value)
+
+
+def digest_of(value: Any) -> int:
+    """A number of 32 bits, the same in every process, for a constant that selects code: a string, None, a dtype, an
+    enum, a function (its code; what it closes over has paths of its own), a class, a module; of others their class."""
+    return _digest_of_code(value.__code__) if isinstance(value, FunctionType) else zlib.crc32(_spelled(value).encode())
+
+
+def _spelled(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return repr(value)
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if type(value).__module__ == "torch":  # a dtype, a device
+        return str(value)
+    named = value if isinstance(value, (type, ModuleType, BuiltinFunctionType)) else type(value)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', named.__name__)}"
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return str(_digest_of_code(value))
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
+
+
+@lru_cache(maxsize=4096)
+def _digest_of_code(code: CodeType) -> int:
+    constants = [_constant(c) for c in code.co_consts]
+    names = (code.co_name, *code.co_names, *code.co_varnames, *code.co_freevars, *constants)
+    return zlib.crc32(code.co_code, zlib.crc32(" ".join(names).encode("utf-8", "surrogatepass")))

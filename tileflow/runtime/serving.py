@@ -26,6 +26,8 @@ from .observe import Served
 from .problem import Problem
 from .registry import Hit, hits, on_miss, reject
 
+MOST_SERVERS = 64  # of one attempt
+
 
 class Server(Protocol):
     """Launches a kernel's regions under one config. ``step`` and ``reason`` say what it is to who counts calls."""
@@ -89,25 +91,35 @@ class Attempt(RuntimeContext):
 
     ``launched``: whether the call that made it has launched something; it is that call's alone. ``counter``: of the
     server that launched first; ``served`` gives a server's. ``again``: the servers for such calls, asked anew once all
-    that are known declined.
+    that are known declined. ``make``: what makes a server for one launch, once no other takes it.
     """
 
-    __slots__ = ("_again", "_asked", "_served", "_servers", "launched")
+    __slots__ = ("_again", "_asked", "_make", "_served", "_servers", "launched")
 
     def __init__(
-        self, first: Server, asked: Asked, again: Callable[[], Iterator[Server]], served: Callable[[Server], Any]
-    ) -> None:
+        self, first: Server, asked: Asked, again: Callable[[], Iterator[Server]], served: Callable[[Server], Any],
+        make: MakeServer | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(first.config, {})
         self._servers: tuple[Server, ...] = (first,)
-        self._asked, self._again, self._served = asked, again, served
+        self._asked, self._again, self._served, self._make = asked, again, served, make
         self.launched = False
 
     def accepting(
-        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]
-    ) -> tuple[Launcher, Sequence[Launcher]]:
+        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...],
+        given: tuple[Any, ...] = (),
+    ) -> tuple[Launcher, Sequence[Launcher]]:  # fmt: skip
         """The first variant whose guards hold, which has launched, and those before it, which declined."""
         declined: list[Launcher] = []
-        for server in self._in_order():
+
+        def servers() -> Iterator[Server]:
+            yield from self._in_order()
+            made = self._make and self._make(Declined(region, frame, begins, ends, given, declined))
+            if made:
+                self._servers = (*self._servers[-MOST_SERVERS:], made)
+                yield made
+
+        for server in servers():
             try:
                 for launcher in server.launchers(region):
                     if launcher(frame, begins, ends):
@@ -132,6 +144,20 @@ class Attempt(RuntimeContext):
                 yield server
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Declined:
+    """A launch that no variant takes: what it would launch with, and the variants that declined. ``given``: the
+    arguments of ``tile``."""
+
+    region: int
+    frame: Mapping[str, Any]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    given: tuple[Any, ...]
+    variants: Sequence[Launcher]
+
+
+MakeServer = Callable[[Declined], Server | None]
 Asked = Callable[[Config], tuple[Any, ...]]  # a config's answers to host code
 
 

@@ -21,6 +21,18 @@ OF_ANY_HOST_CODE = frozenset({DEFAULT_DTYPE, AUTOCAST, DETERMINISTIC})
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceReads:
+    """``names``: the free names that device code of a kernel reads; ``attributes``: those it asks for, of anything.
+
+    ``handed``: free names of host code that hold, or lead to, what it may hand to device code.
+    """
+
+    names: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    handed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """Of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other variables that are
     functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile loop's are, too.
@@ -53,6 +65,8 @@ class Settled:
         match symbol.field:
             case "align":
                 return not symbol.path.steps and symbol.path.root in self.arguments
+            case "digest":
+                return not symbol.path.steps and symbol.path.root in self.arguments | self.made
             case "value":
                 return not symbol.path.steps and symbol.path.root in self.made
         return self.holds(symbol.path)

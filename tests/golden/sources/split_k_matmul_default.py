@@ -1,7 +1,7 @@
 # config: block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1
 # region 0, static
 # grid: 132, 1, 1
-# guards: ((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (1008 == k)) and (256 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
+# guards: (((((((((((((((((((((((0 == begin.0) and (4000 == end.0)) and (0 == begin.1)) and (2992 == end.1)) and (0 == begin.2)) and (0 == is_whole)) and (1008 == k)) and (256 == length)) and (1 == out.align)) and (4000 == out.shape.0)) and (2992 == out.shape.1)) and (2992 == out.stride.0)) and (1 == out.stride.1)) and (1 == x.align)) and (4000 == x.shape.0)) and (1008 == x.shape.1)) and (1008 == x.stride.0)) and (1 == x.stride.1)) and (1 == y.align)) and (1008 == y.shape.0)) and (2992 == y.shape.1)) and (2992 == y.stride.0)) and (1 == y.stride.1))
 # options: num_stages=4, num_warps=8
 # constexprs: BLOCK_TILE_K=64, BLOCK_TILE_M=128, BLOCK_TILE_N=256, TUNABLE_SPLIT_K=4
 # out_ptr: *fp32 % 16 = out
