@@ -24,6 +24,8 @@ TileflowError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .lazy_dataclass import dataclass
 
 
@@ -71,6 +73,12 @@ class TileflowError(Exception):
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)
+
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Say the same in other words: ``change`` of each text but the user's own line."""
+        self.constraint, self.hint = change(self.constraint), change(self.hint)
+        self.got = self.got if self.got is None else change(str(self.got))
+        self.args = (self._render(),)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.constraint, self.got, self.where, self.hint)

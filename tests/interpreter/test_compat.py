@@ -19,8 +19,7 @@ MISSING: dict[str, str] = dict.fromkeys(
         "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2", "arange_from_a_tile", "arange_with_a_step",
         "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "scan_of_torch",
         "scan_of_pairs_of_torch", "group_norm", "instance_norm", "batch_norm", "average_pool", "largest_pool",
-        "filled_outside", "product_default", "product_high", "product_highest", "halved_until_small",
-        "a_config_of_scalars",
+        "filled_outside", "halved_until_small",
     ),
     "refused, and people write it",
 )  # fmt: skip
@@ -34,7 +33,7 @@ EAGERLY = {
         (
             "a_traced_module", "a_size_of_one_under_a_tile_0", "a_size_of_one_under_a_tile_1",
             "a_size_of_one_under_a_tile_2", "arange_with_a_step", "scan_of_torch", "scan_of_pairs_of_torch",
-            "filled_outside", "product_default", "product_high", "product_highest", "a_config_of_scalars",
+            "filled_outside",
         ),
         "refused, and people write it",
     ),

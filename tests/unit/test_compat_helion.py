@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tileflow.compat.helion as helion
+import tileflow.compat.helion.language as hl
 from tileflow import api, errors
 from tileflow.compat.helion import _testing, autotuner, language, notes
 from tileflow.compat.helion.sites import sites_of
 from tileflow.compat.helion.translate import from_native, to_native
+from tileflow.compat.helion.wording import in_the_dialect
 from tileflow.lowered import Lowered
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -357,3 +359,54 @@ def test_installed_it_is_what_is_imported() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["True"] * 3
+
+
+ALIASES = {"default": "tf32", "high": "tf32x3", "highest": "ieee"}
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_a_precision_by_its_other_name_is_the_same_product(alias: str) -> None:
+    def code(precision: str) -> str:
+        return str(with_config(dot_precision=precision).bind((META, META.T)).to_triton_code())
+
+    assert helion.Settings(dot_precision=alias).precision == ALIASES[alias]
+    assert code(alias) == code(ALIASES[alias])
+
+
+def test_scalars_and_lists_stand_for_one_another_in_a_config(matmul: Any) -> None:
+    lists = helion.Config(block_sizes=[16, 16, 16], num_warps=4, num_stages=2, l2_groupings=[2], pid_type="flat")
+    scalars = helion.Config(block_sizes=16, num_warps=[4], num_stages=(2,), l2_groupings=2, pid_type=["flat"])
+    assert to_native(scalars, matmul) == to_native(lists, matmul)
+    orders = [helion.Config(block_sizes=16, loop_orders=order) for order in ([1, 0], [[1, 0]])]
+    assert to_native(orders[0], matmul) == to_native(orders[1], matmul)
+    with pytest.raises(errors.ConfigError, match=r"num_warps is one choice.*\[4, 8\]"):
+        to_native(helion.Config(num_warps=[4, 8]), matmul)
+
+
+@helion.kernel(static_shapes=True)
+def carries_none(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        carry = None
+        for inner in hl.tile(x.size(0)):
+            carry = x[inner].sum()
+        out[tile] = carry
+    return out
+
+
+def test_errors_of_the_dialects_kernels_name_its_functions() -> None:
+    """Issue 14: hints spoke of ``tfl.`` to the dialect's users."""
+    with pytest.raises(errors.TraceError) as caught:
+        carries_none.bind((torch.empty(64, device="meta"),)).to_triton_code()
+    assert "hl.zeros([tile])" in caught.value.hint and "hl.zeros([tile])" in str(caught.value)
+    assert "tfl." not in str(caught.value)
+    with pytest.raises(errors.SplitError) as refused:
+        helion.kernel(_reads_what_a_loop_made)
+    assert "tfl." not in str(refused.value)
+    assert in_the_dialect("tfl.zeros, tfl.nothing_there") == "hl.zeros, tileflow.language.nothing_there"
+
+
+def _reads_what_a_loop_made(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        found = x[tile]
+    return found

@@ -21,6 +21,7 @@ from . import notes
 from .autotuner import Search
 from .config import Config
 from .settings import Settings, of_the_dialect
+from .wording import errors_in_the_dialect
 
 if TYPE_CHECKING:
     from ... import config as native
@@ -35,7 +36,8 @@ class Traced(api.Kernel):
     """The kernel underneath: lowered and emitted as the settings say. ``mode`` of a lowering is theirs."""
 
     def __init__(self, fn: Callable[..., Any], settings: Settings) -> None:
-        super().__init__(fn)
+        with errors_in_the_dialect():
+            super().__init__(fn)
         self.settings = settings
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "") -> Lowered:
@@ -45,6 +47,12 @@ class Traced(api.Kernel):
             lowered = super().lower(args, target, mode or self.settings.mode)
         flag_differences(lowered)
         return lowered
+
+    def lower_launch(
+        self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
+    ) -> Lowered:
+        with self.settings.tracing():
+            return super().lower_launch(region, frame, given, problem, target, mode)
 
     def launchers(self, lowered: Lowered, config: native.Config, device: torch.device) -> dict[int, list[Launcher]]:
         with self.settings.tracing():

@@ -14,6 +14,7 @@ from ...errors import ConfigError
 from ...language.rules import OUTER_CONSTANTS
 from . import notes
 from .autotuner import Search
+from .wording import errors_in_the_dialect
 
 
 class RefMode(enum.Enum):
@@ -43,7 +44,8 @@ UNUSED = {
     "disable_autotuner_heuristics": False, "distributed": False,
 }  # fmt: skip
 ELSEWHERE = ("autotune", "cute_", "pallas_")  # of the search, and of other backends
-PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}
+PRECISIONS = {"tf32": "high", "tf32x3": "highest", "ieee": "highest"}  # torch's word for what is traced
+ALIASES = {"default": "tf32", "high": "tf32x3", "highest": "ieee"}  # the words of jax.lax.Precision, coarsest first
 
 
 class Settings:
@@ -67,7 +69,8 @@ class Settings:
                                   hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and autotune_*")  # fmt: skip
         self.values: dict[str, Any] = {**MEANT, **UNUSED, **merged}
         if self.precision not in PRECISIONS:
-            raise ConfigError(f"dot_precision is one of {list(PRECISIONS)}", got=repr(self.precision))
+            known = [*PRECISIONS, *ALIASES]
+            raise ConfigError(f"dot_precision is one of {known}", got=repr(self.precision))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -83,9 +86,9 @@ class Settings:
 
     @property
     def precision(self) -> str:
-        """Of products of float32 operands: ``tf32``, ``tf32x3`` or ``ieee``."""
-        given = self.values["dot_precision"] or os.environ.get("TRITON_F32_DEFAULT")
-        return "tf32" if given is None else str(given)
+        """Of products of float32 operands: ``tf32``, ``tf32x3`` or ``ieee``, whichever of its names was given."""
+        given = str(self.values["dot_precision"] or os.environ.get("TRITON_F32_DEFAULT") or "default")
+        return ALIASES.get(given, given)
 
     @property
     def mode(self) -> str:
@@ -110,7 +113,7 @@ class Settings:
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision(PRECISIONS[self.precision])
         if self.precision == "tf32x3":
-            notes.once("dot_precision='tf32x3'", "computed in full float32 precision")
+            notes.once(f"dot_precision={self.values['dot_precision'] or 'tf32x3'!r}", "computed in full float32 precision")
         try:
             with of_the_dialect():
                 yield
@@ -120,10 +123,11 @@ class Settings:
 
 @contextmanager
 def of_the_dialect() -> Iterator[None]:
-    """Inside, a kernel's text means what it means there, where that is another thing than here."""
+    """Inside, a kernel's text means what it means there, where that is another thing than here, and errors are said in
+    the dialect's words."""
     token = OUTER_CONSTANTS.set(True)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), errors_in_the_dialect():
             yield
     finally:
         OUTER_CONSTANTS.reset(token)

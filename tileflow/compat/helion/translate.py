@@ -16,6 +16,7 @@ from .sites import Sites, sites_of
 EVICTION = {"": "", "first": "evict_first", "last": "evict_last"}
 ACCESS = {"pointer": "pointer", "tensor_descriptor": "descriptor", "block_ptr": "pointer"}
 PERSISTENT = ("persistent_blocked", "persistent_interleaved")
+PER_SITE = {"indexing", "atomic_indexing", "host_tensor_descriptors"}  # lists too, one entry a site
 PROGRAM_IDS = ("flat", "xyz", *PERSISTENT)
 MEANT = {
     "block_sizes", "loop_orders", "l2_groupings", "reduction_loops", "load_eviction_policies", "indexing",
@@ -29,7 +30,7 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
 
     Raises ConfigError where a list has the wrong length, naming the sites, and for unknown keys.
     """
-    given, sites = _plural(config), sites_of(lowered)
+    given, sites = _singular(_plural(config)), sites_of(lowered)
     _check_keys(given, sites)
     wanted: dict[str, Choice] = {}
     wanted |= _blocks(given, sites)
@@ -86,10 +87,26 @@ def _program_ids(config: native.Config, lowered: Lowered, is_persistent: bool) -
 
 
 def _plural(config: Mapping[str, Any]) -> dict[str, Any]:
-    """``block_size=16`` is ``block_sizes=[16]``."""
+    """``block_size=16`` is ``block_sizes=[16]``; a list's own key with a scalar means it for all sites."""
     singular = {name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s"): name
                 for name in LISTS}  # fmt: skip
     return {singular.get(k, k): [v] if k in singular else v for k, v in config.items()}
+
+
+def _singular(config: Mapping[str, Any]) -> dict[str, Any]:
+    """``num_warps=[4]`` is ``num_warps=4``. Raises ConfigError where a key of one choice is given several."""
+    for name in SCALARS.keys() - PER_SITE:
+        value = config.get(name)
+        if isinstance(value, (list, tuple)) and len(value) > 1:
+            raise ConfigError(f"{name} is one choice for the whole kernel", got=repr(value),
+                              hint=f"write {name}={value[0]!r}")  # fmt: skip
+    ones = {k: v for k, v in config.items() if k in SCALARS and k not in PER_SITE and isinstance(v, (list, tuple))}
+    return {**config, **{k: v[0] if v else SCALARS[k] for k, v in ones.items()}}
+
+
+def _each(value: Any, names: Sequence[str]) -> Sequence[Any]:
+    """The entries of a list, or one entry for every site."""
+    return value if isinstance(value, (list, tuple)) else [value] * len(names)
 
 
 def _check_keys(given: Mapping[str, Any], sites: Sites) -> None:
@@ -114,13 +131,14 @@ def _paired(key: str, values: Sequence[Any], names: Sequence[str]) -> list[tuple
 def _blocks(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
     if "block_sizes" not in given:
         return {}
-    flat = [size for entry in given["block_sizes"] for size in (entry if isinstance(entry, (list, tuple)) else [entry])]
+    entries = _each(given["block_sizes"], sites.blocks)
+    flat = [size for entry in entries for size in (entry if isinstance(entry, (list, tuple)) else [entry])]
     return {name: int(size) for name, size in _paired("block_sizes", flat, sites.blocks)}
 
 
 def _reductions(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
     """What can be rolled here is not always what can be there: a list of another length names nothing."""
-    values = given.get("reduction_loops", ())
+    values = _each(given.get("reduction_loops", ()), sites.reductions)
     if len(values) == len(sites.reductions):
         return {name: int(size or 0) for name, size in zip(sites.reductions, values, strict=True)}
     if any(values):
@@ -146,7 +164,9 @@ def _grid(given: Mapping[str, Any], sites: Sites, space: native.ConfigSpace) -> 
 
 def _by_launch(key: str, given: Mapping[str, Any], names: Sequence[str], default: Sequence[Any]) -> list[Any]:
     """One entry a launch; entries for loops inside kernels, which have no such knob here, come after those."""
-    values = list(given.get(key, ()))
+    values = list(_each(given.get(key, ()), names))
+    if key == "loop_orders" and values and not isinstance(values[0], (list, tuple)):
+        values = [values] * len(names)  # one order for all
     if len(values) > len(names):
         notes.once(f"{key}={values}", f"the launches with such a knob are {', '.join(names) or 'none'}")
     return [*values[: len(names)], *default[len(values) :]]
