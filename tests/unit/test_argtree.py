@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +56,46 @@ class Made:
 
     def __init__(self, given: Any, _more: int = 1) -> None:
         self.y = given
+
+
+class Plain:
+    """A user's object, of which nothing can be called but a method."""
+
+    def __init__(self, y: Any) -> None:
+        self.y, self.factor = y, 1.5
+
+    def get(self) -> Any:
+        return self.y
+
+
+class Slotted:
+    __slots__ = ("factor", "y")
+
+    def __init__(self, y: Any) -> None:
+        self.y, self.factor = y, 1.5
+
+
+class Called(Plain):
+    """An object that can be called, with a private number and something that no kernel takes."""
+
+    lock = threading.Lock()
+
+    def __init__(self, y: Any) -> None:
+        super().__init__(y)
+        self._times, self._lock = 2, Called.lock
+
+    def __call__(self) -> Any:
+        return self.y if self._times == 2 else None
+
+
+class Buffered(torch.nn.Module):
+    def __init__(self, y: Any) -> None:
+        super().__init__()
+        self.register_buffer("y", y)
+        self.act = torch.nn.ReLU()
+
+    def forward(self) -> Any:
+        return self.y
 
 
 def itself(y: Any) -> Any:
@@ -115,6 +156,13 @@ CASES = {
     "keyword default": Case(keyword_default, lambda held: held()),
     "recursive function": Case(recursive, lambda held: held()),
     "three deep": Case(lambda y: {"all": [Frozen(partial(itself, y=y))]}, lambda held: held["all"][0].y()),
+    "object": Case(Plain, lambda held: held.y),
+    "object with slots": Case(Slotted, lambda held: held.y),
+    "object that can be called": Case(Called, lambda held: held()),
+    "bound method": Case(lambda y: Plain(y).get, lambda held: held()),
+    "module": Case(Buffered, lambda held: held()),
+    "sequence of modules": Case(lambda y: torch.nn.Sequential(torch.nn.ReLU(), Buffered(y)), lambda held: held[1]()),
+    "object in an object": Case(lambda y: Plain([Plain(y)]), lambda held: held.y[0].get()),
     "function in a tuple": Case(lambda y: (closure(y), 1.5), lambda held: held[0]()),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
-from .objects import CapturedObject, method_of
+from .objects import is_captured, is_torch_method, method_of
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .values import SymInt, TileProxy, TileValue
@@ -28,8 +28,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     from .operations.torch_table import TABLE
 
     t = control.tracer
-    if type(function) is CapturedObject:
-        function = method_of(function)
+    if is_captured(function):
+        return call(control, method_of(function), args, kwargs)
     name = getattr(function, "__tileflow_device__", None)
     if name is not None:
         if name not in DEVICE:
@@ -51,7 +51,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
-    if isinstance(function, MethodType) and is_user(function.__func__):
+    if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
         return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
     if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
         return _rewritten(control, function)(control, *args, **kwargs)

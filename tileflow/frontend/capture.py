@@ -20,7 +20,7 @@ from ..runtime.paths import digest_of
 from .calls import is_user
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
-from .objects import CapturedObject
+from .objects import captured
 from .promotion import dtype_name
 from .trace import Tracer
 from .values import TensorRef
@@ -77,10 +77,14 @@ class Capturer:
             parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
             function, args, keywords = parts
             return functools.partial(function, *args, **keywords)
-        if isinstance(value, MethodType) and is_user(value.__func__):
-            return MethodType(value.__func__, self.capture(value.__self__, f"{path}.attr:__self__"))
-        if is_user(type(value)) and not isinstance(value, (type, FunctionType)):
-            return CapturedObject(value, path, self.capture)
+        if isinstance(value, MethodType) and (is_user(value.__func__) or isinstance(value.__self__, torch.nn.Module)):
+            function = self.capture(value.__func__, f"{path}.attr:__func__")
+            return MethodType(function, self.capture(value.__self__, f"{path}.attr:__self__"))
+        is_object = is_user(type(value)) and not isinstance(value, (type, FunctionType))
+        if is_object or isinstance(value, torch.nn.Module):
+            root = path.partition(".")[0]
+            given = root in self._passed
+            return captured(value, path, self.capture, given or root not in self._local, given)
         return value
 
     def _entry(self, key: Any, value: Any, path: str) -> Any:

@@ -2,41 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
+
+import torch
 
 from ..errors import MissingAttribute, TraceError
+from ..runtime.argtree import open_shell
+from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_part
 
 Capture = Callable[[Any, str], Any]
+_CONSTANT = (bool, str, FunctionType, type(None))
 
 
 class CapturedObject:
-    """Stands for an object at ``path``. Its methods see it as ``self``; a private attribute is a constant only."""
+    """Stands for an object at ``path``. Its methods see it as ``self``; a private attribute is a constant only.
 
-    __slots__ = ("_capture", "_object", "_path")
+    ``baked``: whether a private number is one, because a change of it is seen. ``given``: whether it is what the call
+    passed, whose key knows the attributes that are parts of arguments, and no others.
+    """
 
-    def __init__(self, value: Any, path: str, capture: Capture) -> None:
-        self._object, self._path, self._capture = value, path, capture
+    __slots__ = ("_baked", "_capture", "_given", "_object", "_path")
+
+    def __init__(self, value: Any, path: str, capture: Capture, baked: bool = False, given: bool = False) -> None:
+        for name, held in zip(CapturedObject.__slots__, (baked, capture, given, value, path), strict=True):
+            object.__setattr__(self, name, held)
 
     def __getattr__(self, name: str) -> Any:
+        owner, path = self._object, f"{self._path}.attr:{name}"
+        if name in REGISTERED and isinstance(owner, torch.nn.Module):  # which torch's own code goes through
+            return {key: getattr(self, key) for key in getattr(owner, name)}
         try:
-            found = getattr(self._object, name)
+            found = getattr(owner, name)
         except AttributeError as error:
             raise MissingAttribute("a captured object has the attribute", got=f"{self._path}.{name}") from error
-        if isinstance(found, MethodType) and found.__self__ is self._object:
+        if isinstance(found, MethodType) and found.__self__ is owner:
             return MethodType(found.__func__, self)
-        if name.startswith("_") and not isinstance(found, (bool, str, FunctionType, type(None))):
+        if self._given and name in attributes_of(owner) and not is_part(found, _is_container):
+            raise TraceError(
+                "the attributes of an object that a kernel is passed are tensors, numbers, constants and objects of "
+                "such", got=f"{self._path}.{name} of type {type(found).__name__}",
+                hint="keep what the kernel needs of it in attributes of its own: its tensors and its numbers",
+            )  # fmt: skip
+        if name.startswith("_") and self._baked and type(found) in (int, float):
+            return found
+        if name.startswith("_") and not isinstance(found, _CONSTANT):
             raise TraceError("the values of a captured object are in its public attributes",
-                             got=f"{self._path}.{name}")  # fmt: skip
-        return self._capture(found, f"{self._path}.attr:{name}")
+                             got=f"{self._path}.{name}", hint=f"name it {name.lstrip('_')}")  # fmt: skip
+        return self._capture(found, path)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise TraceError("device code changes no attribute of an object", got=f"{self._path}.{name} = ...",
+                         hint="keep it in a variable, or store it into a tensor")  # fmt: skip
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """For ``isinstance`` in device code."""
         return type(self._object)
 
+    def _special(self, name: str, *args: Any) -> Any:
+        """What Python asks of the object's class."""
+        method = getattr(type(self._object), name, None)
+        if method is None:
+            raise TypeError(f"{type(self._object).__name__!r} object has no {name}, at {self._path}")
+        return method(self, *args)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._special("__iter__")  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self._special("__len__")  # type: ignore[no-any-return]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._special("__getitem__", index)
+
+    def __contains__(self, item: Any) -> bool:
+        return self._special("__contains__", item)  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        kind = type(self._object)
+        return bool(self._special("__bool__")) if hasattr(kind, "__bool__") else not hasattr(kind, "__len__") or len(self) > 0
+
+
+class CapturedCallable(CapturedObject):
+    """Stands for an object that can be called."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TraceError("an object is called by device code itself", got=f"{self._path}, called by a library",
+                         hint="call it where it is written")  # fmt: skip
+
+
+def captured(value: Any, path: str, capture: Capture, baked: bool, given: bool) -> CapturedObject:
+    """What stands for an object in device code."""
+    kind = CapturedCallable if callable(value) else CapturedObject
+    return kind(value, path, capture, baked, given)
+
+
+def is_captured(value: Any) -> bool:
+    return isinstance(value, CapturedObject)
+
 
 def method_of(value: CapturedObject) -> Any:
-    """What a call of the object calls."""
-    return MethodType(type(value).__getattribute__(value, "__class__").__call__, value)
+    """What a call of the object calls: of a module its ``forward``. Raises TraceError for one with hooks."""
+    owner = object.__getattribute__(value, "_object")
+    if not isinstance(owner, torch.nn.Module):
+        return MethodType(type(owner).__call__, value)
+    hooks = [name.removeprefix("_") for name in HOOKS if vars(owner).get(name)]
+    if hooks:
+        raise TraceError("a module that device code calls has no hooks: they would not run",
+                         got=f"{type(owner).__name__} with {', '.join(hooks)}",
+                         hint="call module.forward(x), or do in the kernel what the hook does")  # fmt: skip
+    return value.forward
+
+
+def is_torch_method(function: Any) -> bool:
+    """Whether it is a method of torch's own modules, as torch.nn.Sequential's ``forward``: read as a user's is."""
+    return (
+        isinstance(function, MethodType) and isinstance(function.__func__, FunctionType)
+        and is_captured(function.__self__) and isinstance(function.__self__, torch.nn.Module)
+    )  # fmt: skip
+
+
+def _is_container(value: Any) -> bool:
+    return open_shell(value) is not None

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from tileflow.errors import KernelError, Location
+from tileflow.frontend.ast_fields import FIELDS
 from tileflow.frontend.liveness import free_names
 from tileflow.lazy_dataclass import dataclass
 
@@ -242,9 +243,11 @@ def may_multiply(serialised: str) -> bool:
 
 
 def code_hash(value: Callable[..., Any]) -> str:
-    """The same hash for a callable passed as an argument, of any kind: a library's function counts by name."""
+    """The same hash for a callable passed as an argument, of any kind: a library's function counts by name, a class
+    with all that it and its bases define."""
     writer = _Writer()
-    writer.text.append(writer.value(value))  # the functions that it refers to follow
+    text = writer.whole_class(value) if isinstance(value, type) else writer.value(value)
+    writer.text.append(text)  # the functions that it refers to follow
     return digest(writer.finish())
 
 
@@ -271,73 +274,13 @@ UNBOUND = object()
 _BAKED = (bool, str, types.NoneType, enum.Enum)
 _FUNCTION = types.FunctionType
 _NUMBERS = (int, float, complex)
-_TRANSPARENT = {"torch.nn.modules.module.Module", "types.SimpleNamespace"}  # a library's classes of plain attributes
-
-# The fields that carry meaning, in a fixed order. Left out on purpose: ctx, kind, type_comment, type_params and
-# annotations. Nodes that need more than their fields in a row are written by ``_Writer.node``.
-FIELDS: dict[str, tuple[str, ...]] = {
-    "Assert": ("test", "msg"),
-    "Assign": ("targets", "value"),
-    "AsyncFor": ("target", "iter", "body", "orelse"),
-    "AsyncWith": ("items", "body"),
-    "Attribute": ("value", "attr"),
-    "AugAssign": ("target", "op", "value"),
-    "Await": ("value",),
-    "BinOp": ("left", "op", "right"),
-    "BoolOp": ("op", "values"),
-    "Break": (),
-    "Call": ("func", "args", "keywords"),
-    "Compare": ("left", "ops", "comparators"),
-    "Continue": (),
-    "Delete": ("targets",),
-    "Dict": ("keys", "values"),
-    "DictComp": ("key", "value", "generators"),
-    "ExceptHandler": ("type", "name", "body"),
-    "Expr": ("value",),
-    "For": ("target", "iter", "body", "orelse"),
-    "FormattedValue": ("value", "conversion", "format_spec"),
-    "GeneratorExp": ("elt", "generators"),
-    "Global": ("names",),
-    "If": ("test", "body", "orelse"),
-    "IfExp": ("test", "body", "orelse"),
-    "Import": ("names",),
-    "ImportFrom": ("module", "names", "level"),
-    "List": ("elts",),
-    "ListComp": ("elt", "generators"),
-    "Match": ("subject", "cases"),
-    "MatchAs": ("pattern", "name"),
-    "MatchClass": ("cls", "patterns", "kwd_attrs", "kwd_patterns"),
-    "MatchMapping": ("keys", "patterns", "rest"),
-    "MatchOr": ("patterns",),
-    "MatchSequence": ("patterns",),
-    "MatchSingleton": ("value",),
-    "MatchStar": ("name",),
-    "MatchValue": ("value",),
-    "Name": ("id",),
-    "NamedExpr": ("target", "value"),
-    "Nonlocal": ("names",),
-    "Raise": ("exc", "cause"),
-    "Return": ("value",),
-    "Set": ("elts",),
-    "SetComp": ("elt", "generators"),
-    "Slice": ("lower", "upper", "step"),
-    "Starred": ("value",),
-    "Subscript": ("value", "slice"),
-    "Try": ("body", "handlers", "orelse", "finalbody"),
-    "TryStar": ("body", "handlers", "orelse", "finalbody"),
-    "Tuple": ("elts",),
-    "UnaryOp": ("op", "operand"),
-    "While": ("test", "body", "orelse"),
-    "With": ("items", "body"),
-    "Yield": ("value",),
-    "YieldFrom": ("value",),
-    "alias": ("name", "asname"),
-    "arg": ("arg",),
-    "comprehension": ("target", "iter", "ifs", "is_async"),
-    "keyword": ("arg", "value"),
-    "match_case": ("pattern", "guard", "body"),
-    "withitem": ("context_expr", "optional_vars"),
-}
+_MODULE = "torch.nn.modules.module.Module"
+_TRANSPARENT = {_MODULE, "types.SimpleNamespace"}  # a library's classes of plain attributes
+_OF_CLASSES = frozenset(
+    {"__annotations__", "__dict__", "__doc__", "__module__", "__orig_bases__", "__parameters__", "__slots__",
+     "__weakref__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl",
+     "__firstlineno__", "__static_attributes__"}
+)  # fmt: skip
 
 
 class _Writer:
@@ -450,6 +393,12 @@ class _Writer:
         self.is_whole = False
         return f"(object {_qualified(type(v))}{self.attributes(v, self.of_object(v))})"
 
+    def whole_class(self, kind: type) -> str:
+        """A class with its methods and constants, whoever asks for them."""
+        held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES}
+        baked = (*_BAKED, *_NUMBERS, _FUNCTION, str, tuple, list, dict, set, frozenset)
+        return f"(name {_qualified(kind)}{self.attributes(kind, {n: v for n, v in held.items() if isinstance(v, baked)})})"
+
     def attributes(self, owner: object, found: dict[str, object]) -> str:
         """What a trace bakes in of an object or a class, after its name; nothing where that is nothing."""
         if any(owner is outer for outer in self.containers):
@@ -469,14 +418,18 @@ class _Writer:
         """Attributes that select code; numbers too, where no launch reads them again by their path."""
         held: dict[str, object] = getattr(v, "__dict__", None) or {}
         kind = type(v)
+        inside: dict[str, object] = {}
+        if any(_qualified(base) == _MODULE for base in kind.__mro__):
+            inside = {f"{n}.": held[n] for n in ("_parameters", "_buffers", "_modules") if held.get(n)}
         if any(_qualified(base) in _TRANSPARENT for base in kind.__mro__) and _is_library(kind.__module__):
-            return {n: x for n, x in held.items() if not n.startswith("_") and isinstance(x, (*_BAKED, *_NUMBERS))}
+            own = {n: x for n, x in held.items() if not n.startswith("_") and isinstance(x, (*_BAKED, *_NUMBERS))}
+            return own | self.of_class(kind) | inside
         if _is_library(kind.__module__):
             return {}
         asked = _asked_of(_members(kind), self.asked)
         own = {n: x for n, x in held.items() if n in asked}
         own = {n: x for n, x in own.items() if isinstance(x, (*_BAKED, *(_NUMBERS if n.startswith("_") else ())))}
-        return self.of_class(kind) | own
+        return self.of_class(kind) | own | inside
 
     def container(self, v: Any) -> str:
         if any(v is outer for outer in self.containers):
@@ -554,12 +507,16 @@ def _is_library(module: str | None) -> bool:
 
 
 def _members(kind: type) -> dict[str, object]:
-    """What a user's class and its bases define: of a property its getter, of methods those whose text can be read."""
+    """What a user's class and its bases define: of a property its getter, of methods those whose text can be read. Of a
+    library's class only what it was generated with, as a traced module's ``forward``."""
     found: dict[str, object] = {}
-    for owner in reversed([base for base in kind.__mro__ if not _is_library(base.__module__)]):
+    for owner in reversed(kind.__mro__[:-1]):
         for name, held in vars(owner).items():
             function = getattr(held, "fget", None) or getattr(held, "__func__", None) or held
-            if not isinstance(function, _FUNCTION) or _tree_of(function) is not None:
+            is_code = isinstance(function, _FUNCTION)
+            if _is_library(owner.__module__) and not (is_code and function.__module__ is None):
+                continue
+            if not is_code or _tree_of(function) is not None:
                 found[name] = function
     return found
 

@@ -140,7 +140,7 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
 
 def _is_ours(frame: FrameType) -> bool:
     """Whether the code is the language's own, which means by an index what torch does."""
-    return bool(frame.f_globals["__name__"].partition(".")[0] == _PACKAGE)
+    return bool(str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE)
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:

@@ -1,7 +1,8 @@
 """A call's arguments as a tree: the one place that says what of an argument is a container, and what is in it.
 
 A *leaf* is a tensor, a number or a constant. Everything else is a *shell* over parts: a tuple, a list, a dictionary, a
-dataclass, a function (over what it closes over and its defaults) or a ``functools.partial``. A shell is hashable, knows
+dataclass, a function (over what it closes over and its defaults), a ``functools.partial``, a bound method, a module of
+torch's or an object of a user's class (over their attributes, see :mod:`.objects`). A shell is hashable, knows
 the path step to each part (see :mod:`.abi`), and makes the container again over other parts. Keys, descriptions,
 templates of operators, tensors, effects and copies on the meta device are all walks over this tree, so that they agree.
 """
@@ -12,13 +13,14 @@ import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, is_dataclass
 from functools import cache, partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 
 import torch
 
 from ..errors import CallError
 from ..lazy_dataclass import dataclass
+from .objects import MethodShell, is_object, open_object
 from .paths import Step
 
 MOST_LEVELS = 64  # of containers in containers
@@ -166,7 +168,9 @@ def _opener(kind: Any) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
     for base, opener in _OPENERS:
         if issubclass(kind, base):
             return opener
-    return _open_record if is_dataclass(kind) else None
+    if is_dataclass(kind) and not issubclass(kind, torch.nn.Module):
+        return _open_record
+    return _open_object if is_object(kind) else None
 
 
 def _open_sequence(value: Any) -> tuple[Shell, tuple[Any, ...]]:
@@ -180,6 +184,14 @@ def _open_mapping(value: Any) -> tuple[Shell, tuple[Any, ...]]:
 def _open_record(value: Any) -> tuple[Shell, tuple[Any, ...]]:
     names = tuple(f.name for f in fields(value))
     return RecordShell(type(value), names), tuple(getattr(value, name) for name in names)
+
+
+def _open_object(value: Any) -> tuple[Shell, tuple[Any, ...]]:
+    return open_object(value, lambda part: _opener(type(part)) is not None)
+
+
+def _open_method(value: MethodType) -> tuple[Shell, tuple[Any, ...]]:
+    return MethodShell(), (value.__func__, value.__self__)
 
 
 def _open_partial(value: partial[Any]) -> tuple[Shell, tuple[Any, ...]]:
@@ -216,6 +228,7 @@ _OPENERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], tuple[Shell, tupl
     (dict, _open_mapping),
     (partial, _open_partial),
     (FunctionType, _open_function),
+    (MethodType, _open_method),
 )
 
 

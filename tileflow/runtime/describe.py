@@ -30,9 +30,10 @@ from .argtree import (
     walk,
 )
 from .keys import is_dual
+from .objects import ObjectShell, has_methods
 from .problem import ArgSpec, CallableSpec, Problem, ScalarSpec, TensorSpec
 
-CallableHash = Callable[[FunctionType], str]
+CallableHash = Callable[[Callable[..., Any]], str]
 
 _log = logging.getLogger("tileflow.runtime")
 
@@ -48,7 +49,7 @@ def describe(
 ) -> Problem:
     """The Problem of one call. Meta tensors start aligned; a tuple's items are arguments ``<name>.item:<i>``.
 
-    ``callable_hash``: the semantic hash of a function argument. ``constants``: parameters whose numbers select code.
+    ``callable_hash``: the semantic hash of a function argument, or of the class of an object. ``constants``: parameters whose numbers select code.
     ``multiplies``: whether the kernel may hold a matrix product, which torch's setting for float32 decides about.
     Raises CallError for arguments that the signature does not take or that are neither tensors, scalars nor functions.
     """
@@ -77,10 +78,23 @@ def _specs(name: str, value: Any, callable_hash: CallableHash, level: int = 0) -
     if isinstance(shell, FunctionShell):
         yield name, _callable_spec(name, value, callable_hash, level)
         return
-    if isinstance(shell, RecordShell):
-        yield f"{name}.class", ScalarSpec("class", shell.type.__qualname__)
+    if isinstance(shell, (RecordShell, ObjectShell)):
+        yield f"{name}.class", _class_spec(shell, callable_hash)
     for step, part in zip(shell.steps, parts, strict=True):
         yield from _specs(path_text(name, (step,)), part, callable_hash, level + 1)
+
+
+def _class_spec(shell: RecordShell | ObjectShell, callable_hash: CallableHash) -> ArgSpec:
+    """What objects of a class do, and what of them no path leads to."""
+    kind = shell.type
+    if isinstance(shell, RecordShell):
+        return CallableSpec(kind.__qualname__, callable_hash(kind)) if has_methods(kind) else ScalarSpec(
+            "class", kind.__qualname__
+        )  # fmt: skip
+    numbers = [(name, held) for name, held in shell.fixed if isinstance(held, tuple)]
+    fixed = [(name, ScalarSpec(f"constexpr {of.__name__}", of(text))) for name, (of, text) in numbers]
+    hooks = [(name, ScalarSpec("bool", True)) for name in shell.hooks]
+    return CallableSpec(kind.__qualname__, callable_hash(kind), (*fixed, *hooks))
 
 
 def _plain_spec(name: str, value: Any) -> ArgSpec:

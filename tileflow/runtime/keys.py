@@ -9,9 +9,7 @@ and what is spent beside those (a loop, a call for each argument, nested tuples 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from enum import Enum
 from itertools import takewhile
-from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -30,13 +28,14 @@ from .argtree import (
     open_shell,
 )
 from .bounded import BoundedCache
+from .objects import SETTINGS as _SETTINGS
+from .objects import MethodShell, ObjectShell, fast_reads
 
 _Tensor = torch.Tensor
 _grad_enabled = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
 _unpack_dual: Callable[[torch.Tensor], Any] = forward_ad.unpack_dual
 _BY_VALUE = (bool, str, torch.dtype, type(None))
-_SETTINGS = (Enum, torch.device, torch.layout, torch.memory_format, BuiltinFunctionType)
 _NO_MEMORY = "no memory"
 
 
@@ -235,6 +234,14 @@ class _FormWriter:
                 reads = [f"{name}[{key!r}]" for key in shell.keys]
             case RecordShell():
                 reads = [f"{name}.{field}" for field in shell.names]
+            case ObjectShell():
+                found = fast_reads(shell, name, self._known)
+                if found is None:
+                    raise _Unreadable
+                self.tests += found[0]
+                reads = found[1]
+            case MethodShell():
+                reads = [f"{name}.__func__", f"{name}.__self__"]
             case PartialShell():
                 reads = [f"{name}.func", f"{name}.args", f"{name}.keywords"]
             case FunctionShell() if not (shell.defaults or shell.keywords or shell.itself):

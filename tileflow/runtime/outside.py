@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import builtins
 import dis
-import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import Enum
 from functools import cache, partial
@@ -24,14 +23,13 @@ import torch
 
 from ..lazy_dataclass import dataclass
 from .argtree import FunctionShell, RecordShell, open_shell
+from .libraries import is_library
+from .objects import HOOKS, REGISTERED, ObjectShell
 from .settled import DeviceReads
 
-LIBRARIES = (frozenset({"torch", "tileflow", "tileflow_runtime", "triton", "numpy"}) | sys.stdlib_module_names) - {
-    "builtins", "__main__"
-}  # fmt: skip
 _PLAIN = (int, float, complex, str, bytes)
 _CALLED = frozenset({"__call__", "forward"})  # what a call of an object calls
-_OF_MODULES = ("_buffers", "_modules", "_parameters")  # private attributes of a torch.nn.Module that hold its parts
+_OF_MODULES = (*REGISTERED, *HOOKS)  # private attributes of a torch.nn.Module that hold its parts, and what it runs
 _LEVELS = 64
 _FAILS = (LookupError, AttributeError, ValueError, TypeError)
 
@@ -70,14 +68,9 @@ def passed_code(values: Iterable[Any]) -> Iterator[tuple[Hashable, Any]]:
         shell, parts = opened
         if isinstance(shell, FunctionShell):
             yield (value.__code__, id(value.__globals__)), value
-        elif isinstance(shell, RecordShell):
-            yield id(shell.type), shell.type
+        elif isinstance(shell, (RecordShell, ObjectShell)):
+            yield id(type(value)), type(value)
         yield from passed_code(parts)
-
-
-def is_library(module: str | None) -> bool:
-    """Whether what a module of this name holds is no user's."""
-    return (module or "").partition(".")[0] in LIBRARIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,10 +329,11 @@ class _Walk:
                 self.parts.append(id(value))
                 return
             self.parts.append(id(kind))
-            asked: Collection[str] = [k for k in held if not k.startswith("_") or (k in _OF_MODULES and held[k])]
+            asked: Collection[str] = [k for k in held if not k.startswith("_") or k in _OF_MODULES]
             numbers = True
         else:
             asked = self._class(self._known(kind), kind, attributes)
+            asked |= frozenset(_OF_MODULES if isinstance(value, torch.nn.Module) else ())
             self.tests.append(f"{name}.__class__ is {self._known(kind)}")
         of_properties = _asked_by_properties(kind, frozenset(asked))
         for attribute in sorted(asked):

@@ -63,7 +63,8 @@ def _may_be_read(step: Step) -> bool:
     kind, name = step
     if kind == "attr":
         is_public = is_name(name) and not name.startswith("_") and not keyword.iskeyword(name)
-        return is_public or name == "__self__"
+        # torch's containers of modules name what they hold by numbers
+        return is_public or name in ("__self__", "__func__") or (name.isdecimal() and name.isascii())
     if kind == "item":
         return name.isdecimal() and len(name) <= 10 and int(name) <= _MAX_ITEM
     return True
@@ -133,7 +134,7 @@ def read_step(source: str, step: Step) -> str:
         case "attr":
             if not _may_be_read(step):
                 raise TableError("a path's attribute must be a public one", got=repr(name[:80]))
-            return f"{source}.{name}"
+            return f"getattr({source}, {name!r})" if name.isdecimal() else f"{source}.{name}"
 
 
 def root_reader(name: str, scope: FunctionType | None) -> tuple[str, object]:
