@@ -14,11 +14,11 @@ Interpreter = Callable[..., Any]
 MISSING: dict[str, str] = dict.fromkeys(
     (
         "zeros_of_tiles", "ones_of_a_tile", "full_of_a_tile_and_a_size", "zeros_by_several_arguments",
-        "running_maximum_from_minus_infinity", "a_count_of_ones", "a_module", "a_bound_method", "a_callable_object",
-        "a_traced_module", "a_sequence_of_modules", "a_module_in_a_closure", "a_size_of_one_under_a_tile_0",
+        "running_maximum_from_minus_infinity", "a_count_of_ones", 
+        "a_size_of_one_under_a_tile_0",
         "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2", "arange_from_a_tile", "arange_with_a_step",
         "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "scan_of_torch",
-        "scan_of_pairs_of_torch", "group_norm", "instance_norm", "batch_norm", "average_pool", "largest_pool",
+        "scan_of_pairs_of_torch", 
         "filled_outside", "halved_until_small",
     ),
     "refused, and people write it",
@@ -31,7 +31,7 @@ EAGERLY = {
     "halves": SHORT_TILES,
     **dict.fromkeys(
         (
-            "a_traced_module", "a_size_of_one_under_a_tile_0", "a_size_of_one_under_a_tile_1",
+            "a_size_of_one_under_a_tile_0", "a_size_of_one_under_a_tile_1",
             "a_size_of_one_under_a_tile_2", "arange_with_a_step", "scan_of_torch", "scan_of_pairs_of_torch",
             "filled_outside",
         ),

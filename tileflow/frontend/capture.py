@@ -33,15 +33,15 @@ class Capturer:
 
     ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
-    between calls of one key.
+    between calls of one key. ``outside``: cells and globals, whose changes are watched.
     """
 
     def __init__(
         self, tracer: Tracer, local: Collection[str] = (), passed: Collection[str] = (),
-        varying: Collection[str] = (),
+        varying: Collection[str] = (), outside: Collection[str] = (),
     ) -> None:  # fmt: skip
         self.t = tracer
-        self._local, self._passed, self._varying = local, passed, varying
+        self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -84,7 +84,7 @@ class Capturer:
         if is_object or isinstance(value, torch.nn.Module):
             root = path.partition(".")[0]
             given = root in self._passed
-            return captured(value, path, self.capture, given or root not in self._local, given)
+            return captured(value, path, self.capture, given or root in self._outside, given)
         return value
 
     def _entry(self, key: Any, value: Any, path: str) -> Any:

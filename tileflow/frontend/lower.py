@@ -208,7 +208,7 @@ class _RegionTrace:
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
-        capturer = Capturer(t, self.frame, host.passed, host.varying)
+        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names)
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()

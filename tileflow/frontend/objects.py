@@ -11,6 +11,7 @@ import torch
 from ..errors import MissingAttribute, TraceError
 from ..runtime.argtree import open_shell
 from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_part
+from .values import TensorRef
 
 Capture = Callable[[Any, str], Any]
 _CONSTANT = (bool, str, FunctionType, type(None))
@@ -50,7 +51,10 @@ class CapturedObject:
         if name.startswith("_") and not isinstance(found, _CONSTANT):
             raise TraceError("the values of a captured object are in its public attributes",
                              got=f"{self._path}.{name}", hint=f"name it {name.lstrip('_')}")  # fmt: skip
-        return self._capture(found, path)
+        made = self._capture(found, path)
+        if isinstance(made, TensorRef) and callable(owner):  # its code is torch's, where a tensor is all of it
+            made.is_whole = True
+        return made
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise TraceError("device code changes no attribute of an object", got=f"{self._path}.{name} = ...",
@@ -85,7 +89,11 @@ class CapturedObject:
 
     def __bool__(self) -> bool:
         kind = type(self._object)
-        return bool(self._special("__bool__")) if hasattr(kind, "__bool__") else not hasattr(kind, "__len__") or len(self) > 0
+        return (
+            bool(self._special("__bool__"))
+            if hasattr(kind, "__bool__")
+            else not hasattr(kind, "__len__") or len(self) > 0
+        )
 
 
 class CapturedCallable(CapturedObject):

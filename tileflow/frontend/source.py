@@ -276,10 +276,12 @@ _FUNCTION = types.FunctionType
 _NUMBERS = (int, float, complex)
 _MODULE = "torch.nn.modules.module.Module"
 _TRANSPARENT = {_MODULE, "types.SimpleNamespace"}  # a library's classes of plain attributes
+# what a class has besides what its objects do
 _OF_CLASSES = frozenset(
     {"__annotations__", "__dict__", "__doc__", "__module__", "__orig_bases__", "__parameters__", "__slots__",
      "__weakref__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl",
-     "__firstlineno__", "__static_attributes__"}
+     "__firstlineno__", "__static_attributes__", "__init__", "__repr__", "__eq__", "__hash__", "__setattr__",
+     "__delattr__"}
 )  # fmt: skip
 
 
@@ -397,7 +399,9 @@ class _Writer:
         """A class with its methods and constants, whoever asks for them."""
         held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES}
         baked = (*_BAKED, *_NUMBERS, _FUNCTION, str, tuple, list, dict, set, frozenset)
-        return f"(name {_qualified(kind)}{self.attributes(kind, {n: v for n, v in held.items() if isinstance(v, baked)})})"
+        return (
+            f"(name {_qualified(kind)}{self.attributes(kind, {n: v for n, v in held.items() if isinstance(v, baked)})})"
+        )
 
     def attributes(self, owner: object, found: dict[str, object]) -> str:
         """What a trace bakes in of an object or a class, after its name; nothing where that is nothing."""

@@ -141,8 +141,8 @@ class Tracer:
             raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location(),
                              hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds")  # fmt: skip
         if isinstance(x, TensorRef):
-            if not x.dims:
-                return self.operand(x[()])
+            if x.is_whole:
+                return self.operand(x.all())
             raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(x),
                              where=self.location(), hint=f"load a tile first: {x.path}[...]")  # fmt: skip
         hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
@@ -151,7 +151,7 @@ class Tracer:
         if isinstance(x, (list, tuple)) or type(x).__module__ == "numpy":
             hint = "pass the numbers to the kernel in a tensor, or make a tile of tiles by torch.stack"
         if isinstance(x, torch.nn.Parameter):
-            hint = "a module's weights too: pass them to the kernel, weight=ln.weight, and load weight[:]"
+            hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
         got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
         raise TraceError("an operand must be a tile, a size or a number", got=got[:200], where=self.location(),
                          hint=hint)  # fmt: skip
@@ -456,7 +456,7 @@ class Tracer:
 
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
-        args, kwargs = spelled(args, kwargs)
+        args, kwargs = spelled(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
         return self.run(handler, name, args, kwargs)
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -467,6 +467,11 @@ class Tracer:
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run_torch(handler, name, args, kwargs)
+
+
+def _whole(x: Any) -> Any:
+    """A module's tensor as a tile; a tile of one element, and what is read by index, as they are."""
+    return x.all() if isinstance(x, TensorRef) and x.is_whole and x.dims else x
 
 
 def _call_hint(message: str) -> str:

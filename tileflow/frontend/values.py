@@ -189,9 +189,12 @@ _FACTORIES = frozenset({"new_empty", "new_full", "new_ones", "new_zeros"})
 
 
 class TensorRef:
-    """A captured tensor: what is loaded from and stored to by index."""
+    """A captured tensor: what is loaded from and stored to by index.
 
-    __slots__ = ("dims", "dtype_name", "path", "strides_", "tracer")
+    ``is_whole``: whether it stands for all of its elements where no index says which, as a module's weight does.
+    """
+
+    __slots__ = ("dims", "dtype_name", "is_whole", "path", "strides_", "tracer")
 
     def __init__(
         self, path: str, dtype_name: str, dims: tuple[Expr, ...], strides: tuple[Expr, ...], tracer: Tracer
@@ -201,6 +204,11 @@ class TensorRef:
         self.dims = dims
         self.strides_ = strides
         self.tracer = tracer
+        self.is_whole = not dims
+
+    def all(self) -> TileValue:
+        """All of its elements."""
+        return self[(slice(None),) * len(self.dims)]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -256,9 +264,9 @@ class TensorRef:
         store(self.tracer, self, index, value)
 
     def _operator(self, name: str, *others: Any) -> Any:
-        """Any operator: of a 0-d tensor it is of its value, of others it is a mistake."""
-        if not self.dims:
-            return getattr(self[()], name)(*others)
+        """Any operator: of a 0-d tensor, or a module's, it is of its value, of others it is a mistake."""
+        if self.is_whole:
+            return getattr(self.all(), name)(*others)
         raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(self),
                          where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
 
@@ -267,6 +275,8 @@ class TensorRef:
 
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
+        if self.is_whole and self.dims and not name.startswith("__"):
+            return getattr(self.all(), name)
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",
             where=self.tracer.location(), hint=f"load a tile first: {self.path}[...].{name}",

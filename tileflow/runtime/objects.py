@@ -95,9 +95,7 @@ class ObjectShell:
         return made
 
 
-def fast_reads(
-    shell: ObjectShell, name: str, known: Callable[[Any], str]
-) -> tuple[list[str], list[str]] | None:
+def fast_reads(shell: ObjectShell, name: str, known: Callable[[Any], str]) -> tuple[list[str], list[str]] | None:
     """Source texts for an object called ``name``: tests that it has this shell, and what reads each part. ``known``
     gives a name to a value. None where an object of the class may have fewer slots than another."""
     kind, slots = shell.type, _slots(shell.type)

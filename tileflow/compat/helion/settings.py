@@ -113,7 +113,9 @@ class Settings:
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision(PRECISIONS[self.precision])
         if self.precision == "tf32x3":
-            notes.once(f"dot_precision={self.values['dot_precision'] or 'tf32x3'!r}", "computed in full float32 precision")
+            notes.once(
+                f"dot_precision={self.values['dot_precision'] or 'tf32x3'!r}", "computed in full float32 precision"
+            )
         try:
             with of_the_dialect():
                 yield

@@ -15,7 +15,9 @@ from ..values import TileValue
 from . import activations as _activations
 from . import einsum as _einsum
 from . import matmul as _matmul
+from . import norms as _norms
 from . import packing as _packing
+from . import pooling as _pooling
 from . import pointwise as _pointwise
 from . import reductions as _reductions
 from . import slices as _slices
@@ -32,7 +34,9 @@ _FAMILIES = (
     _activations,
     _einsum,
     _matmul,
+    _norms,
     _packing,
+    _pooling,
     _pointwise,
     _reductions,
     _slices,
