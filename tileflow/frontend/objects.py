@@ -10,7 +10,7 @@ import torch
 
 from ..errors import MissingAttribute, TraceError
 from ..runtime.argtree import open_shell
-from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_part
+from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_fixed, is_part
 from .values import TensorRef
 
 Capture = Callable[[Any, str], Any]
@@ -46,7 +46,7 @@ class CapturedObject:
                 "such", got=f"{self._path}.{name} of type {type(found).__name__}",
                 hint="keep what the kernel needs of it in attributes of its own: its tensors and its numbers",
             )  # fmt: skip
-        if name.startswith("_") and self._baked and type(found) in (int, float):
+        if self._baked and is_fixed(type(owner), name, found):
             return found
         if name.startswith("_") and not isinstance(found, _CONSTANT):
             raise TraceError("the values of a captured object are in its public attributes",

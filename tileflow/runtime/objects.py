@@ -2,7 +2,8 @@
 
 What a kernel can read of an object is a part of the call: its tensors, its numbers, its constants, and the objects that
 it holds. The rest (a lock, a logger, a set) is fixed: it counts by identity, and device code may not read it. No path
-leads to a private number, so that one is fixed too, by its value.
+leads to a private number, so that one is fixed too, by its value, and so are those of torch's own modules (a slope, a
+stride): their code decides by them.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def open_object(value: Any, is_container: Callable[[Any], bool]) -> tuple[Object
     for name, attribute in state.items():
         if name in ignored:
             continue
-        if name.startswith("_") and type(attribute) in (int, float):
+        if is_fixed(kind, name, attribute):
             fixed.append((name, (type(attribute), repr(attribute))))
         elif is_part(attribute, is_container):
             parts[name] = attribute
@@ -158,6 +159,11 @@ def open_object(value: Any, is_container: Callable[[Any], bool]) -> tuple[Object
             fixed.append((name, Same(attribute)))
     forward = getattr(getattr(kind, "forward", None), "__code__", None) if registered else None
     return ObjectShell(kind, tuple(parts), registered, tuple(fixed), hooks, forward, state), tuple(parts.values())
+
+
+def is_fixed(kind: type, name: str, attribute: Any) -> bool:
+    """Whether an attribute of an object of the class is a number that counts by its value."""
+    return type(attribute) in (int, float) and (name.startswith("_") or is_library(kind.__module__))
 
 
 def is_part(value: Any, is_container: Callable[[Any], bool]) -> bool:

@@ -138,7 +138,7 @@ def softmin(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None
 @row("dropout")
 def dropout(t: Tracer, x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """The identity where nothing is dropped. Raises TraceError elsewhere: a kernel's random numbers have a seed."""
-    if training and p != 0:
+    if training and not (isinstance(p, (int, float)) and p == 0):
         raise TraceError("dropout in a kernel draws from a seed", got=f"dropout with p={p}", where=t.location(),
                          hint="torch.where(tfl.rand([tile_m, tile_n], seed) >= p, x / (1 - p), 0.0)")  # fmt: skip
     return x
