@@ -25,6 +25,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
     from .operations.device_functions import ALWAYS, DEVICE, PYTHON
     from .operations.escapes import print_
+    from .operations.scans import BY_NAME
     from .operations.torch_table import TABLE
 
     t = control.tracer
@@ -43,6 +44,9 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
                          hint="leave @tileflow.kernel off: its loops become this kernel's")  # fmt: skip
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
+    by_name = BY_NAME.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
+    if by_name is not None:
+        return t.run(by_name, function.__name__, args, kwargs)
     if function is builtins.print:  # also where another stands in its place, as in processes of Ray
         return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:

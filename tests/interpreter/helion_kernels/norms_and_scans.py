@@ -41,6 +41,14 @@ def _affine(left: Pair, right: Pair) -> Pair:
     return left[0] * right[0], left[1] * right[0] + right[1]
 
 
+def _add_named(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {"b": a["b"] + b["b"]}
+
+
+def _affine_listed(left: list[torch.Tensor], right: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [left[0] * right[0], left[1] * right[0] + right[1]]
+
+
 def _affine_apart(la: Any, lb: Any, ra: Any, rb: Any) -> Pair:
     return la * ra, lb * ra + rb
 
@@ -58,6 +66,18 @@ def scan_of_pairs_of_torch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(a)
     for tile in hl.tile(a.size(0)):
         _, out[tile, :] = associative_scan(_affine, (a[tile, :], b[tile, :]), dim=1)
+    return out
+
+
+@helion.kernel(static_shapes=True)
+def generic_scan_of_torch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """As torch takes it on a CPU too, from the end, over a list and over names."""
+    out = torch.empty_like(a)
+    for tile in hl.tile(a.size(0)):
+        largest = associative_scan(torch.maximum, a[tile, :], 1, combine_mode="generic")
+        sums = associative_scan(_add_named, {"b": b[tile, :]}, dim=1, reverse=True, combine_mode="generic")
+        pair = associative_scan(_affine_listed, [a[tile, :], b[tile, :]], dim=1, combine_mode="generic")
+        out[tile, :] = largest + sums["b"] + pair[1]
     return out
 
 
@@ -210,6 +230,9 @@ def cases() -> Iterator[Case]:
     yield "scan_of_torch", scan_of_torch, (x,), lambda x: x.cumsum(1)
     pair = torch.rand(12, 32), torch.randn(12, 32)
     yield "scan_of_pairs_of_torch", scan_of_pairs_of_torch, pair, scanned
+    yield "generic_scan_of_torch", generic_scan_of_torch, pair, lambda a, b: (
+        a.cummax(1).values + b.flip(1).cumsum(1).flip(1) + scanned(a, b)
+    )
     yield "scan_of_pairs", scan_of_pairs, pair, scanned
     yield "scan_from_the_end", scan_from_the_end, (x,), lambda x: x.flip(1).cumsum(1).flip(1)
     y, weight, bias = torch.randn(6, 8, 16), torch.randn(8), torch.randn(8)

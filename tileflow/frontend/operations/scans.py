@@ -55,6 +55,31 @@ def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, rev
     return found if is_tuple else found[0]
 
 
+# torch's own is in none of its public modules: it is known by its name, wherever a kernel has it from
+BY_NAME: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def _of_torch(t: Tracer, combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False,
+              combine_mode: str = "pointwise") -> Any:  # fmt: skip
+    """torch's associative_scan: ``combine_fn`` takes two trees of the kind that ``xs`` is. Both modes mean the same."""
+    if isinstance(xs, dict):
+        names = tuple(xs)
+
+        def by_name(a: Any, b: Any) -> Any:
+            return _items(dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True)))
+
+        def _items(a: Any, b: Any) -> Any:
+            result = Control(t).call(combine_fn, a, b)
+            return tuple(result[name] for name in names)
+
+        return dict(zip(names, associative_scan(t, by_name, tuple(xs.values()), dim, reverse), strict=True))
+    found = associative_scan(t, combine_fn, xs, dim, reverse)
+    return list(found) if isinstance(xs, list) else found
+
+
+BY_NAME["torch._higher_order_ops.associative_scan", "associative_scan"] = _of_torch
+
+
 @device_function("reduce")
 def reduce_by(
     t: Tracer, fn: Callable[..., Any], tile: Any, dim: int | None = None, keep_dims: bool = False, other: Any = None
