@@ -253,6 +253,8 @@ class Emitter:
     def _op(self, op: Op) -> None:
         if op.kind == "for":
             loops.emit_for(self, op)
+        elif op.kind == "while":
+            loops.emit_while(self, op)
         elif op.kind == "if":
             loops.emit_if(self, op)
         else:

@@ -24,13 +24,7 @@ def emit_for(e: Emitter, op: Op) -> None:
     """``for tile_begin in tl.range(begin, end, BLOCK, ...)``."""
     (body,) = op.regions
     tile = e.plan.ir.tiles[op.attrs["tile"]]
-    entry = op.inputs[op.attrs["bounds"] :]
-    for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
-        held = compute_dtype(param.type.dtype)
-        name = e.fresh("c")
-        e.writer.line(f"{name} = {e.as_dtype(initial, held)}")
-        e.bind(param, name, held)
-        e.bind(out, name, held)
+    _carry(e, op, op.inputs[op.attrs["bounds"] :])
     name = e.tile(tile.name)
     counter = f"{name}_at" if tile.wide else f"{name}_begin"
     e.writer.line(f"for {counter} in {_range(e, tile, body)}:")
@@ -40,6 +34,27 @@ def emit_for(e: Emitter, op: Op) -> None:
         e.tile_header(tile)
         e.block(body)
         _assign(e, body.params, body.results)
+
+
+def emit_while(e: Emitter, op: Op) -> None:
+    """``while c0:``, of which each turn says whether there is another."""
+    (body,) = op.regions
+    _carry(e, op, op.inputs)
+    e.writer.line(f"while {e.name(body.params[0])}:")
+    with e.writer.indented():
+        e.block(body)
+        _assign(e, body.params, body.results)
+
+
+def _carry(e: Emitter, op: Op, entry: tuple[Operand, ...]) -> None:
+    """The variables that a loop carries, with their values before it."""
+    (body,) = op.regions
+    for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
+        held = compute_dtype(param.type.dtype)
+        name = e.fresh("c")
+        e.writer.line(f"{name} = {e.as_dtype(initial, held)}")
+        e.bind(param, name, held)
+        e.bind(out, name, held)
 
 
 def _range(e: Emitter, tile: Tile, body: Block) -> str:
@@ -76,7 +91,7 @@ def _is_memory_loop(body: Block) -> bool:
     """A loop that streams tiles. One with branches is left alone: Triton 3.6 pipelines a branch's loads wrongly."""
     ops = list(walk(body))
     streams = any(op.kind == "load" and op.output.dims for op in ops)
-    return streams and not {op.kind for op in ops} & {"dot", "dot_scaled", "for", "if"}
+    return streams and not {op.kind for op in ops} & {"dot", "dot_scaled", "for", "if", "while"}
 
 
 def emit_if(e: Emitter, op: Op) -> None:

@@ -28,8 +28,9 @@ class Carried:
     values: tuple[Any, ...]
 
 
-def settle(t: Tracer, tile: Tile, run: Run, carried: Carried) -> tuple[Any, ...]:
-    """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it."""
+def settle(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
+    """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it. Without a
+    tile it goes on as long as the first of the carried values is true."""
     entry = list(carried.values)
     for _ in range(_TRIES):
         attempt = _Attempt(t, tile, run, carried.names, entry)
@@ -43,7 +44,7 @@ def settle(t: Tracer, tile: Tile, run: Run, carried: Carried) -> tuple[Any, ...]
 class _Attempt:
     """One trace of the body. ``wider``: the entry values to try next, or None where the types hold."""
 
-    def __init__(self, t: Tracer, tile: Tile, run: Run, names: tuple[str, ...], entry: list[Any]) -> None:
+    def __init__(self, t: Tracer, tile: Tile | None, run: Run, names: tuple[str, ...], entry: list[Any]) -> None:
         self.t, self.tile, self.names, self.entry = t, tile, names, entry
         saved_names = t.names.snapshot()
         t.open_scope()
@@ -111,7 +112,11 @@ class _Attempt:
         return TileType(common.dtype, kept)
 
     def _leave(self, d: Dim) -> Dim:
-        return d.bare() if d.tile == self.tile.name else d
+        return d.bare() if self._is_own(d) else d
+
+    def _is_own(self, d: Dim) -> bool:
+        """Whether it is a dimension of this loop's own lanes."""
+        return self.tile is not None and d.tile == self.tile.name
 
     def _outside(self, make: Callable[[], Any]) -> Any:
         """Record ops in the block around the loop."""
@@ -132,7 +137,7 @@ class _Attempt:
                 continue
             target = param.value.type
             value = t.cast(result, target.dtype)
-            axes = tuple(n for n, d in enumerate(value.value.dims) if d.tile == self.tile.name)
+            axes = tuple(n for n, d in enumerate(value.value.dims) if self._is_own(d))
             if axes:
                 kept = t.emit("where_mask", (value.value, param.value), target, axes=axes)
                 yields.append(kept.value)
@@ -145,10 +150,10 @@ class _Attempt:
         t, tile = self.t, self.tile
         params = tuple(p.value for p in self.params if isinstance(p, TileValue))
         entry = tuple(e.value for e in self.entry if isinstance(e, TileValue))
-        bounds = tile.bounds
+        bounds = () if tile is None else tile.bounds
         outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
         body = Block(params, self.ops, tuple(self.yields))
-        attrs = {"tile": tile.name, "bounds": len(bounds)}
-        t.builder.append(Op("for", (*bounds, *entry), outputs, attrs, (body,), t.location()))
+        kind, attrs = ("while", {}) if tile is None else ("for", {"tile": tile.name, "bounds": len(bounds)})
+        t.builder.append(Op(kind, (*bounds, *entry), outputs, attrs, (body,), t.location()))
         found = iter(outputs)
         return tuple(t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry)

@@ -19,6 +19,7 @@ from .calls import call
 from .carried import Carried, settle
 from .structures import all_apart, all_together, structure_of
 from .trace import Tracer
+from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
 
 UNROLLED = 16  # turns of a Python range up to which it is written out
@@ -100,6 +101,18 @@ class Control:
 
         carried = Carried(tuple(n for n, _ in leaves), tuple(v for _, v in leaves))
         return all_together(structures, self._axis(it, 0, targets, (), run, carried))
+
+    def while_(
+        self, test: Callable[..., Any], body: Callable[..., Any], names: tuple[str, ...], values: tuple[Any, ...],
+        loc: int,
+    ) -> Any:  # fmt: skip
+        """A loop as long as Python says so, from where the kernel has to say it on one of the kernel. Returns the
+        carried values after it."""
+        while not is_open(self.tracer, answer := test(*values)):
+            if not self.static_bool(answer, loc):
+                return values
+            values = body(*values)
+        return device_while(self.tracer, test, body, names, values, answer)
 
     def static_iter(self, it: Any, loc: int) -> Any:
         """The iterable of a loop that ``break`` can leave: only Python's own."""

@@ -146,7 +146,8 @@ def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:
 
 def is_native(loop: ast.For | ast.While) -> bool:
     """Whether a loop stays a loop of Python."""
-    return isinstance(loop, ast.While) or leaves(loop.body, ast.Break, ast.Return)
+    binds = isinstance(loop, ast.While) and bool(bound_names([loop.test]))
+    return binds or leaves(loop.body, ast.Break, ast.Return)
 
 
 def structured(body: list[ast.stmt]) -> tuple[list[ast.stmt], set[ast.stmt]]:
@@ -359,8 +360,10 @@ class _Statements:
                 return self._static_if(s, defined, native)
             case ast.If():
                 return self._if(s, defined)
+            case ast.While() if s in self.static:
+                return self._static_while(s, defined, native)
             case ast.While():
-                return self._while(s, defined, native)
+                return self._while(s, defined)
             case ast.For() if s in self.static:
                 return self._static_for(s, defined, native)
             case ast.For():
@@ -393,7 +396,7 @@ class _Statements:
         defined |= then & other
         return [ast.copy_location(made, s)]
 
-    def _while(self, s: ast.While, defined: set[str], native: bool) -> list[ast.stmt]:
+    def _static_while(self, s: ast.While, defined: set[str], native: bool) -> list[ast.stmt]:
         defined |= bound_names([s.test])
         made = ast.While(
             self.expressions.static_bool(s.test),
@@ -485,6 +488,18 @@ class _Statements:
         body, loops = _load(function.name), _constants(targets)
         call = _tf("for_", iterable, body, loops, _constants(carried), _values(carried, defined), where)
         return [function, *self._assign(carried, call, s, defined)]
+
+    def _while(self, s: ast.While, defined: set[str]) -> list[ast.stmt]:
+        self._refuse_stale_closures(s, s.body)
+        carried = sorted(bound_names(s.body) & self.live.head[s])
+        where = self.expressions.loc(s.test)
+        unknown = _unbind([name for name in carried if name not in defined], s)
+        asks = [*unknown, _at(ast.Return(self.expressions(s.test)), s)]
+        test = _function(self.expressions.fresh("test"), carried, asks, s)
+        body = self._function("body", s, s.body, carried, set(defined), own=())
+        functions = _load(test.name), _load(body.name)
+        call = _tf("while_", *functions, _constants(carried), _values(carried, defined), where)
+        return [test, body, *self._assign(carried, call, s, defined)]
 
     def _function(
         self,

@@ -64,7 +64,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
     def visit(block: Block, pending: Pending) -> Pending:
         for op in block.ops:
-            if op.kind == "for":
+            if op.kind in ("for", "while"):
                 pending = loop(op, pending)
             elif op.kind == "if":
                 sides = [visit(side, pending) for side in op.regions]
@@ -76,7 +76,8 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     def loop(op: Op, pending: Pending) -> Pending:
         (body,) = op.regions
         once = visit(body, pending)
-        again = {(key, loops | {op.attrs["tile"]}): access for (key, loops), access in once.items()}
+        own = frozenset({op.attrs["tile"]} if op.kind == "for" else ())
+        again = {(key, loops | own): access for (key, loops), access in once.items()}
         return pending | visit(body, again)
 
     def step(op: Op, pending: Pending) -> Pending:

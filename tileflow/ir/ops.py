@@ -39,6 +39,7 @@
 | ``foreign`` | operands | ``text``, ``arguments``, ``functions``, ``tensors`` | Triton text of the author's |
 | ``device_print`` | operands | ``prefix`` | print |
 | ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
+| ``while`` | a bool, carried... | region | turns as long as the first of the carried scalars is true |
 | ``if`` | condition, captured... | two regions | a branch on a scalar |
 """
 

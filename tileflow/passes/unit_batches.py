@@ -106,7 +106,7 @@ class _Scope:
         self.ops.append(converted)
 
     def _converted(self, op: Op) -> Op | None:
-        if op.kind in ("for", "if"):
+        if op.kind in ("for", "while", "if"):
             return self._nested(op)
         if op.kind == "dot" and self.dropper.is_single(op):
             return self._product(op)
@@ -124,7 +124,7 @@ class _Scope:
     def _nested(self, op: Op) -> Op:
         """A loop or a branch, and what it carries or gives, without batches."""
         outputs = tuple(self.dropper.axes(v) for v in op.outputs)
-        carried = len(op.inputs) - len(op.outputs) if op.kind == "for" else len(op.inputs)
+        carried = len(op.inputs) - len(op.outputs) if op.kind != "if" else len(op.inputs)
         entry = tuple(self.get(v, a) for v, a in zip(op.inputs[carried:], outputs, strict=False))
         before = tuple(self.get(v, _NONE) for v in op.inputs[:carried])
         regions = tuple(self._region(r, outputs) for r in op.regions)
