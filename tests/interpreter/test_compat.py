@@ -16,7 +16,7 @@ MISSING: dict[str, str] = dict.fromkeys(
         "zeros_of_tiles", "ones_of_a_tile", "full_of_a_tile_and_a_size", "zeros_by_several_arguments",
         "running_maximum_from_minus_infinity", "a_count_of_ones", "a_size_of_one_under_a_tile_0",
         "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2", "arange_from_a_tile", "arange_with_a_step",
-        "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "filled_outside", "halved_until_small",
+        "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "filled_outside",
     ),
     "refused, and people write it",
 )  # fmt: skip
