@@ -4,7 +4,7 @@
 the tracer loads the tracer.
 
 A graph holds tensors, numbers, strings and plain containers of them. What else an argument is made of (functions,
-partials, dataclasses) becomes a *packet*: a tuple of a mark, a name, and the parts, packed. A name is a digest of
+partials, dataclasses, methods, modules and other objects) becomes a *packet*: a tuple of a mark, a name, and the parts, packed. A name is a digest of
 contents, since compilers keep graphs on disk: in another process it means the same, or nothing.
 """
 
@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -24,12 +24,15 @@ from .frontend.identity import class_identity, constant_identity, template_ident
 from .frontend.source import digest
 from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, rebuild
 from .runtime.handles import graph_handle, registered
+from .runtime.objects import ObjectShell, internal_names, is_object, slots
 
 _WHOLE = "tileflow.dynamo whole function"
 _FUNCTION = "tileflow.dynamo function"
 _KEPT = "tileflow.dynamo kept"  # in a cell: the function itself, a module or a class
 _PARTIAL = "tileflow.dynamo partial"
 _RECORD = "tileflow.dynamo record"
+_METHOD = "tileflow.dynamo method"
+_OBJECT = "tileflow.dynamo object"
 
 _functions: dict[str, tuple[Hashable, list[Any]]] = {}
 _classes: dict[str, type] = {}
@@ -77,7 +80,51 @@ def pack(value: Any, outer: Any = None) -> Any:
         return type(value)(*[pack(v) for v in value])
     if is_dataclass(value):
         return _RECORD, _register_class(type(value)), tuple([pack(getattr(value, f.name)) for f in fields(value)])
+    if isinstance(value, MethodType):
+        return _METHOD, pack(value.__func__), pack(value.__self__)
+    if _is_object(type(value)):
+        return _pack_object(value)
     return value
+
+
+def _pack_object(value: Any) -> Any:
+    """An object by its attributes, all but those that no kernel takes."""
+    held = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
+    groups: tuple[tuple[str, ...], ...] = ()
+    inside = value.__dict__ if hasattr(value, "__dict__") else {}
+    if isinstance(value, torch.nn.Module):
+        if value._forward_hooks or value._forward_pre_hooks or value._backward_hooks or value._backward_pre_hooks:
+            raise CallError("a module that a compiled function passes to a kernel has no hooks",
+                            got=type(value).__qualname__, hint="remove them, or pass its tensors")  # fmt: skip
+        groups = (tuple(value._parameters), tuple(value._buffers), tuple(value._modules))
+        for group in (value._parameters, value._buffers, value._modules):
+            held |= dict(group)
+        internal = _internal_names(type(value))
+        inside = {name: inside[name] for name in inside if name not in internal}
+    held |= {name: inside[name] for name in inside}
+    names = tuple([name for name, part in held.items() if _fits(part)])
+    return _OBJECT, _register_class(type(value)), names, tuple([pack(held[name]) for name in names]), groups
+
+
+def _fits(part: Any) -> bool:
+    """Whether a graph holds a value, or what becomes a packet."""
+    taken = (torch.Tensor, bool, int, float, str, torch.dtype, FunctionType, partial, tuple, list, dict, MethodType)
+    return part is None or isinstance(part, taken) or is_dataclass(part) or _is_object(type(part))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _is_object(kind: type) -> bool:
+    return is_object(kind)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _slots(kind: type) -> tuple[str, ...]:
+    return slots(kind)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _internal_names(kind: type) -> tuple[str, ...]:
+    return tuple(internal_names(kind))
 
 
 def _pack_function(value: Any) -> Any:
@@ -148,6 +195,13 @@ def _unpack(value: Any) -> Any:
         case (str(mark), str(name), parts) if mark == _RECORD:
             kind = _found(_classes, name)
             return RecordShell(kind, tuple(f.name for f in fields(kind))).make([*map(_unpack, parts)])
+        case (str(mark), function, owner) if mark == _METHOD:
+            return MethodType(_unpack(function), _unpack(owner))
+        case (str(mark), str(name), names, parts, groups) if mark == _OBJECT:
+            kind = _found(_classes, name)
+            state = vars(torch.nn.Module()) if groups else {}
+            registered = tuple(map(tuple, groups))
+            return ObjectShell(kind, tuple(names), registered, (), (), None, state).make([*map(_unpack, parts)])
     items = [*map(_unpack, value)]
     return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 

@@ -31,7 +31,8 @@ from ..runtime.argtree import (
     Shell,
     is_code,
 )
-from .source import digest, serialise_value
+from ..runtime.objects import MethodShell, ObjectShell
+from .source import code_hash, digest, serialise_value
 
 _PLAIN = (bool, int, float, complex, str, bytes)
 _SETTINGS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -81,12 +82,24 @@ def _shell_identity(shell: Shell, parts: tuple[Hashable, ...], where: str) -> st
             return f"mapping {class_identity(kind)} {constant_identity(keys, where)}"
         case RecordShell(kind, names):
             return f"record {class_identity(kind)} {' '.join(names)}"
+        case MethodShell():
+            return "method"
+        case ObjectShell(kind, names, registered):
+            return f"object {_object_identity(shell, where)} {' '.join(names)} {registered}"
         case PartialShell(count, words):
             return f"partial {count} {' '.join(words)}"
         case FunctionShell():
             held = (shell.cells, shell.itself, shell.defaults, shell.keywords)
             return f"function {_code_identity(shell, parts)} {constant_identity(held, where)}"
     raise AssertionError(shell)
+
+
+def _object_identity(shell: ObjectShell, where: str) -> str:
+    """An object's class with its methods, and its private numbers. Nothing else has one with what no kernel takes."""
+    fixed = [(name, held) for name, held in shell.fixed if isinstance(held, tuple)]
+    own = [f"{name}={of.__name__} {text}" for name, (of, text) in fixed]
+    unlike = unique() if len(fixed) < len(shell.fixed) else ""
+    return f"{class_identity(shell.type)} {code_hash(shell.type)} {' '.join(own)} {' '.join(shell.hooks)}{unlike}"
 
 
 def _code_identity(shell: FunctionShell, parts: tuple[Hashable, ...]) -> str:

@@ -99,7 +99,7 @@ class ObjectShell:
 def fast_reads(shell: ObjectShell, name: str, known: Callable[[Any], str]) -> tuple[list[str], list[str]] | None:
     """Source texts for an object called ``name``: tests that it has this shell, and what reads each part. ``known``
     gives a name to a value. None where an object of the class may have fewer slots than another."""
-    kind, slots = shell.type, _slots(shell.type)
+    kind, slots = shell.type, slots(shell.type)
     if any(slot not in shell.state for slot in slots):
         return None
     reads = {slot: f"{name}.{slot}" for slot in slots}
@@ -146,7 +146,7 @@ def open_object(value: Any, is_container: Callable[[Any], bool]) -> tuple[Object
         registered = tuple(map(tuple, held))
         hooks = tuple(name for name in HOOKS if state.get(name))
         parts = {name: part for group in held for name, part in group.items()}
-        ignored = _internals(issubclass(kind, torch.fx.GraphModule))
+        ignored = internal_names(kind)
     fixed: list[tuple[str, Hashable]] = []
     for name, attribute in state.items():
         if name in ignored:
@@ -182,7 +182,7 @@ def has_methods(kind: type) -> bool:
 def attributes_of(value: Any) -> dict[str, Any]:
     """What an object itself holds, by name: slots first."""
     found: dict[str, Any] = {}
-    for name in _slots(type(value)):
+    for name in slots(type(value)):
         try:
             found[name] = object.__getattribute__(value, name)
         except AttributeError:  # not set
@@ -191,7 +191,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 @cache
-def _slots(kind: type) -> tuple[str, ...]:
+def slots(kind: type) -> tuple[str, ...]:
+    """The attributes of a class's objects that have slots."""
+
     def named() -> Iterator[str]:
         for owner in reversed(kind.__mro__):
             yield from (name for name, held in vars(owner).items() if isinstance(held, MemberDescriptorType))
@@ -199,8 +201,12 @@ def _slots(kind: type) -> tuple[str, ...]:
     return tuple(named())
 
 
+def internal_names(kind: type) -> frozenset[str]:
+    """What torch itself keeps in modules of a class, all but whether they are being trained."""
+    return _internals(issubclass(kind, torch.fx.GraphModule))
+
+
 @cache
 def _internals(is_graph: bool) -> frozenset[str]:
-    """What torch itself keeps in a module, all but whether it is being trained."""
     empty = torch.fx.GraphModule(Module(), torch.fx.Graph()) if is_graph else Module()
     return frozenset(vars(empty)) - {"training"}
