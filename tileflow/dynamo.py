@@ -4,8 +4,9 @@
 the tracer loads the tracer.
 
 A graph holds tensors, numbers, strings and plain containers of them. What else an argument is made of (functions,
-partials, dataclasses, methods, modules and other objects) becomes a *packet*: a tuple of a mark, a name, and the parts, packed. A name is a digest of
-contents, since compilers keep graphs on disk: in another process it means the same, or nothing.
+partials, dataclasses, methods, modules and other objects) becomes a *packet*: a tuple of a mark, a name, and the parts,
+packed. A name is a digest of contents, since compilers keep graphs on disk: in another process it means the same, or
+nothing.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from ..errors import MissingAttribute, TraceError
-from ..runtime.argtree import open_shell
+from ..runtime.argtree import is_container
 from ..runtime.objects import HOOKS, REGISTERED, attributes_of, is_fixed, is_part
 from .values import TensorRef
 
@@ -40,7 +40,7 @@ class CapturedObject:
             raise MissingAttribute("a captured object has the attribute", got=f"{self._path}.{name}") from error
         if isinstance(found, MethodType) and found.__self__ is owner:
             return MethodType(found.__func__, self)
-        if self._given and name in attributes_of(owner) and not is_part(found, _is_container):
+        if self._given and name in attributes_of(owner) and not is_part(found, is_container):
             raise TraceError(
                 "the attributes of an object that a kernel is passed are tensors, numbers, constants and objects of "
                 "such", got=f"{self._path}.{name} of type {type(found).__name__}",
@@ -135,7 +135,3 @@ def is_torch_method(function: Any) -> bool:
         isinstance(function, MethodType) and isinstance(function.__func__, FunctionType)
         and is_captured(function.__self__) and isinstance(function.__self__, torch.nn.Module)
     )  # fmt: skip
-
-
-def _is_container(value: Any) -> bool:
-    return open_shell(value) is not None

@@ -5,7 +5,8 @@ scalar is recorded with explicit carried values instead of being followed. What 
 
     for t in it: body        ->  a, b = __tf__.for_(it, body, ("a", "b"), (a, b), loc)     body(t, a, b) -> (a, b)
     if test: ... else: ...   ->  a, b = __tf__.if_(test, then, other, ("a", "b"), (a, b), loc)   then(a, b) -> (a, b)
-    while test: body         ->  while __tf__.static_bool(test, loc): body
+    while test: body         ->  a, b = __tf__.while_(asked, body, ("a", "b"), (a, b), loc)   asked(a, b) -> test
+    while with a break       ->  while __tf__.static_bool(test, loc): body
     for with a break         ->  for t in __tf__.static_iter(it, loc): body, its ifs by static_bool
     a if test else b         ->  __tf__.ifexp(test, lambda: a, lambda: b, loc)
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
@@ -36,16 +37,15 @@ from tileflow.frontend.liveness import (
     free_names,
     local_names,
     parameters,
-    scope_nodes,
     target_names,
 )
 from tileflow.frontend.source import FunctionSource, compile_code, function_source, location, resolve, with_code
 from tileflow.frontend.split import RegionSource, anchor, check_device_code, find_name
+from tileflow.frontend.structured import leaves, structured
 
 N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
-RESULT = "__tileflow_result__"
 LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
 _TAKE_TILES = frozenset({"reshape", "broadcast_to"})  # of torch: sizes may be tiles, which torch itself refuses
 SYMBOLS: dict[type[ast.operator], str] = {
@@ -128,88 +128,6 @@ def _rewrite(source: FunctionSource, local: Names, given: set[str], maybe: Seque
     body = statements.block(tree.body, set(given), native=False)
     tree.body = [*anchor(source, inside), *_unbind(maybe, tree), *body]
     return _Rewritten(compile_code(source.fn, tree, TRACER), tuple(expressions.locations))
-
-
-def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:
-    """Whether ``statements`` can leave their place by one of ``kinds``: Break and Continue of a loop around, Return."""
-    for s in statements:
-        if isinstance(s, kinds):
-            return True
-        if isinstance(s, ast.If) and leaves([*s.body, *s.orelse], *kinds):
-            return True
-        if isinstance(s, ast.For | ast.While) and leaves(s.orelse, *kinds):
-            return True
-        if isinstance(s, ast.For | ast.While) and ast.Return in kinds and leaves(s.body, ast.Return):
-            return True
-    return False
-
-
-def is_native(loop: ast.For | ast.While) -> bool:
-    """Whether a loop stays a loop of Python."""
-    binds = isinstance(loop, ast.While) and bool(bound_names([loop.test]))
-    return binds or leaves(loop.body, ast.Break, ast.Return)
-
-
-def structured(body: list[ast.stmt]) -> tuple[list[ast.stmt], set[ast.stmt]]:
-    """``body`` without ``continue`` in functional loops, and with one ``return``, at the end; and the loops of Python.
-
-    What follows an ``if`` that may leave moves into its branches. Where a loop returns, it is a loop of Python, and the
-    returns stay.
-    """
-    loops = [n for n in scope_nodes(body) if isinstance(n, ast.For | ast.While)]
-    returns = not any(leaves(loop.body, ast.Return) for loop in loops)
-    static: set[ast.stmt] = set()
-    body = _structure(body, False, returns, static)
-    if returns and any(isinstance(s, ast.If) and leaves([s], ast.Return) for s in body):
-        last = body[-1]
-        _assign_result(body)
-        body.append(ast.copy_location(ast.Return(_load(RESULT)), last))
-    return body, static
-
-
-def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool, static: set[ast.stmt]) -> list[ast.stmt]:
-    """``native``: inside a loop of Python, whose exits stay. ``returns``: returns are to be restructured.
-
-    Adds the loops of Python to ``static``: the reason why a loop is one may stand in a part that never runs.
-    """
-    moved: tuple[type[ast.stmt], ...] = (*(() if native else (ast.Continue,)), *((ast.Return,) if returns else ()))
-    done: list[ast.stmt] = []
-    rest = list(statements)
-    while rest:
-        s = rest.pop(0)
-        if isinstance(s, ast.If):
-            if moved and leaves([s], *moved):
-                s.body += copy.deepcopy(rest)
-                s.orelse += rest
-                rest = []
-            s.body = _structure(s.body, native, returns, static)
-            s.orelse = _structure(s.orelse, native, returns, static)
-        elif isinstance(s, ast.For | ast.While):
-            if is_native(s):
-                static.add(s)
-            else:
-                rest, s.orelse = s.orelse + rest, []
-            s.body = _structure(s.body, s in static, returns, static)
-            s.orelse = _structure(s.orelse, native, returns, static)
-        elif isinstance(s, ast.Continue) and not native:
-            break
-        done.append(s)
-        if isinstance(s, ast.Return | ast.Raise | ast.Break | ast.Continue):
-            break
-    return done
-
-
-def _assign_result(statements: list[ast.stmt]) -> None:
-    """Turn the returns at the ends of structured statements into assignments of RESULT."""
-    last = statements[-1] if statements else None
-    if isinstance(last, ast.If) and leaves([last], ast.Return):
-        _assign_result(last.body)
-        _assign_result(last.orelse)
-    elif isinstance(last, ast.Return):
-        value = last.value or ast.Constant(None)
-        statements[-1] = ast.copy_location(ast.Assign([_store(RESULT)], value), last)
-    elif not isinstance(last, ast.Raise):
-        statements.append(ast.Assign([_store(RESULT)], ast.Constant(None)))
 
 
 class _Expressions(ast.NodeTransformer):

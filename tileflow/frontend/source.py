@@ -278,10 +278,12 @@ _MODULE = "torch.nn.modules.module.Module"
 _TRANSPARENT = {_MODULE, "types.SimpleNamespace"}  # a library's classes of plain attributes
 # what a class has besides what its objects do
 _OF_CLASSES = frozenset(
-    {"__annotations__", "__dict__", "__doc__", "__module__", "__orig_bases__", "__parameters__", "__slots__",
-     "__weakref__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl",
-     "__firstlineno__", "__static_attributes__", "__init__", "__repr__", "__eq__", "__hash__", "__setattr__",
-     "__delattr__"}
+    f"__{name}__"
+    for name in (
+        "abstractmethods", "annotations", "dataclass_fields", "dataclass_params", "delattr", "dict", "doc", "eq",
+        "firstlineno", "hash", "init", "match_args", "module", "orig_bases", "parameters", "repr", "setattr", "slots",
+        "static_attributes", "weakref",
+    )
 )  # fmt: skip
 
 
@@ -397,7 +399,7 @@ class _Writer:
 
     def whole_class(self, kind: type) -> str:
         """A class with its methods and constants, whoever asks for them."""
-        held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES}
+        held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES and n != "_abc_impl"}
         baked = (*_BAKED, *_NUMBERS, _FUNCTION, str, tuple, list, dict, set, frozenset)
         return (
             f"(name {_qualified(kind)}{self.attributes(kind, {n: v for n, v in held.items() if isinstance(v, baked)})})"
@@ -422,6 +424,7 @@ class _Writer:
         """Attributes that select code; numbers too, where no launch reads them again by their path."""
         held: dict[str, object] = getattr(v, "__dict__", None) or {}
         kind = type(v)
+        own: dict[str, object]
         inside: dict[str, object] = {}
         if any(_qualified(base) == _MODULE for base in kind.__mro__):
             inside = {f"{n}.": held[n] for n in ("_parameters", "_buffers", "_modules") if held.get(n)}

@@ -276,9 +276,10 @@ class TensorRef:
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
         if name.endswith("_") and not name.endswith("__"):
-            raise MissingAttribute("device code changes a captured tensor by storing into it", got=f"{self.path}.{name}",
-                                   where=self.tracer.location(),
-                                   hint="x[tile] = value; a module that counts its calls: module.eval()")  # fmt: skip
+            raise MissingAttribute(
+                "device code changes a captured tensor by storing into it", got=f"{self.path}.{name}",
+                where=self.tracer.location(), hint="x[tile] = value; a module that counts its calls: module.eval()",
+            )  # fmt: skip
         if self.is_whole and self.dims and not name.startswith("__"):
             return getattr(self.all(), name)
         raise MissingAttribute(

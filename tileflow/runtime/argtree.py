@@ -168,7 +168,9 @@ def _opener(kind: Any) -> Callable[[Any], tuple[Shell, tuple[Any, ...]]] | None:
     for base, opener in _OPENERS:
         if issubclass(kind, base):
             return opener
-    if is_dataclass(kind) and not issubclass(kind, torch.nn.Module):
+    if issubclass(kind, torch.nn.Module):
+        return _open_object
+    if is_dataclass(kind):
         return _open_record
     return _open_object if is_object(kind) else None
 
@@ -187,7 +189,13 @@ def _open_record(value: Any) -> tuple[Shell, tuple[Any, ...]]:
 
 
 def _open_object(value: Any) -> tuple[Shell, tuple[Any, ...]]:
-    return open_object(value, lambda part: _opener(type(part)) is not None)
+    return open_object(value, is_container)
+
+
+def is_container(value: Any) -> bool:
+    """Whether a value has a shell, and is no leaf."""
+    kind: Any = type(value)
+    return _opener(kind) is not None
 
 
 def _open_method(value: MethodType) -> tuple[Shell, tuple[Any, ...]]:

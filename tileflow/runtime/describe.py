@@ -49,8 +49,9 @@ def describe(
 ) -> Problem:
     """The Problem of one call. Meta tensors start aligned; a tuple's items are arguments ``<name>.item:<i>``.
 
-    ``callable_hash``: the semantic hash of a function argument, or of the class of an object. ``constants``: parameters whose numbers select code.
-    ``multiplies``: whether the kernel may hold a matrix product, which torch's setting for float32 decides about.
+    ``callable_hash``: the semantic hash of a function argument, or of the class of an object. ``constants``: parameters
+    whose numbers select code. ``multiplies``: whether the kernel may hold a matrix product, which torch's setting for
+    float32 decides about.
     Raises CallError for arguments that the signature does not take or that are neither tensors, scalars nor functions.
     """
     specs: list[tuple[str, ArgSpec]] = []

@@ -99,15 +99,15 @@ class ObjectShell:
 def fast_reads(shell: ObjectShell, name: str, known: Callable[[Any], str]) -> tuple[list[str], list[str]] | None:
     """Source texts for an object called ``name``: tests that it has this shell, and what reads each part. ``known``
     gives a name to a value. None where an object of the class may have fewer slots than another."""
-    kind, slots = shell.type, slots(shell.type)
-    if any(slot not in shell.state for slot in slots):
+    kind, own = shell.type, slots(shell.type)
+    if any(slot not in shell.state for slot in own):
         return None
-    reads = {slot: f"{name}.{slot}" for slot in slots}
-    reads |= {attribute: f"{name}.__dict__[{attribute!r}]" for attribute in shell.state if attribute not in slots}
+    reads = {slot: f"{name}.{slot}" for slot in own}
+    reads |= {attribute: f"{name}.__dict__[{attribute!r}]" for attribute in shell.state if attribute not in own}
     tests = []
-    if hasattr(kind, "__dict__") and len(shell.state) > len(slots):
-        held = [attribute for attribute in shell.state if attribute not in slots]
-        tests.append(f"[*{name}.__dict__] == {known(held)}")
+    if kind.__dictoffset__:  # objects of the class may have more than slots
+        others = [attribute for attribute in shell.state if attribute not in own]
+        tests.append(f"[*{name}.__dict__] == {known(others)}")
     for group, names in zip(REGISTERED, shell.registered, strict=False):
         tests.append(f"[*{name}.{group}] == {known([*names])}")
         reads |= {part: f"{name}.{group}[{part!r}]" for part in names}
@@ -182,7 +182,8 @@ def has_methods(kind: type) -> bool:
 def attributes_of(value: Any) -> dict[str, Any]:
     """What an object itself holds, by name: slots first."""
     found: dict[str, Any] = {}
-    for name in slots(type(value)):
+    kind: Any = type(value)
+    for name in slots(kind):
         try:
             found[name] = object.__getattribute__(value, name)
         except AttributeError:  # not set

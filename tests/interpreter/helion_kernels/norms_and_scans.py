@@ -230,8 +230,11 @@ def cases() -> Iterator[Case]:
     yield "scan_of_torch", scan_of_torch, (x,), lambda x: x.cumsum(1)
     pair = torch.rand(12, 32), torch.randn(12, 32)
     yield "scan_of_pairs_of_torch", scan_of_pairs_of_torch, pair, scanned
-    yield "generic_scan_of_torch", generic_scan_of_torch, pair, lambda a, b: (
-        a.cummax(1).values + b.flip(1).cumsum(1).flip(1) + scanned(a, b)
+    yield (
+        "generic_scan_of_torch",
+        generic_scan_of_torch,
+        pair,
+        lambda a, b: a.cummax(1).values + b.flip(1).cumsum(1).flip(1) + scanned(a, b),
     )
     yield "scan_of_pairs", scan_of_pairs, pair, scanned
     yield "scan_from_the_end", scan_from_the_end, (x,), lambda x: x.flip(1).cumsum(1).flip(1)

@@ -17,8 +17,8 @@ from . import einsum as _einsum
 from . import matmul as _matmul
 from . import norms as _norms
 from . import packing as _packing
-from . import pooling as _pooling
 from . import pointwise as _pointwise
+from . import pooling as _pooling
 from . import reductions as _reductions
 from . import slices as _slices
 from . import sorting as _sorting

@@ -1,0 +1,93 @@
+"""Statements without early exits: what follows an ``if`` that may leave is in its branches, and functions return last."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+
+from tileflow.frontend.liveness import bound_names, scope_nodes
+
+RESULT = "__tileflow_result__"
+
+
+def leaves(statements: Iterable[ast.stmt], *kinds: type[ast.stmt]) -> bool:
+    """Whether ``statements`` can leave their place by one of ``kinds``: Break and Continue of a loop around, Return."""
+    for s in statements:
+        if isinstance(s, kinds):
+            return True
+        if isinstance(s, ast.If) and leaves([*s.body, *s.orelse], *kinds):
+            return True
+        if isinstance(s, ast.For | ast.While) and leaves(s.orelse, *kinds):
+            return True
+        if isinstance(s, ast.For | ast.While) and ast.Return in kinds and leaves(s.body, ast.Return):
+            return True
+    return False
+
+
+def is_native(loop: ast.For | ast.While) -> bool:
+    """Whether a loop stays a loop of Python."""
+    binds = isinstance(loop, ast.While) and bool(bound_names([loop.test]))
+    return binds or leaves(loop.body, ast.Break, ast.Return)
+
+
+def structured(body: list[ast.stmt]) -> tuple[list[ast.stmt], set[ast.stmt]]:
+    """``body`` without ``continue`` in functional loops, and with one ``return``, at the end; and the loops of Python.
+
+    What follows an ``if`` that may leave moves into its branches. Where a loop returns, it is a loop of Python, and the
+    returns stay.
+    """
+    loops = [n for n in scope_nodes(body) if isinstance(n, ast.For | ast.While)]
+    returns = not any(leaves(loop.body, ast.Return) for loop in loops)
+    static: set[ast.stmt] = set()
+    body = _structure(body, False, returns, static)
+    if returns and any(isinstance(s, ast.If) and leaves([s], ast.Return) for s in body):
+        last = body[-1]
+        _assign_result(body)
+        body.append(ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), last))
+    return body, static
+
+
+def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool, static: set[ast.stmt]) -> list[ast.stmt]:
+    """``native``: inside a loop of Python, whose exits stay. ``returns``: returns are to be restructured.
+
+    Adds the loops of Python to ``static``: the reason why a loop is one may stand in a part that never runs.
+    """
+    moved: tuple[type[ast.stmt], ...] = (*(() if native else (ast.Continue,)), *((ast.Return,) if returns else ()))
+    done: list[ast.stmt] = []
+    rest = list(statements)
+    while rest:
+        s = rest.pop(0)
+        if isinstance(s, ast.If):
+            if moved and leaves([s], *moved):
+                s.body += copy.deepcopy(rest)
+                s.orelse += rest
+                rest = []
+            s.body = _structure(s.body, native, returns, static)
+            s.orelse = _structure(s.orelse, native, returns, static)
+        elif isinstance(s, ast.For | ast.While):
+            if is_native(s):
+                static.add(s)
+            else:
+                rest, s.orelse = s.orelse + rest, []
+            s.body = _structure(s.body, s in static, returns, static)
+            s.orelse = _structure(s.orelse, native, returns, static)
+        elif isinstance(s, ast.Continue) and not native:
+            break
+        done.append(s)
+        if isinstance(s, ast.Return | ast.Raise | ast.Break | ast.Continue):
+            break
+    return done
+
+
+def _assign_result(statements: list[ast.stmt]) -> None:
+    """Turn the returns at the ends of structured statements into assignments of RESULT."""
+    last = statements[-1] if statements else None
+    if isinstance(last, ast.If) and leaves([last], ast.Return):
+        _assign_result(last.body)
+        _assign_result(last.orelse)
+    elif isinstance(last, ast.Return):
+        value = last.value or ast.Constant(None)
+        statements[-1] = ast.copy_location(ast.Assign([ast.Name(RESULT, ast.Store())], value), last)
+    elif not isinstance(last, ast.Raise):
+        statements.append(ast.Assign([ast.Name(RESULT, ast.Store())], ast.Constant(None)))
