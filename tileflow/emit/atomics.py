@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.graph import Op, TensorParam, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import is_float
 from . import indexing
 from .dtypes import literal, triton_dtype
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _BITS = {"float32": "int32", "float64": "int64"}
 
 
-@emits("atomic")
+@emits(OpKind.ATOMIC)
 def atomic(e: Emitter, op: Op) -> None:
     fn, tensor, out = op.attrs["fn"], e.plan.ir.tensor(op.attrs["tensor"]), op.output
     if fn == "cas" and any(size.constant == 0 for size in tensor.shape):  # no lane has an element

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..expr import Expr
 from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, itemsize
 from ..runtime.abi import LaunchArg, TensorMap
 from .dtypes import signature
@@ -49,7 +50,7 @@ def wanted(e: Emitter, op: Op) -> bool:
     strides = e.plan.ir.tensor(op.attrs["tensor"]).strides[:-1]
     if not e.divisible and any(s.constant is None for s in strides):
         return False
-    return op.kind == "store" or not _needs_mask(e, op)
+    return op.kind is OpKind.STORE or not _needs_mask(e, op)
 
 
 def load(e: Emitter, op: Op) -> None:

@@ -11,6 +11,7 @@ from math import gcd
 
 from ..expr import Expr
 from ..ir.graph import KernelIR, Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 
 _GCD = frozenset({"add", "sub", "minimum", "maximum"})  # the result is divisible by what divides both operands
@@ -36,18 +37,18 @@ class Divisors:
 
     def _of_op(self, op: Op) -> int:
         match op.kind:
-            case "size":
+            case OpKind.SIZE:
                 return self.of(op.attrs["value"])
-            case "tile_begin":
+            case OpKind.TILE_BEGIN:
                 return self._begin(op.attrs["tile"])
-            case "tile_end":
+            case OpKind.TILE_END:
                 name = op.attrs["tile"]
                 return gcd(self._begin(name), self.of(self._ir.tiles[name].end))
-            case "cast":
+            case OpKind.CAST:
                 return self.of(op.inputs[0]) if op.output.type.dtype in ("int32", "int64") else 1
-            case "pointwise" if op.attrs["fn"] in _GCD:
+            case OpKind.POINTWISE if op.attrs["fn"] in _GCD:
                 return gcd(*(self.of(v) for v in op.inputs))
-            case "pointwise" if op.attrs["fn"] == "mul":
+            case OpKind.POINTWISE if op.attrs["fn"] == "mul":
                 a, b = (self.of(v) for v in op.inputs)
                 return a * b
         return 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..expr import Expr
 from ..frontend.operations.triton_text import assigned, replaced
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .dtypes import triton_dtype
 from .table import emits
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
 
 
-@emits("inline_asm")
+@emits(OpKind.INLINE_ASM)
 def inline_asm(e: Emitter, op: Op) -> None:
     """Where the text is interpreted, the reference's ops instead: the compiler never looks at them."""
     interpreted = e.constant(*INTERPRETED)
@@ -50,7 +51,7 @@ def _asm(e: Emitter, op: Op) -> str:
     )
 
 
-@emits("foreign")
+@emits(OpKind.FOREIGN)
 def foreign(e: Emitter, op: Op) -> None:
     names = {placeholder: _argument(e, op, value) for placeholder, value in op.attrs["arguments"]}
     names |= {name: e.fresh(f"{name}_") for name in assigned(op.attrs["text"])}
@@ -83,7 +84,7 @@ def _argument(e: Emitter, op: Op, value: Any) -> str:
     return str(value)
 
 
-@emits("device_print")
+@emits(OpKind.DEVICE_PRINT)
 def device_print(e: Emitter, op: Op) -> None:
     values = "".join(f", {e.name(v)}" for v in op.inputs)
     e.writer.line(f"tl.device_print({op.attrs['prefix']!r}{values})")

@@ -11,6 +11,7 @@ from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, TensorParam, Tile
+from ..ir.kinds import OpKind
 from ..ir.ops import EFFECTS
 from ..ir.types import INT32_MAX, Dim, Value
 from ..runtime.abi import LaunchArg
@@ -251,9 +252,9 @@ class Emitter:
         self._converted.pop()
 
     def _op(self, op: Op) -> None:
-        if op.kind == "for":
+        if op.kind is OpKind.FOR:
             loops.emit_for(self, op)
-        elif op.kind == "if":
+        elif op.kind is OpKind.IF:
             loops.emit_if(self, op)
         else:
             EMIT[op.kind](self, op)

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.graph import Block, Op, Operand, Tile, walk
+from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
 from ..space.names import loop_site
-from ..space.staging import PRODUCTS
 from .dtypes import compute_dtype
 
 if TYPE_CHECKING:
     from .kernel import Emitter
 
 _FEW = 4  # operations an element, of a branch that is not worth a jump
-_WITHOUT_EFFECT = frozenset({"pointwise", "cast", "full", "size", "tile_index", "tile_begin", "tile_end", "unsqueeze",
-                             "squeeze", "expand"})  # fmt: skip
+_WITHOUT_EFFECT = frozenset({
+    OpKind.POINTWISE, OpKind.CAST, OpKind.FULL, OpKind.SIZE, OpKind.TILE_INDEX, OpKind.TILE_BEGIN, OpKind.TILE_END,
+    OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND,
+})  # fmt: skip
 
 
 def emit_for(e: Emitter, op: Op) -> None:
@@ -75,8 +77,8 @@ def guard_turns(e: Emitter, tile: Tile) -> None:
 def _is_memory_loop(body: Block) -> bool:
     """A loop that streams tiles. One with branches is left alone: Triton 3.6 pipelines a branch's loads wrongly."""
     ops = list(walk(body))
-    streams = any(op.kind == "load" and op.output.dims for op in ops)
-    return streams and not {op.kind for op in ops} & {"dot", "dot_scaled", "for", "if"}
+    streams = any(op.kind is OpKind.LOAD and op.output.dims for op in ops)
+    return streams and not {op.kind for op in ops} & {OpKind.DOT, OpKind.DOT_SCALED, OpKind.FOR, OpKind.IF}
 
 
 def emit_if(e: Emitter, op: Op) -> None:
@@ -112,7 +114,7 @@ def _is_choice(e: Emitter, op: Op) -> bool:
     if e.target.has_warp_groups or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
         return False
     ops = [inner for side in op.regions for inner in side.ops]
-    work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind == "pointwise")
+    work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind is OpKind.POINTWISE)
     return work <= _FEW and all(o.kind in _WITHOUT_EFFECT for o in ops) and all(out.dims for out in op.outputs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from .dtypes import triton_dtype
 from .table import emits
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _UNIT = {"float16": (0x6400, 1024), "bfloat16": (0x4300, 128)}
 
 
-@emits("nibbles")
+@emits(OpKind.NIBBLES)
 def nibbles(e: Emitter, op: Op) -> None:
     (value,), (low, high), dtype = op.values, op.outputs, op.outputs[0].type.dtype
     bits, power = _UNIT[dtype]

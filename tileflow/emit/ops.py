@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
 from ..ir.types import Value, is_float
 from . import descriptors, indexing
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .kernel import Emitter
 
 
-@emits("load")
+@emits(OpKind.LOAD)
 def load(e: Emitter, op: Op) -> None:
     if descriptors.wanted(e, op):
         descriptors.load(e, op)
@@ -35,7 +36,7 @@ def load(e: Emitter, op: Op) -> None:
     e.define(out, text + ")", out.type.dtype)
 
 
-@emits("store")
+@emits(OpKind.STORE)
 def store(e: Emitter, op: Op) -> None:
     if descriptors.wanted(e, op):
         descriptors.store(e, op)
@@ -53,7 +54,7 @@ def store(e: Emitter, op: Op) -> None:
     e.writer.line(text + ")")
 
 
-@emits("pointwise")
+@emits(OpKind.POINTWISE)
 def pointwise(e: Emitter, op: Op) -> None:
     row = POINTWISE[op.attrs["fn"]]
     dtype = compute_dtype(op.attrs["operand"])
@@ -66,7 +67,7 @@ def pointwise(e: Emitter, op: Op) -> None:
     e.define(op.output, template.format(*operands), held)
 
 
-@emits("cast")
+@emits(OpKind.CAST)
 def cast(e: Emitter, op: Op) -> None:
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
@@ -75,7 +76,7 @@ def cast(e: Emitter, op: Op) -> None:
         e.define(op.output, e.as_dtype(value, dtype), dtype)
 
 
-@emits("bitcast")
+@emits(OpKind.BITCAST)
 def bitcast(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
@@ -83,7 +84,7 @@ def bitcast(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{e.as_dtype(value, value.type.dtype)}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
 
 
-@emits("full")
+@emits(OpKind.FULL)
 def full(e: Emitter, op: Op) -> None:
     out, dtype = op.output, compute_dtype(op.output.type.dtype)
     value = op.inputs[0]
@@ -94,7 +95,7 @@ def full(e: Emitter, op: Op) -> None:
         e.define(out, f"tl.full({e.shape(out.dims)}, {text}, {triton_dtype(dtype)})", dtype)
 
 
-@emits("size")
+@emits(OpKind.SIZE)
 def size(e: Emitter, op: Op) -> None:
     out, value = op.output, op.attrs["value"]
     text = e.plan.text(value)
@@ -105,17 +106,17 @@ def size(e: Emitter, op: Op) -> None:
     e.define(out, text, out.type.dtype)
 
 
-@emits("scalar")
+@emits(OpKind.SCALAR)
 def scalar(e: Emitter, op: Op) -> None:
     e.bind(op.output, e.scalar(op.attrs["path"]), op.output.type.dtype)
 
 
-@emits("tile_index")
+@emits(OpKind.TILE_INDEX)
 def tile_index(e: Emitter, op: Op) -> None:
     e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", op.output.type.dtype)
 
 
-@emits("tile_part")
+@emits(OpKind.TILE_PART)
 def tile_part(e: Emitter, op: Op) -> None:
     """A tile that is one of two halves of another."""
     tile, whole = e.plan.ir.tiles[op.attrs["tile"]], e.tile(op.attrs["of"])
@@ -124,12 +125,12 @@ def tile_part(e: Emitter, op: Op) -> None:
     e.tile_header(tile)
 
 
-@emits("tile_begin")
+@emits(OpKind.TILE_BEGIN)
 def tile_begin(e: Emitter, op: Op) -> None:
     e.define(op.output, _begin(e, op), op.output.type.dtype)
 
 
-@emits("tile_end")
+@emits(OpKind.TILE_END)
 def tile_end(e: Emitter, op: Op) -> None:
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     block = e.plan.step_text(tile.block)
@@ -146,7 +147,7 @@ def _begin(e: Emitter, op: Op) -> str:
     return begin if name in e.plan.ir.grid else f"tl.cast({begin}, {triton_dtype(op.output.type.dtype)})"
 
 
-@emits("tile_id")
+@emits(OpKind.TILE_ID)
 def tile_id(e: Emitter, op: Op) -> None:
     tile = e.plan.ir.tiles[op.attrs["tile"]]
     begin = e.bound(tile, tile.begin)
@@ -154,7 +155,7 @@ def tile_id(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{done} // {e.plan.step_text(tile.block)}", op.output.type.dtype)
 
 
-@emits("arange")
+@emits(OpKind.ARANGE)
 def arange(e: Emitter, op: Op) -> None:
     (dim,) = op.output.dims
     start = op.attrs["start"]
@@ -162,7 +163,7 @@ def arange(e: Emitter, op: Op) -> None:
     e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
 
 
-@emits("where_mask")
+@emits(OpKind.WHERE_MASK)
 def where_mask(e: Emitter, op: Op) -> None:
     value, other = op.inputs
     assert isinstance(value, Value)

@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, itemsize
 from ..space.loops import HOPPER
 from .dtypes import compute_dtype, triton_dtype
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of sums
 
 
-@emits("dot")
+@emits(OpKind.DOT)
 def dot(e: Emitter, op: Op) -> None:
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
@@ -41,7 +42,7 @@ def dot(e: Emitter, op: Op) -> None:
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
 
 
-@emits("settle")
+@emits(OpKind.SETTLE)
 def settle(e: Emitter, op: Op) -> None:
     """The sum as it is, by way of an assembly text without instructions: a use that Triton has the product wait for."""
     held = compute_dtype(op.output.type.dtype)
@@ -54,7 +55,7 @@ def settle(e: Emitter, op: Op) -> None:
     e.define(op.output, name, held)
 
 
-@emits("dot_scaled")
+@emits(OpKind.DOT_SCALED)
 def dot_scaled(e: Emitter, op: Op) -> None:
     a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
     left, right = (rest.pop(0) if scaled else "None" for scaled in op.attrs["scaled"])

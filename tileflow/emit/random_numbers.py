@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .dtypes import literal
 from .table import emits
@@ -17,7 +18,7 @@ _INT32_MAX = 2**31 - 1
 _UNIT = 2.0**-24
 
 
-@emits("random")
+@emits(OpKind.RANDOM)
 def random(e: Emitter, op: Op) -> None:
     bits = e.fresh("bits")
     e.writer.line(f"{bits} = {_words(e, op)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 from .dtypes import compute_dtype
 from .table import emits
@@ -38,7 +39,7 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
-@emits("reduce")
+@emits(OpKind.REDUCE)
 def reduce(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)

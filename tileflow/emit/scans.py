@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Block, Op
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from ..passes.masks import jagged_axes
 from .dtypes import compute_dtype
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 
-@emits("scan")
+@emits(OpKind.SCAN)
 def scan(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
@@ -30,14 +31,14 @@ def scan(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{_SCANS[op.attrs['fn']]}({e.as_dtype(value, held)}, axis={op.attrs['axis']}{reverse})", held)
 
 
-@emits("combine_scan")
+@emits(OpKind.COMBINE_SCAN)
 def combine_scan(e: Emitter, op: Op) -> None:
     axis, dims = op.attrs["axis"], op.values[0].dims
     flags = _flags(e, dims, axis) if op.attrs["reverse"] or not _ends_masked(e, dims, axis) else ""
     _combine(e, op, "tl.associative_scan", flags, ", reverse=True" if op.attrs["reverse"] else "")
 
 
-@emits("combine")
+@emits(OpKind.COMBINE)
 def combine(e: Emitter, op: Op) -> None:
     flags = _flags(e, op.values[0].dims, op.attrs["axis"]) if op.attrs["other"] is None else ""
     _combine(e, op, "tl.reduce", flags)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..expr import FALSE, TRUE, Expr
 from ..ir.graph import Inside, Op, Operand, Tile
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .trace import Tracer
 from .values import SymInt, TileValue
@@ -75,19 +76,19 @@ def _form(t: Tracer, x: Operand) -> Expr:
 def _of_op(t: Tracer, op: Op) -> Expr | None:
     """The form of an op's result; None where it is an atom."""
     match op.kind:
-        case "size":
+        case OpKind.SIZE:
             return op.attrs["value"]  # type: ignore[no-any-return]
-        case "cast" | "full" if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
+        case OpKind.CAST | OpKind.FULL if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
             return _form(t, op.inputs[0])
-        case "tile_id":
+        case OpKind.TILE_ID:
             return Expr.sym(_ID + op.attrs["tile"])
-        case "tile_begin":
+        case OpKind.TILE_BEGIN:
             return _begin(t, op.attrs["tile"])
-        case "tile_end":
+        case OpKind.TILE_END:
             return Expr.sym(_END + op.attrs["tile"])
-        case "load" if not op.output.dims and not op.attrs["has_mask"]:
+        case OpKind.LOAD if not op.output.dims and not op.attrs["has_mask"]:
             return _loaded(t, op)
-        case "pointwise" if op.attrs["operand"] in ("int32", "int64") and not op.output.dims:
+        case OpKind.POINTWISE if op.attrs["operand"] in ("int32", "int64") and not op.output.dims:
             return _arithmetic(t, op)
     return None
 

@@ -14,6 +14,7 @@ import torch
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import ScalarParam, TensorParam
+from ..ir.kinds import OpKind
 from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell
 from ..runtime.paths import digest_of
@@ -194,7 +195,7 @@ class Capturer:
     def _float(self, path: str) -> Any:
         name = identifier(path)
         self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, name)
-        return self.t.emit("scalar", (), TileType(_SCALAR_FLOAT, weak=True), path=path)
+        return self.t.emit(OpKind.SCALAR, (), TileType(_SCALAR_FLOAT, weak=True), path=path)
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import Tile
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .branches import both, branch, is_open, opposite
 from .calls import call
@@ -126,7 +127,7 @@ class Control:
 
         def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
-            found = (*proxies, it.item(t.tile_scalar("tile_begin", proxy)) if it.scalar else proxy)
+            found = (*proxies, it.item(t.tile_scalar(OpKind.TILE_BEGIN, proxy)) if it.scalar else proxy)
             if axis + 1 < len(it.ends):
                 return tuple(self._axis(it, axis + 1, targets, found, body, Carried(carried.names, values)))
             return tuple(body(found if it.several else found[0], *values))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.graph import IndexItem, Op, Operand, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
 from .resolve import Resolved, resolve, written
 from .trace import Tracer
@@ -22,7 +23,7 @@ def load(
     inputs = list(resolved.inputs)
     if extra_mask is not None:
         inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), tuple(resolved.dims)).value)
-    result = tracer.emit("load", tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), **attrs)
+    result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), **attrs)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result
@@ -33,7 +34,7 @@ def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: An
     place = destination(tracer, ref, index, (value,), extra_mask)
     attrs = {"tensor": ref.path, "index": place.items, "site": tracer.names.numbered(f"store:{ref.path}"),
              "has_mask": extra_mask is not None}  # fmt: skip
-    tracer.builder.append(Op("store", place.inputs, (), attrs, (), tracer.location()))
+    tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ..config import Choice
 from ..errors import CallError, HostDataError, Location, TileflowError, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
+from ..ir.kinds import OpKind
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
@@ -244,7 +245,7 @@ class _RegionTrace:
             block = self._block(name, axis)
             t.tiles[name] = Tile(name, block, begin, end, True, t.is_wide(begin, end))
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
-            proxies.append(t.tile_scalar("tile_begin", proxy) if loop.scalar else proxy)
+            proxies.append(t.tile_scalar(OpKind.TILE_BEGIN, proxy) if loop.scalar else proxy)
         return [tuple(proxies)] if self._is_whole else proxies
 
     @property

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
+from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
@@ -125,7 +126,7 @@ class Tracer:
                 )  # fmt: skip
             return x.value
         if isinstance(x, SymInt):
-            return self.emit("size", (), TileType(self.int_dtype(x.expr), weak=True), value=x.expr).value
+            return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), value=x.expr).value
         if isinstance(x, (bool, int, float)):
             return x
         if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
@@ -158,7 +159,7 @@ class Tracer:
 
     # ---- recording ------------------------------------------------------------------------------
 
-    def emit(self, kind: str, inputs: tuple[Operand, ...], type_: TileType, **attrs: Any) -> TileValue:
+    def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, **attrs: Any) -> TileValue:
         return self.wrap(self.builder.add(kind, inputs, type_, self.location(), **attrs))
 
     def pointwise(self, fn: str, *args: Any) -> TileValue:
@@ -180,7 +181,7 @@ class Tracer:
         if weak and operand == "int64" and all(_is_short(o) for o in operands):
             operand = "int32"  # torch knows Python ints as int64 only
             dtype = operand if dtype == "int64" else dtype
-        return self.emit("pointwise", aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
+        return self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -189,10 +190,10 @@ class Tracer:
             return self.full((), value, dtype)
         if value.type.dtype == dtype and not value.type.weak:
             return self.wrap(value)
-        return self.emit("cast", (value,), TileType(dtype, value.dims))
+        return self.emit(OpKind.CAST, (value,), TileType(dtype, value.dims))
 
     def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:
-        return self.emit("full", (self.operand(value),), TileType(dtype, dims))
+        return self.emit(OpKind.FULL, (self.operand(value),), TileType(dtype, dims))
 
     def align(self, operand: Operand, rank: int) -> Operand:
         """A value with leading dimensions of 1 added up to ``rank``; scalars and numbers stay."""
@@ -200,7 +201,7 @@ class Tracer:
             return operand
         while len(operand.dims) < rank:
             type_ = TileType(operand.type.dtype, (ONE, *operand.dims))
-            operand = self.emit("unsqueeze", (operand,), type_, axis=0).value
+            operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, axis=0).value
         return operand
 
     def expand(self, x: TileValue, dims: tuple[Dim, ...]) -> TileValue:
@@ -220,7 +221,7 @@ class Tracer:
         assert isinstance(aligned, Value)
         if aligned.dims == dims:
             return self.wrap(aligned)
-        return self.emit("expand", (aligned,), TileType(value.type.dtype, dims))
+        return self.emit(OpKind.EXPAND, (aligned,), TileType(value.type.dtype, dims))
 
     # ---- shapes ---------------------------------------------------------------------------------
 
@@ -350,12 +351,12 @@ class Tracer:
 
     # ---- tiles ----------------------------------------------------------------------------------
 
-    def tile_scalar(self, kind: str, tile: TileProxy) -> TileValue:
+    def tile_scalar(self, kind: OpKind, tile: TileProxy) -> TileValue:
         """``tile_index`` (1-D), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
         if tile.scope not in self.scopes:
             raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location(),
                              hint="store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
-        dims = (tile.dim,) if kind == "tile_index" else ()
+        dims = (tile.dim,) if kind is OpKind.TILE_INDEX else ()
         return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
 
     def is_wide(self, *bounds: Expr | Value) -> bool:
@@ -384,7 +385,9 @@ class Tracer:
             raise TraceError("statistics over a jagged tile are made of sums", got=name, where=self.location(),
                              hint="accumulate sums over the loop, and divide by the lengths after it")  # fmt: skip
         proxy = TileProxy(name, self, self.scopes[-1], Expr.of(0))
-        return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
+        return self.pointwise(
+            "sub", self.tile_scalar(OpKind.TILE_END, proxy), self.tile_scalar(OpKind.TILE_BEGIN, proxy)
+        )
 
     def new_block(self, name: str, extent: int | None) -> Expr:
         """A block size to be chosen, up to the power of two that covers ``extent``; not a small one of an example from

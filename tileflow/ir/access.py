@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..expr import Expr
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from .kinds import OpKind
 from .types import Dim, Value, itemsize
 
 ALIGNMENT = 16  # bytes: of the address, of every stride but the last, and the least run of a box
@@ -12,7 +13,7 @@ MOST_DIMS = 5
 
 def boxed(op: Op) -> tuple[Dim, ...]:
     """The dims of what a load gives or a store takes."""
-    value = op.output if op.kind == "load" else op.inputs[0]
+    value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     assert isinstance(value, Value)
     return value.dims
 
@@ -21,7 +22,7 @@ def describable(ir: KernelIR, op: Op) -> bool:
     """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
     contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
     tensor that is both read and written is not: barriers do not order the copy engine's accesses."""
-    if op.kind not in ("load", "store") or op.attrs["has_mask"]:
+    if op.kind not in (OpKind.LOAD, OpKind.STORE) or op.attrs["has_mask"]:
         return False
     tensor, items = ir.tensor(op.attrs["tensor"]), op.attrs["index"]
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
@@ -33,7 +34,7 @@ def describable(ir: KernelIR, op: Op) -> bool:
         return False
     if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(ir, tensor) or not _starts_aligned(ir, items[-1], tensor):
         return False
-    return op.kind == "load" or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+    return op.kind is OpKind.LOAD or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:

@@ -7,6 +7,7 @@ from math import prod
 
 from ..expr import Expr
 from .graph import Block, KernelIR, Op, TileIndex
+from .kinds import ACCESSES, OpKind
 from .ops import POINTWISE
 from .traffic import Traffic
 from .types import Dim, Value, itemsize
@@ -19,7 +20,7 @@ def traffic(regions: Iterable[KernelIR]) -> Traffic:
     for ir in regions:
         moved += _bytes(ir)
         for op, executions in _with_counts(ir):
-            if op.kind == "dot":
+            if op.kind is OpKind.DOT:
                 flops["dot"] += 2 * executions * _product_size(ir, op)
                 operand = op.inputs[0]
                 assert isinstance(operand, Value)
@@ -33,7 +34,7 @@ def contiguous_tiles(ir: KernelIR) -> set[str]:
     """The tiles that index a dimension of stride 1 in some load, store or atomic."""
     found = set()
     for op in ir.walk():
-        if op.kind in ("load", "store", "atomic"):
+        if op.kind in ACCESSES:
             strides = ir.tensor(op.attrs["tensor"]).strides
             for item, stride in zip(op.attrs["index"], strides, strict=True):
                 if isinstance(item, TileIndex) and stride.constant == 1:
@@ -52,7 +53,7 @@ def tile_length(ir: KernelIR, name: str) -> int:
     indexed = [
         ir.hint(size)
         for op in ir.walk()
-        if op.kind in ("load", "store", "atomic")
+        if op.kind in ACCESSES
         for item, size in zip(op.attrs["index"], ir.tensor(op.attrs["tensor"]).shape, strict=True)
         if isinstance(item, TileIndex) and item.tile == name
     ]
@@ -68,7 +69,7 @@ def _mean_length(ir: KernelIR, name: str) -> int:
     if len(bounds) < 2:
         return max(most // 2, 1) if bounds else most
     kinds = {v: op.kind for op in ir.walk() for v in op.outputs}
-    if any(kinds.get(b) in ("tile_begin", "tile_end") for b in bounds):
+    if any(kinds.get(b) in (OpKind.TILE_BEGIN, OpKind.TILE_END) for b in bounds):
         return 1
     return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
 
@@ -76,7 +77,7 @@ def _mean_length(ir: KernelIR, name: str) -> int:
 def _bytes(ir: KernelIR) -> int:
     """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
     total = 0
-    for kinds in (("load", "atomic"), ("store", "atomic")):
+    for kinds in ((OpKind.LOAD, OpKind.ATOMIC), (OpKind.STORE, OpKind.ATOMIC)):
         for path in {op.attrs["tensor"] for op in ir.walk() if op.kind in kinds}:
             tensor = ir.tensor(path)
             sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
@@ -89,7 +90,7 @@ def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
 
     def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
         for op in block.ops:
-            inner = (*tiles, op.attrs["tile"]) if op.kind == "for" else tiles
+            inner = (*tiles, op.attrs["tile"]) if op.kind is OpKind.FOR else tiles
             for region in op.regions:
                 yield from visit(region, inner)
             values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
@@ -130,13 +131,13 @@ def _product_size(ir: KernelIR, op: Op) -> int:
 
 
 def _pointwise_flops(ir: KernelIR, op: Op) -> int:
-    if op.kind == "pointwise":
+    if op.kind is OpKind.POINTWISE:
         return POINTWISE[op.attrs["fn"]].flops * _size(ir, op.output.dims)
-    if op.kind in ("reduce", "scan"):
+    if op.kind in (OpKind.REDUCE, OpKind.SCAN):
         (value,) = op.inputs
         assert isinstance(value, Value)
         return _size(ir, value.dims)
-    if op.kind in ("combine", "combine_scan"):
-        steps = sum(POINTWISE[inner.attrs["fn"]].flops for inner in op.regions[0].ops if inner.kind == "pointwise")
+    if op.kind in (OpKind.COMBINE, OpKind.COMBINE_SCAN):
+        steps = sum(POINTWISE[inner.attrs["fn"]].flops for inner in op.regions[0].ops if inner.kind is OpKind.POINTWISE)
         return steps * _size(ir, op.values[0].dims)
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import Location
 from ..expr import Expr
+from .kinds import OpKind
 from .modes import SHAPE_MODES, ShapeMode
 from .types import Dim, TileType, Value
 
@@ -78,7 +79,7 @@ class Block:
 class Op:
     """One operation; its kind is described in :mod:`tileflow.ir.ops`."""
 
-    kind: str
+    kind: OpKind
     inputs: tuple[Operand, ...]
     outputs: tuple[Value, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -247,7 +248,7 @@ class Builder:
 
     def add(
         self,
-        kind: str,
+        kind: OpKind,
         inputs: tuple[Operand, ...],
         type_: TileType,
         loc: Location | None = None,
@@ -260,7 +261,7 @@ class Builder:
 
     def append(self, op: Op) -> None:
         self.definitions.update(dict.fromkeys(op.outputs, op))
-        if op.kind in ("store", "atomic"):
+        if op.kind in (OpKind.STORE, OpKind.ATOMIC):
             self.writes.append((self._next, op.attrs["tensor"]))
         self._open[-1].append(op)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from ..expr import Expr
 from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
+from .kinds import ACCESSES, OpKind
 from .types import Dim, Value
 
-_NAMING = ("tile_index", "tile_begin")
+_NAMING = (OpKind.TILE_INDEX, OpKind.TILE_BEGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +59,20 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     between them.
     """
     defined = {v: op for op in ir.walk() for v in op.outputs}
-    parts = {op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind == "tile_part"}
+    parts = {
+        op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind is OpKind.TILE_PART
+    }
     written = {a.tensor for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes}
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:
         for op in block.ops:
-            if op.kind == "for":
+            if op.kind is OpKind.FOR:
                 pending = loop(op, pending)
-            elif op.kind == "if":
+            elif op.kind is OpKind.IF:
                 sides = [visit(side, pending) for side in op.regions]
                 pending = {key: access for side in sides for key, access in side.items()}
-            elif op.kind != "combine":
+            elif op.kind is not OpKind.COMBINE:
                 pending = step(op, pending)
         return pending
 
@@ -96,14 +99,14 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
 
 def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[Access]:
-    if op.kind == "foreign":  # the author's text may do anything with them
+    if op.kind is OpKind.FOREIGN:  # the author's text may do anything with them
         return [Access(op, tensor, True, None, ()) for tensor in op.attrs["tensors"]]
-    if op.kind not in ("load", "store", "atomic"):
+    if op.kind not in ACCESSES:
         return []
-    value = op.output if op.kind == "load" else op.inputs[0]
+    value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     dims = value.dims if isinstance(value, Value) else ()
     places = tuple(_place(op, item, defined, parts) for item in op.attrs["index"])
-    return [Access(op, op.attrs["tensor"], op.kind != "load", places, dims)]
+    return [Access(op, op.attrs["tensor"], op.kind is not OpKind.LOAD, places, dims)]
 
 
 def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part]) -> object:

@@ -49,6 +49,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .kinds import OpKind
+
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
@@ -170,7 +172,7 @@ NEUTRAL: dict[str, float | None] = {
 
 LARGEST_SPAN = 2**31 - 1  # of random ints
 
-EFFECTS = frozenset({"store", "atomic"})
+EFFECTS = frozenset({OpKind.STORE, OpKind.ATOMIC})
 
 
 def neutral(fn: str, dtype: str) -> float | int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..expr import Expr
 from .graph import Block, KernelIR, Op, Operand
+from .kinds import OpKind
 from .types import Value
 
 
@@ -51,7 +52,7 @@ def _op(ir: KernelIR, op: Op, names: dict[int, str], lines: list[str], indent: s
     outputs = ", ".join(f"{_name(v, names)}: {v.type}" for v in op.outputs)
     attrs = ", ".join(f"{k}={_attr(v)}" for k, v in sorted(op.attrs.items()))
     text = f"{op.kind}({inputs})" + (f" {{{attrs}}}" if attrs else "")
-    if op.kind == "for":
+    if op.kind is OpKind.FOR:
         text += f" of {ir.tiles[op.attrs['tile']].block}"
     lines.append(f"{indent}{outputs} = {text}" if outputs else f"{indent}{text}")
     for region in op.regions:

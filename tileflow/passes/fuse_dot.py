@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.graph import Block, KernelIR, Op, Operand, uses
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .rewrite import with_body
 
@@ -18,9 +19,9 @@ def _fuse(block: Block, counts: dict[Value, int]) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         op = op.with_(regions=tuple(_fuse(r, counts) for r in op.regions)) if op.regions else op
-        if op.kind == "dot" and len(op.inputs) == 2:
+        if op.kind is OpKind.DOT and len(op.inputs) == 2:
             products[op.output] = op
-        ops.append(_sum(op, products, counts) if op.kind == "pointwise" and op.attrs["fn"] == "add" else op)
+        ops.append(_sum(op, products, counts) if op.kind is OpKind.POINTWISE and op.attrs["fn"] == "add" else op)
     return Block(block.params, tuple(ops), block.results)
 
 

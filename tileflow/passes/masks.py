@@ -11,6 +11,7 @@ import torch
 from ..expr import Expr
 from ..frontend.promotion import torch_dtype
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
+from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.ops import POINTWISE, neutral
 from ..ir.types import Dim, Value, fills_registers, is_float
 from .rewrite import Fresh, map_ops, with_body
@@ -55,25 +56,25 @@ def _insert(ir: KernelIR) -> KernelIR:
         if not axes:
             return value
         out = fresh.value(value.type, value)
-        ops.append(Op("where_mask", (value, fill), (out,), {"axes": axes}, (), value.loc))
+        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), {"axes": axes}, (), value.loc))
         return out
 
     def rewrite(op: Op) -> list[Op]:
         ops: list[Op] = []
-        if op.kind in ("reduce", "scan"):
+        if op.kind in (OpKind.REDUCE, OpKind.SCAN):
             (value,) = op.inputs
             assert isinstance(value, Value)
             fill = neutral(op.attrs["fn"], value.type.dtype)
             op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
-        elif op.kind == "sort":  # lanes that do not count come last
+        elif op.kind is OpKind.SORT:  # lanes that do not count come last
             (value,) = op.inputs
             assert isinstance(value, Value)
             largest = torch.iinfo(torch_dtype(value.type.dtype)).max
             op = op.with_(inputs=(masked(value, op.attrs["axis"], largest, ops),))
-        elif op.kind == "combine" and op.attrs["other"] is not None:
+        elif op.kind is OpKind.COMBINE and op.attrs["other"] is not None:
             fills = zip(op.inputs, op.attrs["other"], strict=True)
             op = op.with_(inputs=tuple(masked(v, op.attrs["axis"], fill, ops) for v, fill in fills))
-        elif op.kind in ("dot", "dot_scaled"):
+        elif op.kind in PRODUCTS:
             a, b, *rest = op.inputs
             assert isinstance(a, Value) and isinstance(b, Value)
             zero = 0.0 if is_float(a.type.dtype) else 0
@@ -86,11 +87,11 @@ def _insert(ir: KernelIR) -> KernelIR:
 
 def _choose_fill(ir: KernelIR) -> KernelIR:
     """A load fills masked lanes with what its first ``where_mask`` asks for."""
-    loads = {op.output: op for op in ir.walk() if op.kind == "load"}
-    casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind == "cast"}
+    loads = {op.output: op for op in ir.walk() if op.kind is OpKind.LOAD}
+    casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind is OpKind.CAST}
     wanted: dict[Value, float | int] = {}
     for op in ir.walk():
-        if op.kind != "where_mask" or isinstance(op.inputs[1], Value):
+        if op.kind is not OpKind.WHERE_MASK or isinstance(op.inputs[1], Value):
             continue
         source = op.inputs[0]
         while isinstance(source, Value) and source in casts:
@@ -99,7 +100,7 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
             wanted.setdefault(source, op.inputs[1])
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind == "load" and op.output in wanted and not _reads_zero(op):
+        if op.kind is OpKind.LOAD and op.output in wanted and not _reads_zero(op):
             op = op.with_(attrs=op.attrs | {"other": wanted[op.output]})
         return [op]
 
@@ -117,7 +118,7 @@ def _drop(ir: KernelIR) -> KernelIR:
     renamed: dict[Value, Operand] = {}
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind == "where_mask" and not isinstance(op.inputs[1], Value):
+        if op.kind is OpKind.WHERE_MASK and not isinstance(op.inputs[1], Value):
             value, wanted = op.inputs
             assert isinstance(value, Value)
             found = [known.at(value, axis) for axis in op.attrs["axes"]]
@@ -151,37 +152,37 @@ class MaskedValues:
         if op is None:
             return None  # carried by a loop
         match op.kind:
-            case "load":
+            case OpKind.LOAD:
                 return float(op.attrs["other"])
-            case "full":
+            case OpKind.FULL:
                 return self.at(op.inputs[0], 0) if not isinstance(op.inputs[0], Value) else None
-            case "cast":
+            case OpKind.CAST:
                 found = self.at(op.inputs[0], axis)
                 return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
-            case "unsqueeze":
+            case OpKind.UNSQUEEZE:
                 inserted = op.attrs["axis"]
                 return None if axis == inserted else self.at(op.inputs[0], axis - (axis > inserted))
-            case "squeeze":
+            case OpKind.SQUEEZE:
                 return self.at(op.inputs[0], axis + (axis >= op.attrs["axis"]))
-            case "permute":
+            case OpKind.PERMUTE:
                 return self.at(op.inputs[0], op.attrs["order"][axis])
-            case "expand":
+            case OpKind.EXPAND:
                 return self._operand(op.inputs[0], value, axis)
-            case "reshape":
+            case OpKind.RESHAPE:
                 source = op.inputs[0]
                 assert isinstance(source, Value)
                 found = _reshaped(source, value.dims[axis])
                 return None if found is None else self.at(source, found)
-            case "join" if axis < len(value.dims) - 1:
+            case OpKind.JOIN if axis < len(value.dims) - 1:
                 first, second = (self.at(v, axis) for v in op.inputs)
                 return first if first == second else None
-            case "split":
+            case OpKind.SPLIT:
                 return self.at(op.inputs[0], axis)
-            case "nibbles":  # of a byte of zeros
+            case OpKind.NIBBLES:  # of a byte of zeros
                 return 0.0 if self.at(op.inputs[0], axis) == 0.0 else None
-            case "where_mask":
+            case OpKind.WHERE_MASK:
                 return self.at(op.inputs[1], axis) if axis in op.attrs["axes"] else None
-            case "pointwise":
+            case OpKind.POINTWISE:
                 return self._pointwise(op, value, axis)
         return None
 
@@ -191,7 +192,7 @@ class MaskedValues:
             return float(operand)
         if not operand.dims or operand.dims[axis] != result.dims[axis] or self._gains_lengths(operand, result, axis):
             op = self._definitions.get(operand)
-            is_constant = op is not None and op.kind == "full" and not isinstance(op.inputs[0], Value)
+            is_constant = op is not None and op.kind is OpKind.FULL and not isinstance(op.inputs[0], Value)
             return float(op.inputs[0]) if is_constant else None  # type: ignore[union-attr,arg-type]
         return self.at(operand, axis)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..expr import Expr
 from ..ir.graph import Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
 from .rewrite import Fresh
 
@@ -55,12 +56,14 @@ def online_sums(reductions: Sequence[Op], makers: Mapping[Value, Op]) -> list[On
 
 
 def _is(op: Op | None, functions: Sequence[str]) -> bool:
-    return op is not None and op.kind == "pointwise" and op.attrs["fn"] in functions and is_float(op.attrs["operand"])
+    return (
+        op is not None and op.kind is OpKind.POINTWISE and op.attrs["fn"] in functions and is_float(op.attrs["operand"])
+    )
 
 
 def _base(value: Value, makers: Mapping[Value, Op]) -> Value:
     """What a value is, but for casts that keep every number."""
-    while value in makers and makers[value].kind == "cast":
+    while value in makers and makers[value].kind is OpKind.CAST:
         source = makers[value].inputs[0]
         if not isinstance(source, Value) or not _widens(source.type.dtype, value.type.dtype):
             break
@@ -83,29 +86,29 @@ class Lanes:
 
     def compute(self, fn: str, *operands: Operand, dims: tuple[Dim, ...] = (), dtype: str = "") -> Value:
         out = self._value(dims or self._like.dims, dtype)
-        self._ops.append(Op("pointwise", operands, (out,), {"fn": fn, "operand": self._dtype}, (), out.loc))
+        self._ops.append(Op(OpKind.POINTWISE, operands, (out,), {"fn": fn, "operand": self._dtype}, (), out.loc))
         return out
 
     def absorb(self, peak: Value, total: Value, x: Value) -> tuple[Value, Value]:
         """Each lane's maximum and sum relative to it, with one more block of numbers."""
         fn, shared = self._fn, self._shared > 1
         if shared:
-            x = self._op("reshape", x, (*self._like.dims, Dim(Expr.of(self._shared))))
-        top = self.compute("maximum", peak, self._op("reduce", x, fn="max") if shared else x)
+            x = self._op(OpKind.RESHAPE, x, (*self._like.dims, Dim(Expr.of(self._shared))))
+        top = self.compute("maximum", peak, self._op(OpKind.REDUCE, x, fn="max") if shared else x)
         # less nothing where an infinity less itself would be NaN
         base = self.compute("where", self.compute("isinf", top, dtype="bool"), 0.0, top)
-        around = self._op("unsqueeze", base, (*base.dims, ONE), axis=self._axis) if shared else base
+        around = self._op(OpKind.UNSQUEEZE, base, (*base.dims, ONE), axis=self._axis) if shared else base
         terms = self.compute(fn, self.compute("sub", x, around, dims=x.dims), dims=x.dims)
         shrunk = self.compute("mul", total, self.compute(fn, self.compute("sub", peak, base)))
-        return top, self.compute("add", shrunk, self._op("reduce", terms, fn="sum") if shared else terms)
+        return top, self.compute("add", shrunk, self._op(OpKind.REDUCE, terms, fn="sum") if shared else terms)
 
     def settle(self, peak: Value, total: Value, shift: Operand) -> Value:
         """The lanes' sums of ``fn(x - shift)``."""
         return self.compute("mul", total, self.compute(self._fn, self.compute("sub", peak, shift)))
 
-    def _op(self, kind: str, value: Value, dims: tuple[Dim, ...] = (), **attrs: Any) -> Value:
-        out = self._value(dims or self._like.dims, value.type.dtype if kind == "reshape" else "")
-        if kind == "reduce":
+    def _op(self, kind: OpKind, value: Value, dims: tuple[Dim, ...] = (), **attrs: Any) -> Value:
+        out = self._value(dims or self._like.dims, value.type.dtype if kind is OpKind.RESHAPE else "")
+        if kind is OpKind.REDUCE:
             attrs |= {"axis": self._axis, "site": ""}
         self._ops.append(Op(kind, (value,), (out,), attrs, (), out.loc))
         return out

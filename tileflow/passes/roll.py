@@ -12,14 +12,17 @@ from dataclasses import replace
 
 from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
+from ..ir.kinds import OpKind
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .online import Lanes, OnlineSum, online_sums
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
-_ELEMENTWISE = frozenset({"load", "store", "pointwise", "cast", "bitcast", "expand", "unsqueeze", "squeeze", "full",
-                          "where_mask", "permute", "random", "nibbles"})  # fmt: skip
+_ELEMENTWISE = frozenset({
+    OpKind.LOAD, OpKind.STORE, OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.EXPAND, OpKind.UNSQUEEZE,
+    OpKind.SQUEEZE, OpKind.FULL, OpKind.WHERE_MASK, OpKind.PERMUTE, OpKind.RANDOM, OpKind.NIBBLES,
+})  # fmt: skip
 
 
 def rollable(ir: KernelIR) -> dict[str, Expr]:
@@ -27,7 +30,7 @@ def rollable(ir: KernelIR) -> dict[str, Expr]:
     found: dict[str, Expr] = {}
     for block in _blocks(ir.body):
         for op in block.ops:
-            if op.kind != "reduce":
+            if op.kind is not OpKind.REDUCE:
                 continue
             (value,) = op.inputs
             assert isinstance(value, Value)
@@ -43,7 +46,7 @@ def roll(ir: KernelIR, site: str) -> KernelIR:
     fresh = Fresh(ir)
 
     def visit(block: Block) -> Block:
-        reduction = next((op for op in block.ops if op.kind == "reduce" and op.attrs["site"] == site), None)
+        reduction = next((op for op in block.ops if op.kind is OpKind.REDUCE and op.attrs["site"] == site), None)
         if reduction is not None:
             (value,) = reduction.inputs
             assert isinstance(value, Value)
@@ -84,7 +87,7 @@ def _can_roll(block: Block, dim: Dim) -> bool:
             continue
         if any(isinstance(v, Value) and v.dims.count(dim) > 1 for v in touched):
             return False
-        if op.kind == "reduce":
+        if op.kind is OpKind.REDUCE:
             (value,) = op.inputs
             assert isinstance(value, Value)
             if value.dims[op.attrs["axis"]] == dim and op.attrs["fn"] not in _COMBINE:
@@ -92,18 +95,18 @@ def _can_roll(block: Block, dim: Dim) -> bool:
         elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
             return False
     # what is written may not be read again by a later phase, nor updated in another order
-    stored = [op.attrs["tensor"] for op in walk(block) if op.kind == "store"]
-    updated = [op.attrs["tensor"] for op in walk(block) if op.kind == "atomic"]
+    stored = [op.attrs["tensor"] for op in walk(block) if op.kind is OpKind.STORE]
+    updated = [op.attrs["tensor"] for op in walk(block) if op.kind is OpKind.ATOMIC]
     if len(set(updated)) < len(updated) or set(updated) & set(stored):
         return False
-    return not any(op.kind == "load" and op.attrs["tensor"] in {*stored, *updated} for op in walk(block))
+    return not any(op.kind is OpKind.LOAD and op.attrs["tensor"] in {*stored, *updated} for op in walk(block))
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:
     """Loads and stores take the dimension by a slice that starts at 0."""
-    if op.kind not in ("load", "store"):
+    if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
-    dims = op.output.dims if op.kind == "load" else op.values[0].dims
+    dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
     slices = [i for i in op.attrs["index"] if isinstance(i, SliceIndex) and dims[i.axis] == dim]
     return all(i.start.constant == 0 for i in slices) and len(slices) == dims.count(dim)
 
@@ -161,12 +164,12 @@ class _Roller:
 
     def _is_root(self, op: Op) -> bool:
         """What a loop is made for."""
-        if op.kind == "store":
+        if op.kind is OpKind.STORE:
             return _has(op.inputs[0], self.dim)
         return self._reduces(op) and op.output not in self.online
 
     def _reduces(self, op: Op) -> bool:
-        if op.kind != "reduce":
+        if op.kind is not OpKind.REDUCE:
             return False
         (value,) = op.inputs
         assert isinstance(value, Value)
@@ -190,11 +193,11 @@ class _Roller:
             peak, total = s.peak.output, s.total.output
             results[peak], results[total] = body.absorb(s, of[peak], of[total])
         for op in roots:
-            if op.kind == "store":
+            if op.kind is OpKind.STORE:
                 body.clone(op)
         outputs = tuple(self.fresh.value(v.type, v) for v in entry)
         loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
-        self.ops.append(Op("for", tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
+        self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
         self.running |= dict(zip(of, outputs, strict=True))
         for op in reductions:
             self.ops.append(op.with_(inputs=(self.running[op.output],)))
@@ -221,7 +224,7 @@ class _Roller:
         dims = tuple(bare if d == self.dim else d for d in value.dims)
         dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
         out = self.fresh.value(TileType(dtype, dims), value)
-        self.ops.append(Op("full", (neutral(op.attrs["fn"], dtype),), (out,), {}, (), op.loc))
+        self.ops.append(Op(OpKind.FULL, (neutral(op.attrs["fn"], dtype),), (out,), {}, (), op.loc))
         return out
 
 
@@ -254,7 +257,7 @@ class _Body:
         masked = self._masked(op)
         out = self.roller.fresh.value(total.type, masked)
         attrs = {"fn": _COMBINE[op.attrs["fn"]], "operand": total.type.dtype}
-        self.ops.append(Op("pointwise", (total, masked), (out,), attrs, (), op.loc))
+        self.ops.append(Op(OpKind.POINTWISE, (total, masked), (out,), attrs, (), op.loc))
         return out
 
     def absorb(self, s: OnlineSum, peak: Value, total: Value) -> tuple[Value, Value]:
@@ -267,7 +270,7 @@ class _Body:
         assert isinstance(value, Value)
         masked = self.roller.fresh.value(value.type, value)
         fill = neutral(op.attrs["fn"], value.type.dtype)
-        self.ops.append(Op("where_mask", (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
+        self.ops.append(Op(OpKind.WHERE_MASK, (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
         return masked
 
     def _type(self, type_: TileType) -> TileType:

@@ -7,6 +7,7 @@ that the corrections of a general division fall away with it.
 from __future__ import annotations
 
 from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
 from ..ir.types import is_float
 from .rewrite import map_ops, with_body
 
@@ -17,7 +18,11 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
 
 
 def _reduced(op: Op) -> Op:
-    if op.kind != "pointwise" or op.attrs["fn"] not in ("floordiv", "remainder") or is_float(op.attrs["operand"]):
+    if (
+        op.kind is not OpKind.POINTWISE
+        or op.attrs["fn"] not in ("floordiv", "remainder")
+        or is_float(op.attrs["operand"])
+    ):
         return op
     number, divisor = op.inputs
     if not isinstance(divisor, int) or isinstance(divisor, bool) or divisor <= 0 or divisor & (divisor - 1):

@@ -11,11 +11,15 @@ from dataclasses import replace
 
 from ..expr import Expr
 from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
+from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, with_body
 from .roll import rollable
 
-_CLONED = frozenset({"load", "pointwise", "cast", "bitcast", "unsqueeze", "squeeze", "expand", "full", "tile_index"})
+_CLONED = frozenset({
+    OpKind.LOAD, OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND,
+    OpKind.FULL, OpKind.TILE_INDEX,
+})  # fmt: skip
 _PLAIN = (TileIndex, SliceIndex, ExprIndex)
 
 
@@ -23,7 +27,7 @@ def subtilable(ir: KernelIR) -> dict[str, Op]:
     """The stores that can be done in halves, by site: at the end of the region, of what a loop with products gave."""
     if rollable(ir):  # the end of the region would be loops of its own
         return {}
-    return {op.attrs["site"]: op for op in ir.body.ops if op.kind == "store" and epilogue(ir, op) is not None}
+    return {op.attrs["site"]: op for op in ir.body.ops if op.kind is OpKind.STORE and epilogue(ir, op) is not None}
 
 
 def subtile(ir: KernelIR, site: str) -> KernelIR:
@@ -54,7 +58,7 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
     columns = _columns(ir, store)
     if columns is None or not _is_plain(store, columns, store.inputs[0]):
         return None
-    written = {op.attrs["tensor"] for op in ir.walk() if op.kind in ("store", "atomic")}
+    written = {op.attrs["tensor"] for op in ir.walk() if op.kind in (OpKind.STORE, OpKind.ATOMIC)}
     makers = {v: op for op in ir.body.ops for v in op.outputs}
     waiting, found, has_product = list(store.values), set[int](), False
     while waiting:
@@ -62,8 +66,8 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
         if columns not in value.dims:
             continue
         op = makers[value]
-        if op.kind == "for" and _split_dims(value, columns):
-            has_product |= any(inner.kind in ("dot", "dot_scaled") for inner in op.regions[0].ops)
+        if op.kind is OpKind.FOR and _split_dims(value, columns):
+            has_product |= any(inner.kind in PRODUCTS for inner in op.regions[0].ops)
         elif op.kind not in _CLONED or op.attrs.get("tensor") in written or not _is_plain(op, columns, value):
             return None
         else:
@@ -108,7 +112,7 @@ class _Halves:
         split = {root: self._split(root, ops) for root in dict.fromkeys(roots)}
         for part, tile in enumerate(self.parts):
             attrs = {"tile": tile.name, "of": self.columns.tile, "part": part, "effect": True}
-            ops.append(Op("tile_part", (), (), attrs, (), store.loc))
+            ops.append(Op(OpKind.TILE_PART, (), (), attrs, (), store.loc))
             renamed: dict[Value, Operand] = {root: halves[part] for root, halves in split.items()}
             ops += [self._cloned(op, tile, renamed) for op in (*chain, store)]
         return ops
@@ -119,9 +123,9 @@ class _Halves:
         apart = self._value(value, (rows, two, half))
         last = self._value(value, (rows, half, two))
         halves = tuple(self._value(value, (rows, tile.dim)) for tile in self.parts)
-        ops.append(Op("reshape", (value,), (apart,), {}, (), value.loc))
-        ops.append(Op("permute", (apart,), (last,), {"order": (0, 2, 1)}, (), value.loc))
-        ops.append(Op("split", (last,), halves, {}, (), value.loc))
+        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), {}, (), value.loc))
+        ops.append(Op(OpKind.PERMUTE, (apart,), (last,), {"order": (0, 2, 1)}, (), value.loc))
+        ops.append(Op(OpKind.SPLIT, (last,), halves, {}, (), value.loc))
         return halves
 
     def _value(self, like: Value, dims: tuple[Dim, ...]) -> Value:
@@ -134,7 +138,7 @@ class _Halves:
         attrs = dict(op.attrs)
         if "index" in attrs:
             attrs["index"] = tuple(self._item(i, tile) for i in attrs["index"])
-        if op.kind == "tile_index":
+        if op.kind is OpKind.TILE_INDEX:
             attrs["tile"] = tile.name
         return op.with_(inputs=inputs, outputs=outputs, attrs=attrs)
 

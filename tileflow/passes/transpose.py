@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ..ir.graph import Block, KernelIR, Op, uses
+from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value, itemsize
 from .rewrite import Fresh, with_body
 
 _Item = TypeVar("_Item")
 _SWAPPED = {"order": (1, 0)}
-_AS_LOADED = ("where_mask", "permute")
+_AS_LOADED = (OpKind.WHERE_MASK, OpKind.PERMUTE)
 
 
 def transposable(ir: KernelIR) -> dict[str, Op]:
@@ -26,9 +27,9 @@ def transposable(ir: KernelIR) -> dict[str, Op]:
     return {
         op.attrs["site"]: op
         for loop in ir.walk()
-        if loop.kind == "for"
+        if loop.kind is OpKind.FOR
         for op in loop.regions[0].ops
-        if op.kind == "dot" and _place(loop, op) is not None and _is_plain(op, counts) and _gains(op, makers)
+        if op.kind is OpKind.DOT and _place(loop, op) is not None and _is_plain(op, counts) and _gains(op, makers)
     }
 
 
@@ -40,7 +41,7 @@ def transpose(ir: KernelIR, site: str) -> KernelIR:
     def visit(block: Block) -> Block:
         ops: list[Op] = []
         for op in block.ops:
-            if op.kind == "for" and any(inner is product for inner in op.regions[0].ops):
+            if op.kind is OpKind.FOR and any(inner is product for inner in op.regions[0].ops):
                 ops += _transposed(op, product, fresh)
             else:
                 ops.append(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op)
@@ -53,7 +54,7 @@ def is_loaded(operand: Value, makers: dict[Value, Op]) -> bool:
     """Whether an operand comes from memory as it is, and not by way of arithmetic in registers."""
     while operand in makers and makers[operand].kind in _AS_LOADED:
         (operand, *_) = makers[operand].values
-    return operand in makers and makers[operand].kind == "load"
+    return operand in makers and makers[operand].kind is OpKind.LOAD
 
 
 def _place(loop: Op, product: Op) -> int | None:
@@ -82,7 +83,7 @@ def _transposed(loop: Op, product: Op, fresh: Fresh) -> list[Op]:
         return fresh.value(TileType(value.type.dtype, value.dims[::-1]), value)
 
     def permute(value: Value, out: Value) -> Op:
-        return Op("permute", (value,), (out,), _SWAPPED, (), loop.loc)
+        return Op(OpKind.PERMUTE, (value,), (out,), _SWAPPED, (), loop.loc)
 
     start = loop.inputs[loop.attrs["bounds"] + place]
     assert isinstance(start, Value)

@@ -8,6 +8,7 @@ from ..config import Choice, Constraint, Knob
 from ..expr import TRUE, Expr, all_of
 from ..ir.access import ALIGNMENT, boxed, describable
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import itemsize
 from ..passes.subtile import subtilable
 from ..target import Target
@@ -30,9 +31,9 @@ def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
     for op in ir.walk():
         site = op.attrs.get("site", "")
         by_pointer = Expr.sym(f"{site}.access").eq(0) if _has_choice(ir, op, target) else TRUE
-        if op.kind == "load" and op.output.dims:
+        if op.kind is OpKind.LOAD and op.output.dims:
             yield from _load_knobs(op, site, by_pointer, target)
-        if op.kind == "store" and boxed(op):
+        if op.kind is OpKind.STORE and boxed(op):
             yield Knob(f"{site}.cache", site, STORE_CACHE[target.vendor], "access", "", by_pointer)
         if _has_choice(ir, op, target):
             yield Knob(f"{site}.access", site, ACCESS, "access", "pointer")

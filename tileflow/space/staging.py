@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from ..config import Direction, Knob
 from ..expr import FALSE, Expr, any_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
+from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
-PRODUCTS = ("dot", "dot_scaled")
 # what passes on a loaded tile without a copy in registers
-_VIEWS = ("permute", "where_mask", "squeeze", "unsqueeze", "reshape")
+_VIEWS = (OpKind.PERMUTE, OpKind.WHERE_MASK, OpKind.SQUEEZE, OpKind.UNSQUEEZE, OpKind.RESHAPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ def blocks_of(ir: KernelIR, block: Block, site: str = "") -> Iterator[tuple[Bloc
     for op in block.ops:
         for region in op.regions:
             inner = site
-            if op.kind == "for":
-                inner = "" if any(o.kind == "for" for o in walk(region)) else loop_site(ir, op.attrs["tile"])
+            if op.kind is OpKind.FOR:
+                inner = "" if any(o.kind is OpKind.FOR for o in walk(region)) else loop_site(ir, op.attrs["tile"])
             yield from blocks_of(ir, region, inner)
 
 
@@ -126,7 +126,7 @@ class _Sizes:
         return value
 
     def _is_load(self, value: Value) -> bool:
-        return value in self.makers and self.makers[value].kind == "load"
+        return value in self.makers and self.makers[value].kind is OpKind.LOAD
 
     def _staged(self, dots: list[Op]) -> list[Value]:
         """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
@@ -140,7 +140,7 @@ class _Sizes:
                 reached.add(value)
                 waiting += makers[value].values
                 waiting += [v for branch in makers[value].regions for v in uses(branch)]
-        loads = [op.output for op in self.block.ops if op.kind == "load" and op.output.dims]
+        loads = [op.output for op in self.block.ops if op.kind is OpKind.LOAD and op.output.dims]
         return [v for v in loads if own or v in reached]
 
     def _bytes(self, value: Value) -> Expr:
@@ -165,7 +165,7 @@ def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[
     most, steps = Expr.of(0), list[tuple[str, Direction]]()
     for op in ir.body.ops:
         access = f"{op.attrs.get('site')}.access"
-        if op.kind != "store" or access not in knobs:
+        if op.kind is not OpKind.STORE or access not in knobs:
             continue
         value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
         assert isinstance(value, Value)

@@ -15,6 +15,7 @@ from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.graph import KernelIR, Op, uses
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
@@ -34,7 +35,7 @@ def warp_groups_share(
         return
     for block, _ in blocks_of(ir, ir.body):
         for n, op in enumerate(block.ops):
-            if op.kind == "dot" and not in_full_precision(op):
+            if op.kind is OpKind.DOT and not in_full_precision(op):
                 yield from _shared(ir, extents, knobs, op, _is_followed(op, block.ops[n + 1 :]))
 
 
@@ -66,7 +67,7 @@ def _is_followed(product: Op, rest: tuple[Op, ...]) -> bool:
     for op in rest:
         used = {*op.values, *(v for region in op.regions for v in uses(region))}
         if not reached.isdisjoint(used):
-            if op.kind == "dot":
+            if op.kind is OpKind.DOT:
                 return True
             reached.update(op.outputs)
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...ir.graph import Op, ValueIndex
+from ...ir.kinds import OpKind
 from ...lowered import Lowered
 from . import notes
 
@@ -12,7 +13,7 @@ def flag_differences(lowered: Lowered) -> None:
     here (as in torch)."""
     for ir in lowered.regions:
         for op in ir.walk():
-            if op.kind in ("load", "store") and _goes_together(op):
+            if op.kind in (OpKind.LOAD, OpKind.STORE) and _goes_together(op):
                 notes.once(
                     f"{op.loc or lowered.host.fn.__name__}: several index tiles of one loop",
                     "they go together element by element; insert dimensions with None for an outer product",

@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ShapeError, TraceError
 from ...ir.graph import Operand
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, is_float
 from ..promotion import dtype_name, promote
 from ..trace import Tracer, show
@@ -59,7 +60,7 @@ def _product(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype:
     inputs: list[Operand] = [left, right]
     if acc is not None:
         inputs.append(t.expand(acc, dims).value)
-    return t.emit("dot", tuple(inputs), TileType(dtype, dims), precision=float32_precision(), acc=wide,
+    return t.emit(OpKind.DOT, tuple(inputs), TileType(dtype, dims), precision=float32_precision(), acc=wide,
                   site=t.names.numbered("dot"))  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.kinds import OpKind
 from ...ir.ops import LARGEST_SPAN
 from ...ir.types import TileType, Value, is_float
 from ...language.streams import stream_at
@@ -38,7 +39,7 @@ def _random(t: Tracer, dtype: str, shape: Any, scalars: tuple[Any, ...], whole: 
         "sizes": _sizes(t, items, whole),
         "offsets": tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items),
     }
-    return t.emit("random", tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), **attrs)
+    return t.emit(OpKind.RANDOM, tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), **attrs)
 
 
 def _sizes(t: Tracer, items: Sequence[Any], whole: Any) -> tuple[Expr | None, ...]:

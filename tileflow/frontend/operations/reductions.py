@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -34,7 +35,7 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     result_dtype = dtype or value.type.dtype
     for axis in reversed(axes):
         dims = value.dims[:axis] + value.dims[axis + 1 :]
-        value = t.emit("reduce", (value,), TileType(result_dtype, dims), fn=fn, axis=axis,
+        value = t.emit(OpKind.REDUCE, (value,), TileType(result_dtype, dims), fn=fn, axis=axis,
                        site=t.names.numbered(f"reduce:{fn}")).value  # fmt: skip
     result = t.wrap(value)
     if keepdim:
@@ -122,7 +123,7 @@ def _position(t: Tracer, fn: str, x: TileValue, keepdim: bool) -> TileValue:
         found = t.pointwise("logical_or", found, t.pointwise("isnan", x))
     place: Any = 0
     for axis, dim in enumerate(x.value.dims):
-        lanes = t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), start=Expr.of(0))
         for _ in range(axis + 1, x.ndim):
             lanes = unsqueeze(t, lanes, -1)
         place = place * count(t, x, axis) + lanes

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...ir.graph import Operand
+from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
 from ...language.scaled import DTYPES, GROUP, PACKED
 from ..promotion import dtype_name
@@ -38,7 +39,7 @@ def dot_scaled(
             inputs.append(found)
     if acc is not None:
         inputs.append(t.expand(t.cast(acc, "float32"), dims).value)
-    result = t.emit("dot_scaled", tuple(inputs), TileType("float32", dims), formats=(a_format, b_format),
+    result = t.emit(OpKind.DOT_SCALED, tuple(inputs), TileType("float32", dims), formats=(a_format, b_format),
                     scaled=(a_scale is not None, b_scale is not None), site=t.names.numbered("dot"))  # fmt: skip
     return result if acc is None else t.cast(result, value_of(t, acc).type.dtype)
 
