@@ -8,6 +8,7 @@ from math import prod
 
 from ..config import Choice
 from ..ir.analysis import in_full_precision, tile_length
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
@@ -143,7 +144,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
     direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
-    turned = op.attrs["site"] in transposable(ir) and target.capability // 10 == HOPPER
+    turned = site_of(op) in transposable(ir) and target.capability // 10 == HOPPER
     if target.vendor == "nvidia" and in_full_precision(op):
         return _precise(ir, op, lengths, batch, target)
     if pow2(lengths[0]) <= FEW_ROWS:
@@ -155,7 +156,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(op.attrs["site"])] = turned
+    wanted[transposed_knob(site_of(op))] = turned
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
     wanted[suffixed(ir, "group")] = 8
@@ -240,7 +241,7 @@ def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool
     columns = 64 if direct else 128 if turned else 32
     dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), columns, k)
     wanted: dict[str, Choice] = {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(op.attrs["site"])] = turned
+    wanted[transposed_knob(site_of(op))] = turned
     wanted[suffixed(ir, "num_warps")] = 4
     wanted[suffixed(ir, "num_stages")] = 5 if target.vendor == "nvidia" else 2
     return wanted | (_boxes(ir, target) if turned else {})

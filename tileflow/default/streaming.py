@@ -11,6 +11,7 @@ from types import MappingProxyType
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
+from ..ir.attributes import AccessAttrs, AxisAttrs
 from ..ir.graph import KernelIR, SliceIndex, TileIndex
 from ..ir.kinds import ACCESSES, OpKind
 from ..ir.pressure import live_tiles
@@ -97,7 +98,7 @@ def _element(ir: KernelIR) -> int:
 def _reduces_runs(ir: KernelIR) -> bool:
     """Whether the author's own loops reduce rows, a block of neighbours at a time."""
     runs = _runs(ir)
-    reduced = (op.values[0].dims[op.attrs["axis"]] for op in ir.walk() if op.kind is OpKind.REDUCE)
+    reduced = (op.values[0].dims[AxisAttrs.of(op).axis] for op in ir.walk() if op.kind is OpKind.REDUCE)
     longest = max(runs.values(), default=0)
     return any(AS_LONG * runs[symbol] >= longest > 0 for dim in reduced for symbol in dim.extent.symbols())
 
@@ -196,9 +197,9 @@ def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
     for op in ir.walk():
         if op.kind not in ACCESSES:
             continue
-        tensor = ir.tensor(op.attrs["tensor"])
+        tensor = ir.tensor(AccessAttrs.of(op).tensor)
         size = prod(ir.hint(n) for n in tensor.shape) * itemsize(tensor.dtype)
-        for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
+        for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
             block = ir.tiles[item.tile].block if isinstance(item, TileIndex) else None
             if block is not None and block.op == "sym":
                 yield block.args[0], size, stride

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import gcd
 
 from ..expr import Expr
+from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -38,17 +39,17 @@ class Divisors:
     def _of_op(self, op: Op) -> int:
         match op.kind:
             case OpKind.SIZE:
-                return self.of(op.attrs["value"])
+                return self.of(SizeAttrs.of(op).value)
             case OpKind.TILE_BEGIN:
-                return self._begin(op.attrs["tile"])
+                return self._begin(TileAttrs.of(op).tile)
             case OpKind.TILE_END:
-                name = op.attrs["tile"]
+                name = TileAttrs.of(op).tile
                 return gcd(self._begin(name), self.of(self._ir.tiles[name].end))
             case OpKind.CAST:
                 return self.of(op.inputs[0]) if op.output.type.dtype in ("int32", "int64") else 1
-            case OpKind.POINTWISE if op.attrs["fn"] in _GCD:
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).fn in _GCD:
                 return gcd(*(self.of(v) for v in op.inputs))
-            case OpKind.POINTWISE if op.attrs["fn"] == "mul":
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).fn == "mul":
                 a, b = (self.of(v) for v in op.inputs)
                 return a * b
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..ir.attributes import IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, Operand, Tile, walk
 from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.ops import POINTWISE
@@ -25,8 +26,8 @@ _WITHOUT_EFFECT = frozenset({
 def emit_for(e: Emitter, op: Op) -> None:
     """``for tile_begin in tl.range(begin, end, BLOCK, ...)``."""
     (body,) = op.regions
-    tile = e.plan.ir.tiles[op.attrs["tile"]]
-    entry = op.inputs[op.attrs["bounds"] :]
+    tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
+    entry = op.inputs[LoopAttrs.of(op).bounds :]
     for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
         held = compute_dtype(param.type.dtype)
         name = e.fresh("c")
@@ -83,7 +84,7 @@ def _is_memory_loop(body: Block) -> bool:
 
 def emit_if(e: Emitter, op: Op) -> None:
     """Both branches assign the same variables; where the config answers, one of them is written."""
-    test = op.attrs.get("test")
+    test = IfAttrs.of(op).test
     answer = e.plan.number(test) if test is not None else None
     if answer is not None:
         _emit_side(e, op, op.regions[0 if answer else 1])
@@ -114,7 +115,7 @@ def _is_choice(e: Emitter, op: Op) -> bool:
     if e.target.has_warp_groups or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
         return False
     ops = [inner for side in op.regions for inner in side.ops]
-    work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind is OpKind.POINTWISE)
+    work = sum(POINTWISE[PointwiseAttrs.of(o).fn].flops for o in ops if o.kind is OpKind.POINTWISE)
     return work <= _FEW and all(o.kind in _WITHOUT_EFFECT for o in ops) and all(out.dims for out in op.outputs)
 
 

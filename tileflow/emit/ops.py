@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import (
+    AccessAttrs,
+    ArangeAttrs,
+    LoadAttrs,
+    PointwiseAttrs,
+    ScalarAttrs,
+    SizeAttrs,
+    TileAttrs,
+    TilePartAttrs,
+    WhereMaskAttrs,
+    site_of,
+)
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.ops import POINTWISE
@@ -26,11 +38,11 @@ def load(e: Emitter, op: Op) -> None:
     text = f"tl.load({indexing.pointer(e, op, out.dims)}"
     mask = indexing.mask(e, out.dims, op)
     if mask:
-        text += f", mask={mask}, other={literal(op.attrs['other'], out.type.dtype)}"
-    cache = e.plan.choice(f"{op.attrs['site']}.cache", "")
+        text += f", mask={mask}, other={literal(LoadAttrs.of(op).other, out.type.dtype)}"
+    cache = e.plan.choice(f"{site_of(op)}.cache", "")
     if cache:
         text += f", cache_modifier='{cache}'"
-    eviction = op.attrs["eviction"] or e.plan.choice(f"{op.attrs['site']}.eviction", "")
+    eviction = LoadAttrs.of(op).eviction or e.plan.choice(f"{site_of(op)}.eviction", "")
     if eviction:
         text += f", eviction_policy='{eviction}'"
     e.define(out, text + ")", out.type.dtype)
@@ -43,12 +55,12 @@ def store(e: Emitter, op: Op) -> None:
         return
     value = op.inputs[0]
     assert isinstance(value, Value)
-    tensor = e.plan.ir.tensor(op.attrs["tensor"])
+    tensor = e.plan.ir.tensor(AccessAttrs.of(op).tensor)
     mask = indexing.mask(e, value.dims, op)
     text = f"tl.store({indexing.pointer(e, op, value.dims)}, {e.as_dtype(value, tensor.dtype)}"
     if mask:
         text += f", mask={mask}"
-    cache = e.plan.choice(f"{op.attrs['site']}.cache", "")
+    cache = e.plan.choice(f"{site_of(op)}.cache", "")
     if cache:
         text += f", cache_modifier='{cache}'"
     e.writer.line(text + ")")
@@ -56,11 +68,11 @@ def store(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.POINTWISE)
 def pointwise(e: Emitter, op: Op) -> None:
-    row = POINTWISE[op.attrs["fn"]]
-    dtype = compute_dtype(op.attrs["operand"])
+    row = POINTWISE[PointwiseAttrs.of(op).fn]
+    dtype = compute_dtype(PointwiseAttrs.of(op).operand)
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other
-    first = 1 if op.attrs["fn"] == "where" else 0
+    first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
@@ -97,7 +109,7 @@ def full(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.SIZE)
 def size(e: Emitter, op: Op) -> None:
-    out, value = op.output, op.attrs["value"]
+    out, value = op.output, SizeAttrs.of(op).value
     text = e.plan.text(value)
     number = e.plan.number(value)
     if number is not None:  # a Python number in Triton too, which has no dtype to convert from
@@ -108,19 +120,19 @@ def size(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.SCALAR)
 def scalar(e: Emitter, op: Op) -> None:
-    e.bind(op.output, e.scalar(op.attrs["path"]), op.output.type.dtype)
+    e.bind(op.output, e.scalar(ScalarAttrs.of(op).path), op.output.type.dtype)
 
 
 @emits(OpKind.TILE_INDEX)
 def tile_index(e: Emitter, op: Op) -> None:
-    e.bind(op.output, f"{e.tile(op.attrs['tile'])}_idx", op.output.type.dtype)
+    e.bind(op.output, f"{e.tile(TileAttrs.of(op).tile)}_idx", op.output.type.dtype)
 
 
 @emits(OpKind.TILE_PART)
 def tile_part(e: Emitter, op: Op) -> None:
     """A tile that is one of two halves of another."""
-    tile, whole = e.plan.ir.tiles[op.attrs["tile"]], e.tile(op.attrs["of"])
-    offset = f" + {e.plan.extent_text(tile.block)}" if op.attrs["part"] else ""
+    tile, whole = e.plan.ir.tiles[TileAttrs.of(op).tile], e.tile(TilePartAttrs.of(op).whole)
+    offset = f" + {e.plan.extent_text(tile.block)}" if TilePartAttrs.of(op).part else ""
     e.writer.line(f"{e.tile(tile.name)}_begin = {whole}_begin{offset}")
     e.tile_header(tile)
 
@@ -132,7 +144,7 @@ def tile_begin(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.TILE_END)
 def tile_end(e: Emitter, op: Op) -> None:
-    tile = e.plan.ir.tiles[op.attrs["tile"]]
+    tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
     block = e.plan.step_text(tile.block)
     if e.plan.is_masked(tile.dim):
         e.define(op.output, f"tl.minimum({_begin(e, op)} + {block}, {e.bound(tile, tile.end)})", op.output.type.dtype)
@@ -142,14 +154,14 @@ def tile_end(e: Emitter, op: Op) -> None:
 
 def _begin(e: Emitter, op: Op) -> str:
     """The first index of a tile. The interpreter's loops count in Python ints."""
-    name = op.attrs["tile"]
+    name = TileAttrs.of(op).tile
     begin = f"{e.tile(name)}_begin"
     return begin if name in e.plan.ir.grid else f"tl.cast({begin}, {triton_dtype(op.output.type.dtype)})"
 
 
 @emits(OpKind.TILE_ID)
 def tile_id(e: Emitter, op: Op) -> None:
-    tile = e.plan.ir.tiles[op.attrs["tile"]]
+    tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
     begin = e.bound(tile, tile.begin)
     done = _begin(e, op) if begin == "0" else f"({_begin(e, op)} - {begin})"
     e.define(op.output, f"{done} // {e.plan.step_text(tile.block)}", op.output.type.dtype)
@@ -158,7 +170,7 @@ def tile_id(e: Emitter, op: Op) -> None:
 @emits(OpKind.ARANGE)
 def arange(e: Emitter, op: Op) -> None:
     (dim,) = op.output.dims
-    start = op.attrs["start"]
+    start = ArangeAttrs.of(op).start
     lanes = e.arange(dim.extent)
     e.define(op.output, lanes if start.constant == 0 else f"{e.plan.text(start)} + {lanes}", "int32")
 
@@ -167,7 +179,7 @@ def arange(e: Emitter, op: Op) -> None:
 def where_mask(e: Emitter, op: Op) -> None:
     value, other = op.inputs
     assert isinstance(value, Value)
-    axes = [a for a in op.attrs["axes"] if e.plan.is_masked(value.dims[a])]
+    axes = [a for a in WhereMaskAttrs.of(op).axes if e.plan.is_masked(value.dims[a])]
     held = e.held(value)
     if not axes:
         e.bind(op.output, e.name(value), held)

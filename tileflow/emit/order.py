@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ..ir.attributes import AtomicAttrs
 from ..ir.hazards import Access, hazards
 from ..ir.kinds import OpKind
 from .plan import Plan
@@ -17,7 +18,7 @@ def barriers(plan: Plan, threads: int) -> set[int]:
     def conflict(earlier: Access, later: Access) -> bool:
         kinds = {earlier.op.kind, later.op.kind}
         if kinds == {OpKind.ATOMIC}:
-            functions = {earlier.op.attrs["fn"], later.op.attrs["fn"]}
+            functions = {AtomicAttrs.of(earlier.op).fn, AtomicAttrs.of(later.op).fn}
             return len(functions) > 1 or not functions <= _IN_ANY_ORDER
         if earlier.writes and later.op.kind is not OpKind.STORE:
             return True  # what is stored once, by one of the threads that hold it, may be loaded by all of them

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import DotAttrs, DotScaledAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, itemsize
@@ -27,7 +28,7 @@ _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of
 def dot(e: Emitter, op: Op) -> None:
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
-    held, out = op.attrs["acc"], op.output
+    held, out = DotAttrs.of(op).acc, op.output
     left, right, shape = _operands(e, a, b, out)
     left, right = _padded(e, a, b, left, right, shape)
     operands = f"{left}, {right}"
@@ -35,7 +36,7 @@ def dot(e: Emitter, op: Op) -> None:
         total = e.as_dtype(acc[0], held)
         operands += f", acc={total if shape is None else f'tl.reshape({total}, {_text(shape.result)})'}"
     if a.type.dtype == "float32":
-        operands += f", input_precision='{_precision(e, op.attrs['precision'])}'"
+        operands += f", input_precision='{_precision(e, DotAttrs.of(op).precision)}'"
     if held != "float32":
         operands += f", out_dtype={triton_dtype(held)}"
     text = f"tl.dot({operands})"
@@ -58,8 +59,8 @@ def settle(e: Emitter, op: Op) -> None:
 @emits(OpKind.DOT_SCALED)
 def dot_scaled(e: Emitter, op: Op) -> None:
     a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
-    left, right = (rest.pop(0) if scaled else "None" for scaled in op.attrs["scaled"])
-    formats = [f"'{name}'" for name in op.attrs["formats"]]
+    left, right = (rest.pop(0) if scaled else "None" for scaled in DotScaledAttrs.of(op).scaled)
+    formats = [f"'{name}'" for name in DotScaledAttrs.of(op).formats]
     acc = f", acc={rest[0]}" if rest else ""
     e.define(op.output, f"tl.dot_scaled({a}, {left}, {formats[0]}, {b}, {right}, {formats[1]}{acc})", "float32")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import AxisAttrs, PermuteAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @emits(OpKind.UNSQUEEZE)
 def unsqueeze(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
-    rank, axis = len(op.output.dims), op.attrs["axis"]
+    rank, axis = len(op.output.dims), AxisAttrs.of(op).axis
     e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
 
 
@@ -28,7 +29,7 @@ def reshape(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.PERMUTE)
 def permute(e: Emitter, op: Op) -> None:
-    order = ", ".join(map(str, op.attrs["order"]))
+    order = ", ".join(map(str, PermuteAttrs.of(op).order))
     e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
 
 
@@ -61,7 +62,7 @@ def split(e: Emitter, op: Op) -> None:
 @emits(OpKind.SORT)
 def sort(e: Emitter, op: Op) -> None:
     held = e.held(op.inputs[0])
-    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {op.attrs['axis']})", held)
+    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {AxisAttrs.of(op).axis})", held)
 
 
 @emits(OpKind.GATHER)
@@ -70,6 +71,6 @@ def gather(e: Emitter, op: Op) -> None:
     assert isinstance(value, Value)
     held, places = e.held(value), e.as_dtype(index, "int32")
     if held == "bool":  # a byte is the least that moves between threads
-        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {op.attrs['axis']}) != 0", held)
+        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {AxisAttrs.of(op).axis}) != 0", held)
     else:
-        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {op.attrs['axis']})", held)
+        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {AxisAttrs.of(op).axis})", held)

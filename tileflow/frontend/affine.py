@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..expr import FALSE, TRUE, Expr
+from ..ir.attributes import AccessAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Inside, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -77,24 +78,24 @@ def _of_op(t: Tracer, op: Op) -> Expr | None:
     """The form of an op's result; None where it is an atom."""
     match op.kind:
         case OpKind.SIZE:
-            return op.attrs["value"]  # type: ignore[no-any-return]
+            return SizeAttrs.of(op).value
         case OpKind.CAST | OpKind.FULL if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
             return _form(t, op.inputs[0])
         case OpKind.TILE_ID:
-            return Expr.sym(_ID + op.attrs["tile"])
+            return Expr.sym(_ID + TileAttrs.of(op).tile)
         case OpKind.TILE_BEGIN:
-            return _begin(t, op.attrs["tile"])
+            return _begin(t, TileAttrs.of(op).tile)
         case OpKind.TILE_END:
-            return Expr.sym(_END + op.attrs["tile"])
-        case OpKind.LOAD if not op.output.dims and not op.attrs["has_mask"]:
+            return Expr.sym(_END + TileAttrs.of(op).tile)
+        case OpKind.LOAD if not op.output.dims and not AccessAttrs.of(op).has_mask:
             return _loaded(t, op)
-        case OpKind.POINTWISE if op.attrs["operand"] in ("int32", "int64") and not op.output.dims:
+        case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in ("int32", "int64") and not op.output.dims:
             return _arithmetic(t, op)
     return None
 
 
 def _arithmetic(t: Tracer, op: Op) -> Expr | None:
-    fn = op.attrs["fn"]
+    fn = PointwiseAttrs.of(op).fn
     if fn not in ("add", "sub", "mul", "neg"):
         return None
     forms = [_form(t, v) for v in op.inputs]
@@ -110,10 +111,10 @@ def _arithmetic(t: Tracer, op: Op) -> Expr | None:
 
 def _loaded(t: Tracer, op: Op) -> Expr | None:
     """Loads of one element that no store of the kernel stands between are one atom."""
-    tensor = op.attrs["tensor"]
+    tensor = AccessAttrs.of(op).tensor
     writes = sum(path == tensor and first <= op.output.id for first, path in t.builder.writes)
     places = ",".join(str(_form(t, v)) for v in op.inputs)
-    return Expr.sym(f"%load:{tensor}{op.attrs['index']}({places})@{writes}")
+    return Expr.sym(f"%load:{tensor}{AccessAttrs.of(op).index}({places})@{writes}")
 
 
 def _begin(t: Tracer, name: str) -> Expr:

@@ -13,6 +13,7 @@ import torch
 
 from ..errors import TraceError
 from ..expr import Expr
+from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.types import TileType
@@ -195,7 +196,7 @@ class Capturer:
     def _float(self, path: str) -> Any:
         name = identifier(path)
         self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, name)
-        return self.t.emit(OpKind.SCALAR, (), TileType(_SCALAR_FLOAT, weak=True), path=path)
+        return self.t.emit(OpKind.SCALAR, (), TileType(_SCALAR_FLOAT, weak=True), ScalarAttrs(path))
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""

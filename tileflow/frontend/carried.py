@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ShapeError, TraceError
+from ..ir.attributes import LoopAttrs, WhereMaskAttrs
 from ..ir.graph import Block, Op, Operand, Tile
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType
@@ -135,7 +136,7 @@ class _Attempt:
             value = t.cast(result, target.dtype)
             axes = tuple(n for n, d in enumerate(value.value.dims) if d.tile == self.tile.name)
             if axes:
-                kept = t.emit(OpKind.WHERE_MASK, (value.value, param.value), target, axes=axes)
+                kept = t.emit(OpKind.WHERE_MASK, (value.value, param.value), target, WhereMaskAttrs(axes))
                 yields.append(kept.value)
             else:
                 yields.append(t.expand(value, target.dims).value)
@@ -149,7 +150,7 @@ class _Attempt:
         bounds = tile.bounds
         outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
         body = Block(params, self.ops, tuple(self.yields))
-        attrs = {"tile": tile.name, "bounds": len(bounds)}
+        attrs = LoopAttrs(tile.name, len(bounds))
         t.builder.append(Op(OpKind.FOR, (*bounds, *entry), outputs, attrs, (body,), t.location()))
         found = iter(outputs)
         return tuple(t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry)

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from ..errors import CallError
+from ..ir.attributes import tensors_written
 from ..ir.graph import KernelIR
-from ..ir.kinds import OpKind
-from ..ir.ops import EFFECTS
 from ..runtime.argtree import Leaf, flatten, leaves_of, rebuild_call
 from ..runtime.paths import Path, read_path
 from .lower import lower_call
@@ -57,10 +56,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     written: list[torch.UntypedStorage] = []
 
     def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
-        paths = {op.attrs["tensor"] for op in ir.walk() if op.kind in EFFECTS}
-        paths |= {
-            path for op in ir.walk() if op.kind is OpKind.FOREIGN for path in op.attrs["tensors"]
-        }  # for all we know
+        paths = {path for op in ir.walk() for path in tensors_written(op)}
         written.extend(read_path(Path.parse(path), frame, host.fn).untyped_storage() for path in paths)
 
     lower_call(host, args, "static", watch=watch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..ir.attributes import LoadAttrs, StoreAttrs
 from ..ir.graph import IndexItem, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
@@ -18,12 +19,12 @@ def load(
 ) -> TileValue:
     """Record ``ref[index]``."""
     resolved = resolve(tracer, ref, index, extra_mask is not None)
-    attrs = {"tensor": ref.path, "index": tuple(resolved.items), "site": tracer.names.numbered(f"load:{ref.path}"),
-             "other": 0.0, "has_mask": extra_mask is not None, "eviction": eviction_policy}  # fmt: skip
+    site = tracer.names.numbered(f"load:{ref.path}")
+    attrs = LoadAttrs(ref.path, tuple(resolved.items), site, extra_mask is not None, 0.0, eviction_policy)
     inputs = list(resolved.inputs)
     if extra_mask is not None:
         inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), tuple(resolved.dims)).value)
-    result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), **attrs)
+    result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result
@@ -32,8 +33,7 @@ def load(
 def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: Any = None) -> None:
     """Record ``ref[index] = value``; the value is broadcast and converted to the tensor's dtype."""
     place = destination(tracer, ref, index, (value,), extra_mask)
-    attrs = {"tensor": ref.path, "index": place.items, "site": tracer.names.numbered(f"store:{ref.path}"),
-             "has_mask": extra_mask is not None}  # fmt: skip
+    attrs = StoreAttrs(ref.path, place.items, tracer.names.numbered(f"store:{ref.path}"), extra_mask is not None)
     tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ShapeError, TraceError
 from ..expr import Expr
+from ..ir.attributes import ArangeAttrs
 from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
@@ -138,7 +139,7 @@ class _Resolver:
             raise self._wrong("a slice by block sizes counts from the start", f"{item.start!r} : {item.stop!r}"[:200],
                               "from the end: x[x.size(0) - n : x.size(0)]")  # fmt: skip
         dim = Dim(self.t.extent(length))
-        lanes = self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), start=Expr.of(0))
+        lanes = self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0)))
         if self.t.shape_mode.is_wide:
             lanes = self.t.cast(lanes, "int64")
         if start != Expr.of(0):
@@ -156,7 +157,10 @@ class _Resolver:
         )
         every = range(*slice(start, stop, item.step).indices(self.t.specialize(size)))
         dim = Dim(Expr.of(len(every)))
-        lanes = self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), start=Expr.of(0)) * every.step + every.start
+        lanes = (
+            self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0))) * every.step
+            + every.start
+        )
         self.resolved.inputs.append(lanes.value)
         return ValueIndex(len(self.resolved.inputs) - 1, (self._axis(dim),), None)
 

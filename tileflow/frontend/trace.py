@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
+from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
 from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
@@ -126,7 +127,7 @@ class Tracer:
                 )  # fmt: skip
             return x.value
         if isinstance(x, SymInt):
-            return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), value=x.expr).value
+            return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
         if isinstance(x, (bool, int, float)):
             return x
         if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
@@ -159,8 +160,8 @@ class Tracer:
 
     # ---- recording ------------------------------------------------------------------------------
 
-    def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, **attrs: Any) -> TileValue:
-        return self.wrap(self.builder.add(kind, inputs, type_, self.location(), **attrs))
+    def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> TileValue:
+        return self.wrap(self.builder.add(kind, inputs, type_, attrs, self.location()))
 
     def pointwise(self, fn: str, *args: Any) -> TileValue:
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
@@ -181,7 +182,7 @@ class Tracer:
         if weak and operand == "int64" and all(_is_short(o) for o in operands):
             operand = "int32"  # torch knows Python ints as int64 only
             dtype = operand if dtype == "int64" else dtype
-        return self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
+        return self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -201,7 +202,7 @@ class Tracer:
             return operand
         while len(operand.dims) < rank:
             type_ = TileType(operand.type.dtype, (ONE, *operand.dims))
-            operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, axis=0).value
+            operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, AxisAttrs(0)).value
         return operand
 
     def expand(self, x: TileValue, dims: tuple[Dim, ...]) -> TileValue:
@@ -357,7 +358,8 @@ class Tracer:
             raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location(),
                              hint="store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
         dims = (tile.dim,) if kind is OpKind.TILE_INDEX else ()
-        return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
+        type_ = TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims)
+        return self.emit(kind, (), type_, TileAttrs(tile.name))
 
     def is_wide(self, *bounds: Expr | Value) -> bool:
         """Whether a loop's indices need 64 bits: by its bounds, or where the kernel computes those by the sizes of the

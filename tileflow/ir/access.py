@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..expr import Expr
+from .attributes import AccessAttrs, tensors_touched
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from .kinds import OpKind
 from .types import Dim, Value, itemsize
@@ -22,9 +23,9 @@ def describable(ir: KernelIR, op: Op) -> bool:
     """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
     contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
     tensor that is both read and written is not: barriers do not order the copy engine's accesses."""
-    if op.kind not in (OpKind.LOAD, OpKind.STORE) or op.attrs["has_mask"]:
+    if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
         return False
-    tensor, items = ir.tensor(op.attrs["tensor"]), op.attrs["index"]
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return False
     if any(_touches(other, tensor.path) for other in ir.walk() if other.kind != op.kind):
@@ -83,7 +84,7 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
 
 
 def _touches(op: Op, tensor: str) -> bool:
-    return op.attrs.get("tensor") == tensor or tensor in op.attrs.get("tensors", ())
+    return tensor in tensors_touched(op)
 
 
 def _axis(item: IndexItem) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from ..expr import Expr
+from .attributes import AccessAttrs, DotAttrs, PointwiseAttrs, TileAttrs
 from .graph import Block, KernelIR, Op, TileIndex
 from .kinds import ACCESSES, OpKind
 from .ops import POINTWISE
@@ -35,8 +36,8 @@ def contiguous_tiles(ir: KernelIR) -> set[str]:
     found = set()
     for op in ir.walk():
         if op.kind in ACCESSES:
-            strides = ir.tensor(op.attrs["tensor"]).strides
-            for item, stride in zip(op.attrs["index"], strides, strict=True):
+            strides = ir.tensor(AccessAttrs.of(op).tensor).strides
+            for item, stride in zip(AccessAttrs.of(op).index, strides, strict=True):
                 if isinstance(item, TileIndex) and stride.constant == 1:
                     found.add(item.tile)
     return found
@@ -54,7 +55,7 @@ def tile_length(ir: KernelIR, name: str) -> int:
         ir.hint(size)
         for op in ir.walk()
         if op.kind in ACCESSES
-        for item, size in zip(op.attrs["index"], ir.tensor(op.attrs["tensor"]).shape, strict=True)
+        for item, size in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True)
         if isinstance(item, TileIndex) and item.tile == name
     ]
     return min(indexed, default=1)
@@ -78,7 +79,7 @@ def _bytes(ir: KernelIR) -> int:
     """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
     total = 0
     for kinds in ((OpKind.LOAD, OpKind.ATOMIC), (OpKind.STORE, OpKind.ATOMIC)):
-        for path in {op.attrs["tensor"] for op in ir.walk() if op.kind in kinds}:
+        for path in {AccessAttrs.of(op).tensor for op in ir.walk() if op.kind in kinds}:
             tensor = ir.tensor(path)
             sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
             total += prod(sizes) * itemsize(tensor.dtype)
@@ -90,7 +91,7 @@ def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
 
     def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
         for op in block.ops:
-            inner = (*tiles, op.attrs["tile"]) if op.kind is OpKind.FOR else tiles
+            inner = (*tiles, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else tiles
             for region in op.regions:
                 yield from visit(region, inner)
             values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
@@ -114,7 +115,7 @@ def in_full_precision(op: Op) -> bool:
     """Whether a product takes 32 or 64 bits as they are. NVIDIA's matrix units would round them, so that it becomes
     multiply-adds of each thread."""
     dtype = op.values[0].type.dtype
-    return dtype == "float64" or (dtype == "float32" and op.attrs["precision"] == "ieee")
+    return dtype == "float64" or (dtype == "float32" and DotAttrs.of(op).precision == "ieee")
 
 
 def _product_size(ir: KernelIR, op: Op) -> int:
@@ -132,12 +133,16 @@ def _product_size(ir: KernelIR, op: Op) -> int:
 
 def _pointwise_flops(ir: KernelIR, op: Op) -> int:
     if op.kind is OpKind.POINTWISE:
-        return POINTWISE[op.attrs["fn"]].flops * _size(ir, op.output.dims)
+        return POINTWISE[PointwiseAttrs.of(op).fn].flops * _size(ir, op.output.dims)
     if op.kind in (OpKind.REDUCE, OpKind.SCAN):
         (value,) = op.inputs
         assert isinstance(value, Value)
         return _size(ir, value.dims)
     if op.kind in (OpKind.COMBINE, OpKind.COMBINE_SCAN):
-        steps = sum(POINTWISE[inner.attrs["fn"]].flops for inner in op.regions[0].ops if inner.kind is OpKind.POINTWISE)
+        steps = sum(
+            POINTWISE[PointwiseAttrs.of(inner).fn].flops
+            for inner in op.regions[0].ops
+            if inner.kind is OpKind.POINTWISE
+        )
         return steps * _size(ir, op.values[0].dims)
     return 0

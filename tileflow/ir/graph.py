@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Location
 from ..expr import Expr
+from .attributes import NO_ATTRS, AccessAttrs, Attrs
 from .kinds import OpKind
 from .modes import SHAPE_MODES, ShapeMode
 from .types import Dim, TileType, Value
@@ -82,7 +83,7 @@ class Op:
     kind: OpKind
     inputs: tuple[Operand, ...]
     outputs: tuple[Value, ...]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Attrs = NO_ATTRS
     regions: tuple[Block, ...] = ()
     loc: Location | None = None
 
@@ -251,8 +252,8 @@ class Builder:
         kind: OpKind,
         inputs: tuple[Operand, ...],
         type_: TileType,
+        attrs: Attrs = NO_ATTRS,
         loc: Location | None = None,
-        **attrs: Any,
     ) -> Value:
         """Append an op with one output of ``type_``; returns the output."""
         out = self.value(type_, loc)
@@ -262,7 +263,7 @@ class Builder:
     def append(self, op: Op) -> None:
         self.definitions.update(dict.fromkeys(op.outputs, op))
         if op.kind in (OpKind.STORE, OpKind.ATOMIC):
-            self.writes.append((self._next, op.attrs["tensor"]))
+            self.writes.append((self._next, AccessAttrs.of(op).tensor))
         self._open[-1].append(op)
 
     def push(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..expr import Expr
+from .attributes import AccessAttrs, ForeignAttrs, TileAttrs, TilePartAttrs
 from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
 from .kinds import ACCESSES, OpKind
 from .types import Dim, Value
@@ -60,7 +61,9 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     """
     defined = {v: op for op in ir.walk() for v in op.outputs}
     parts = {
-        op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind is OpKind.TILE_PART
+        TileAttrs.of(op).tile: Part(TilePartAttrs.of(op).whole, TilePartAttrs.of(op).part)
+        for op in ir.walk()
+        if op.kind is OpKind.TILE_PART
     }
     written = {a.tensor for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes}
     found: set[int] = set()
@@ -79,7 +82,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     def loop(op: Op, pending: Pending) -> Pending:
         (body,) = op.regions
         once = visit(body, pending)
-        again = {(key, loops | {op.attrs["tile"]}): access for (key, loops), access in once.items()}
+        again = {(key, loops | {TileAttrs.of(op).tile}): access for (key, loops), access in once.items()}
         return pending | visit(body, again)
 
     def step(op: Op, pending: Pending) -> Pending:
@@ -100,13 +103,13 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
 def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[Access]:
     if op.kind is OpKind.FOREIGN:  # the author's text may do anything with them
-        return [Access(op, tensor, True, None, ()) for tensor in op.attrs["tensors"]]
+        return [Access(op, tensor, True, None, ()) for tensor in ForeignAttrs.of(op).tensors]
     if op.kind not in ACCESSES:
         return []
     value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     dims = value.dims if isinstance(value, Value) else ()
-    places = tuple(_place(op, item, defined, parts) for item in op.attrs["index"])
-    return [Access(op, op.attrs["tensor"], op.kind is not OpKind.LOAD, places, dims)]
+    places = tuple(_place(op, item, defined, parts) for item in AccessAttrs.of(op).index)
+    return [Access(op, AccessAttrs.of(op).tensor, op.kind is not OpKind.LOAD, places, dims)]
 
 
 def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part]) -> object:
@@ -116,7 +119,7 @@ def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part
         case ValueIndex(position):
             value = op.inputs[position]
             made = defined.get(value) if isinstance(value, Value) else None
-            return made.attrs["tile"] if made is not None and made.kind in _NAMING else value
+            return TileAttrs.of(made).tile if made is not None and made.kind in _NAMING else value
         case ExprIndex(size):
             return size
         case SliceIndex(start, dim):

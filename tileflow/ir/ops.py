@@ -49,7 +49,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .kinds import OpKind
+from .attributes import AtomicAttrs, ForeignAttrs, InlineAsmAttrs, PrintAttrs, StoreAttrs, TilePartAttrs
+from .graph import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,17 @@ NEUTRAL: dict[str, float | None] = {
 
 LARGEST_SPAN = 2**31 - 1  # of random ints
 
-EFFECTS = frozenset({OpKind.STORE, OpKind.ATOMIC})
+
+def has_effect(op: Op) -> bool:
+    """Whether an op does more than give its outputs, so that it stays though nobody reads them."""
+    match op.attrs:
+        case StoreAttrs() | AtomicAttrs() | PrintAttrs() | TilePartAttrs():
+            return True
+        case InlineAsmAttrs(is_pure=is_pure):
+            return not is_pure
+        case ForeignAttrs(tensors=tensors):
+            return bool(tensors) or not op.outputs
+    return False
 
 
 def neutral(fn: str, dtype: str) -> float | int:

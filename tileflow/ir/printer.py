@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..expr import Expr
+from .attributes import TileAttrs
 from .graph import Block, KernelIR, Op, Operand
 from .kinds import OpKind
 from .types import Value
@@ -50,10 +51,10 @@ def _block(ir: KernelIR, block: Block, names: dict[int, str], lines: list[str], 
 def _op(ir: KernelIR, op: Op, names: dict[int, str], lines: list[str], indent: str) -> None:
     inputs = ", ".join(_operand(v, names) for v in op.inputs)
     outputs = ", ".join(f"{_name(v, names)}: {v.type}" for v in op.outputs)
-    attrs = ", ".join(f"{k}={_attr(v)}" for k, v in sorted(op.attrs.items()))
+    attrs = ", ".join(f"{k}={_attr(v)}" for k, v in op.attrs.items())
     text = f"{op.kind}({inputs})" + (f" {{{attrs}}}" if attrs else "")
     if op.kind is OpKind.FOR:
-        text += f" of {ir.tiles[op.attrs['tile']].block}"
+        text += f" of {ir.tiles[TileAttrs.of(op).tile].block}"
     lines.append(f"{indent}{outputs} = {text}" if outputs else f"{indent}{text}")
     for region in op.regions:
         if region.params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ir.attributes import DotAttrs, PointwiseAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, uses
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -21,7 +22,9 @@ def _fuse(block: Block, counts: dict[Value, int]) -> Block:
         op = op.with_(regions=tuple(_fuse(r, counts) for r in op.regions)) if op.regions else op
         if op.kind is OpKind.DOT and len(op.inputs) == 2:
             products[op.output] = op
-        ops.append(_sum(op, products, counts) if op.kind is OpKind.POINTWISE and op.attrs["fn"] == "add" else op)
+        ops.append(
+            _sum(op, products, counts) if op.kind is OpKind.POINTWISE and PointwiseAttrs.of(op).fn == "add" else op
+        )
     return Block(block.params, tuple(ops), block.results)
 
 
@@ -37,6 +40,6 @@ def _sum(add: Op, products: dict[Value, Op], counts: dict[Value, int]) -> Op:
 def _accumulates(add: Op, product: Op, acc: Operand) -> bool:
     if not isinstance(acc, Value):
         return False
-    wanted = product.attrs["acc"]
+    wanted = DotAttrs.of(product).acc
     shapes = [tuple(d.extent for d in v.dims) for v in (acc, product.output, add.output)]
     return acc.type.dtype == wanted == add.output.type.dtype and shapes[0] == shapes[1] == shapes[2]

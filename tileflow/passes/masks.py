@@ -6,10 +6,22 @@ load can fill the lanes with it, or because it follows from what the operands ho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from ..expr import Expr
 from ..frontend.promotion import torch_dtype
+from ..ir.attributes import (
+    AccessAttrs,
+    AxisAttrs,
+    CombineAttrs,
+    FoldAttrs,
+    LoadAttrs,
+    PermuteAttrs,
+    PointwiseAttrs,
+    WhereMaskAttrs,
+)
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
 from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.ops import POINTWISE, neutral
@@ -56,7 +68,7 @@ def _insert(ir: KernelIR) -> KernelIR:
         if not axes:
             return value
         out = fresh.value(value.type, value)
-        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), {"axes": axes}, (), value.loc))
+        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), WhereMaskAttrs(axes), (), value.loc))
         return out
 
     def rewrite(op: Op) -> list[Op]:
@@ -64,16 +76,16 @@ def _insert(ir: KernelIR) -> KernelIR:
         if op.kind in (OpKind.REDUCE, OpKind.SCAN):
             (value,) = op.inputs
             assert isinstance(value, Value)
-            fill = neutral(op.attrs["fn"], value.type.dtype)
-            op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
+            fill = neutral(FoldAttrs.of(op).fn, value.type.dtype)
+            op = op.with_(inputs=(masked(value, AxisAttrs.of(op).axis, fill, ops),))
         elif op.kind is OpKind.SORT:  # lanes that do not count come last
             (value,) = op.inputs
             assert isinstance(value, Value)
             largest = torch.iinfo(torch_dtype(value.type.dtype)).max
-            op = op.with_(inputs=(masked(value, op.attrs["axis"], largest, ops),))
-        elif op.kind is OpKind.COMBINE and op.attrs["other"] is not None:
-            fills = zip(op.inputs, op.attrs["other"], strict=True)
-            op = op.with_(inputs=tuple(masked(v, op.attrs["axis"], fill, ops) for v, fill in fills))
+            op = op.with_(inputs=(masked(value, AxisAttrs.of(op).axis, largest, ops),))
+        elif op.kind is OpKind.COMBINE and (other := CombineAttrs.of(op).other) is not None:
+            fills = zip(op.inputs, other, strict=True)
+            op = op.with_(inputs=tuple(masked(v, AxisAttrs.of(op).axis, fill, ops) for v, fill in fills))
         elif op.kind in PRODUCTS:
             a, b, *rest = op.inputs
             assert isinstance(a, Value) and isinstance(b, Value)
@@ -101,7 +113,7 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
 
     def rewrite(op: Op) -> list[Op]:
         if op.kind is OpKind.LOAD and op.output in wanted and not _reads_zero(op):
-            op = op.with_(attrs=op.attrs | {"other": wanted[op.output]})
+            op = op.with_(attrs=replace(LoadAttrs.of(op), other=wanted[op.output]))
         return [op]
 
     return with_body(ir, map_ops(ir.body, rewrite))
@@ -109,7 +121,9 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
 
 def _reads_zero(load: Op) -> bool:
     """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
-    return load.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in load.attrs["index"])
+    return AccessAttrs.of(load).has_mask or any(
+        isinstance(i, ValueIndex) and i.inside for i in AccessAttrs.of(load).index
+    )
 
 
 def _drop(ir: KernelIR) -> KernelIR:
@@ -121,7 +135,7 @@ def _drop(ir: KernelIR) -> KernelIR:
         if op.kind is OpKind.WHERE_MASK and not isinstance(op.inputs[1], Value):
             value, wanted = op.inputs
             assert isinstance(value, Value)
-            found = [known.at(value, axis) for axis in op.attrs["axes"]]
+            found = [known.at(value, axis) for axis in WhereMaskAttrs.of(op).axes]
             if all(f is not None and f == wanted for f in found):
                 renamed[op.output] = value
                 return []
@@ -153,19 +167,19 @@ class MaskedValues:
             return None  # carried by a loop
         match op.kind:
             case OpKind.LOAD:
-                return float(op.attrs["other"])
+                return float(LoadAttrs.of(op).other)
             case OpKind.FULL:
                 return self.at(op.inputs[0], 0) if not isinstance(op.inputs[0], Value) else None
             case OpKind.CAST:
                 found = self.at(op.inputs[0], axis)
                 return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
             case OpKind.UNSQUEEZE:
-                inserted = op.attrs["axis"]
+                inserted = AxisAttrs.of(op).axis
                 return None if axis == inserted else self.at(op.inputs[0], axis - (axis > inserted))
             case OpKind.SQUEEZE:
-                return self.at(op.inputs[0], axis + (axis >= op.attrs["axis"]))
+                return self.at(op.inputs[0], axis + (axis >= AxisAttrs.of(op).axis))
             case OpKind.PERMUTE:
-                return self.at(op.inputs[0], op.attrs["order"][axis])
+                return self.at(op.inputs[0], PermuteAttrs.of(op).order[axis])
             case OpKind.EXPAND:
                 return self._operand(op.inputs[0], value, axis)
             case OpKind.RESHAPE:
@@ -181,7 +195,7 @@ class MaskedValues:
             case OpKind.NIBBLES:  # of a byte of zeros
                 return 0.0 if self.at(op.inputs[0], axis) == 0.0 else None
             case OpKind.WHERE_MASK:
-                return self.at(op.inputs[1], axis) if axis in op.attrs["axes"] else None
+                return self.at(op.inputs[1], axis) if axis in WhereMaskAttrs.of(op).axes else None
             case OpKind.POINTWISE:
                 return self._pointwise(op, value, axis)
         return None
@@ -206,12 +220,12 @@ class MaskedValues:
         found = [self._operand(v, value, axis) for v in op.inputs]
         if any(f is None for f in found):
             return None
-        dtype = torch_dtype(op.attrs["operand"])
+        dtype = torch_dtype(PointwiseAttrs.of(op).operand)
         wide = torch.float64 if dtype.is_floating_point else dtype
         operands = [torch.tensor(f, dtype=wide) for f in found]
-        if op.attrs["fn"] == "where":
+        if PointwiseAttrs.of(op).fn == "where":
             operands[0] = operands[0].bool()
-        return float(POINTWISE[op.attrs["fn"]].evaluate(*operands))
+        return float(POINTWISE[PointwiseAttrs.of(op).fn].evaluate(*operands))
 
 
 def _reshaped(source: Value, dim: Dim) -> int | None:

@@ -11,7 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
+from ..ir.attributes import (
+    NO_ATTRS,
+    AccessAttrs,
+    AxisAttrs,
+    LoopAttrs,
+    PointwiseAttrs,
+    ReduceAttrs,
+    WhereMaskAttrs,
+    site_of,
+)
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
 from ..ir.kinds import OpKind
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, Dim, TileType, Value
@@ -34,9 +44,9 @@ def rollable(ir: KernelIR) -> dict[str, Expr]:
                 continue
             (value,) = op.inputs
             assert isinstance(value, Value)
-            dim = value.dims[op.attrs["axis"]]
+            dim = value.dims[AxisAttrs.of(op).axis]
             if _is_whole(dim) and dim.extent not in found.values() and _can_roll(block, dim):
-                found[op.attrs["site"]] = dim.extent
+                found[site_of(op)] = dim.extent
     return found
 
 
@@ -46,11 +56,11 @@ def roll(ir: KernelIR, site: str) -> KernelIR:
     fresh = Fresh(ir)
 
     def visit(block: Block) -> Block:
-        reduction = next((op for op in block.ops if op.kind is OpKind.REDUCE and op.attrs["site"] == site), None)
+        reduction = next((op for op in block.ops if op.kind is OpKind.REDUCE and site_of(op) == site), None)
         if reduction is not None:
             (value,) = reduction.inputs
             assert isinstance(value, Value)
-            dim = value.dims[reduction.attrs["axis"]]
+            dim = value.dims[AxisAttrs.of(reduction).axis]
             is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
             return _Roller(block, dim, site, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
@@ -90,16 +100,16 @@ def _can_roll(block: Block, dim: Dim) -> bool:
         if op.kind is OpKind.REDUCE:
             (value,) = op.inputs
             assert isinstance(value, Value)
-            if value.dims[op.attrs["axis"]] == dim and op.attrs["fn"] not in _COMBINE:
+            if value.dims[AxisAttrs.of(op).axis] == dim and ReduceAttrs.of(op).fn not in _COMBINE:
                 return False
         elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
             return False
     # what is written may not be read again by a later phase, nor updated in another order
-    stored = [op.attrs["tensor"] for op in walk(block) if op.kind is OpKind.STORE]
-    updated = [op.attrs["tensor"] for op in walk(block) if op.kind is OpKind.ATOMIC]
+    stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
+    updated = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.ATOMIC]
     if len(set(updated)) < len(updated) or set(updated) & set(stored):
         return False
-    return not any(op.kind is OpKind.LOAD and op.attrs["tensor"] in {*stored, *updated} for op in walk(block))
+    return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in {*stored, *updated} for op in walk(block))
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:
@@ -107,7 +117,7 @@ def _from_memory(op: Op, dim: Dim) -> bool:
     if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
     dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
-    slices = [i for i in op.attrs["index"] if isinstance(i, SliceIndex) and dims[i.axis] == dim]
+    slices = [i for i in AccessAttrs.of(op).index if isinstance(i, SliceIndex) and dims[i.axis] == dim]
     return all(i.start.constant == 0 for i in slices) and len(slices) == dims.count(dim)
 
 
@@ -173,7 +183,7 @@ class _Roller:
             return False
         (value,) = op.inputs
         assert isinstance(value, Value)
-        return bool(value.dims[op.attrs["axis"]] == self.dim)
+        return bool(value.dims[AxisAttrs.of(op).axis] == self.dim)
 
     def _renamed(self, op: Op) -> Op:
         return op.with_(inputs=tuple(rename(v, self.renamed) for v in op.inputs))
@@ -197,7 +207,7 @@ class _Roller:
                 body.clone(op)
         outputs = tuple(self.fresh.value(v.type, v) for v in entry)
         loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
-        self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
+        self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, LoopAttrs(name, 0), (loop,), roots[0].loc))
         self.running |= dict(zip(of, outputs, strict=True))
         for op in reductions:
             self.ops.append(op.with_(inputs=(self.running[op.output],)))
@@ -224,7 +234,7 @@ class _Roller:
         dims = tuple(bare if d == self.dim else d for d in value.dims)
         dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
         out = self.fresh.value(TileType(dtype, dims), value)
-        self.ops.append(Op(OpKind.FULL, (neutral(op.attrs["fn"], dtype),), (out,), {}, (), op.loc))
+        self.ops.append(Op(OpKind.FULL, (neutral(ReduceAttrs.of(op).fn, dtype),), (out,), NO_ATTRS, (), op.loc))
         return out
 
 
@@ -248,15 +258,15 @@ class _Body:
         inputs = tuple(self.value(v) for v in op.inputs)
         outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
         attrs = op.attrs
-        if "index" in attrs:
-            attrs = attrs | {"index": tuple(self._item(i) for i in attrs["index"])}
+        if isinstance(attrs, AccessAttrs):
+            attrs = replace(attrs, index=tuple(self._item(i) for i in attrs.index))
         self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
         self.cloned.update(zip(op.outputs, outputs, strict=True))
 
     def accumulate(self, op: Op, total: Value) -> Value:
         masked = self._masked(op)
         out = self.roller.fresh.value(total.type, masked)
-        attrs = {"fn": _COMBINE[op.attrs["fn"]], "operand": total.type.dtype}
+        attrs = PointwiseAttrs(_COMBINE[ReduceAttrs.of(op).fn], total.type.dtype)
         self.ops.append(Op(OpKind.POINTWISE, (total, masked), (out,), attrs, (), op.loc))
         return out
 
@@ -269,14 +279,16 @@ class _Body:
         value = self.value(op.inputs[0])
         assert isinstance(value, Value)
         masked = self.roller.fresh.value(value.type, value)
-        fill = neutral(op.attrs["fn"], value.type.dtype)
-        self.ops.append(Op(OpKind.WHERE_MASK, (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
+        fill = neutral(ReduceAttrs.of(op).fn, value.type.dtype)
+        self.ops.append(
+            Op(OpKind.WHERE_MASK, (value, fill), (masked,), WhereMaskAttrs((AxisAttrs.of(op).axis,)), (), op.loc)
+        )
         return masked
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))
 
-    def _item(self, item: object) -> object:
+    def _item(self, item: IndexItem) -> IndexItem:
         if isinstance(item, SliceIndex) and item.dim == self.roller.dim:
             assert self.dim.tile is not None
             return TileIndex(self.dim.tile, item.axis)

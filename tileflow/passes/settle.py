@@ -13,6 +13,7 @@ scores has waited for all products of the turn before.
 from __future__ import annotations
 
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import NO_ATTRS
 from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -33,7 +34,7 @@ def settle_products(ir: KernelIR) -> KernelIR:
         for total in block.results:
             if isinstance(total, Value) and total not in settled and _is_in_flight(total, block, makers):
                 settled[total] = out = fresh.value(total.type, total)
-                ops.append(Op(OpKind.SETTLE, (total,), (out,), {}, (), makers[total].loc))
+                ops.append(Op(OpKind.SETTLE, (total,), (out,), NO_ATTRS, (), makers[total].loc))
         return Block(block.params, tuple(ops), tuple(settled.get(r, r) for r in block.results))
 
     return with_body(ir, visit(ir.body, is_loop=False))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ..ir.attributes import LoopAttrs, PermuteAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses
 from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value, itemsize
 from .rewrite import Fresh, with_body
 
 _Item = TypeVar("_Item")
-_SWAPPED = {"order": (1, 0)}
+_SWAPPED = PermuteAttrs((1, 0))
 _AS_LOADED = (OpKind.WHERE_MASK, OpKind.PERMUTE)
 
 
@@ -25,7 +26,7 @@ def transposable(ir: KernelIR) -> dict[str, Op]:
     makers = {v: op for op in ir.walk() for v in op.outputs}
     counts = uses(ir.body)
     return {
-        op.attrs["site"]: op
+        site_of(op): op
         for loop in ir.walk()
         if loop.kind is OpKind.FOR
         for op in loop.regions[0].ops
@@ -85,7 +86,7 @@ def _transposed(loop: Op, product: Op, fresh: Fresh) -> list[Op]:
     def permute(value: Value, out: Value) -> Op:
         return Op(OpKind.PERMUTE, (value,), (out,), _SWAPPED, (), loop.loc)
 
-    start = loop.inputs[loop.attrs["bounds"] + place]
+    start = loop.inputs[LoopAttrs.of(loop).bounds + place]
     assert isinstance(start, Value)
     entry, total, result, param = (turned(v) for v in (start, product.output, loop.outputs[place], body.params[place]))
     left, right = (turned(v) for v in product.values[1::-1])
@@ -96,7 +97,7 @@ def _transposed(loop: Op, product: Op, fresh: Fresh) -> list[Op]:
             op = op.with_(inputs=(left, right, param), outputs=(total,))
         inner.append(op)
     inside = Block(_with(body.params, place, param), tuple(inner), _with(body.results, place, total))
-    inputs = _with(loop.inputs, loop.attrs["bounds"] + place, entry)
+    inputs = _with(loop.inputs, LoopAttrs.of(loop).bounds + place, entry)
     outputs = _with(loop.outputs, place, result)
     return [
         permute(start, entry),

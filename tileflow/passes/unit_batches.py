@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ..ir.attributes import NO_ATTRS, AccessAttrs, Attrs, AxisAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
 from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
@@ -95,7 +96,7 @@ class _Scope:
             return source
         out = self.dropper.fresh.value(wanted, operand)
         # not by inserting dimensions, for which Triton would move a sum to another layout and back
-        self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), {}, (), operand.loc))
+        self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), NO_ATTRS, (), operand.loc))
         return out
 
     def add(self, op: Op) -> None:
@@ -149,7 +150,7 @@ class _Scope:
             self.known[op.output] = out
             return product
         self.ops.append(product)
-        return Op(OpKind.RESHAPE, (out,), (self.defined(op.output),), {}, (), op.loc)
+        return Op(OpKind.RESHAPE, (out,), (self.defined(op.output),), NO_ATTRS, (), op.loc)
 
     def _broadcast(self, op: Op) -> Op:
         """Operands are aligned at their last dimensions."""
@@ -164,19 +165,19 @@ class _Scope:
         """An op along a dimension, or one that inserts, drops or reorders dimensions."""
         value = op.values[0]
         axes, gone = self.dropper.axes(value), self.dropper.axes(op.output)
-        attrs = dict(op.attrs)
+        attrs: Attrs
         if op.kind is OpKind.PERMUTE:
-            order = op.attrs["order"]
-            attrs["order"] = tuple(_place(a, axes) for a in order if a not in axes)
+            order = PermuteAttrs.of(op).order
+            attrs = PermuteAttrs(tuple(_place(a, axes) for a in order if a not in axes))
         elif op.kind is OpKind.WHERE_MASK:
-            if set(op.attrs["axes"]) & axes or any(isinstance(v, Value) and v.dims for v in op.inputs[1:]):
+            if set(WhereMaskAttrs.of(op).axes) & axes or any(isinstance(v, Value) and v.dims for v in op.inputs[1:]):
                 return None
-            attrs["axes"] = tuple(_place(a, axes) for a in op.attrs["axes"])
+            attrs = WhereMaskAttrs(tuple(_place(a, axes) for a in WhereMaskAttrs.of(op).axes))
         else:
-            axis = op.attrs["axis"]
+            axis = AxisAttrs.of(op).axis
             if axis in (gone if op.kind is OpKind.UNSQUEEZE else axes):
                 return None
-            attrs["axis"] = _place(axis, gone if op.kind is OpKind.UNSQUEEZE else axes)
+            attrs = replace(AxisAttrs.of(op), axis=_place(axis, gone if op.kind is OpKind.UNSQUEEZE else axes))
         grown = len(op.output.dims) - len(value.dims)
         if len(op.output.dims) - len(gone) != len(value.dims) - len(axes) + grown:
             return None
@@ -186,9 +187,9 @@ class _Scope:
     def _access(self, op: Op) -> Op | None:
         """A load or a store: the one lane of a batch is the begin of its tile."""
         tile = op.output if op.kind is OpKind.LOAD else op.inputs[0]
-        if op.attrs["has_mask"] or not isinstance(tile, Value):
+        if AccessAttrs.of(op).has_mask or not isinstance(tile, Value):
             return None
-        axes, items = self.dropper.axes(tile), op.attrs["index"]
+        axes, items = self.dropper.axes(tile), AccessAttrs.of(op).index
         named = {i.axis for i in items if isinstance(i, TileIndex)} if len(tile.dims) == _rank(items) else set()
         if not axes <= named or any(axes & set(i.axes) for i in items if isinstance(i, ValueIndex)):
             return None
@@ -201,12 +202,12 @@ class _Scope:
             else:
                 index.append(_moved(item, axes))
         outputs = tuple(map(self.defined, op.outputs))
-        return op.with_(inputs=tuple(inputs), outputs=outputs, attrs=op.attrs | {"index": tuple(index)})
+        return op.with_(inputs=tuple(inputs), outputs=outputs, attrs=replace(AccessAttrs.of(op), index=tuple(index)))
 
     def _begin(self, name: str, like: Value) -> Value:
         tile = self.dropper.ir.tiles[name]
         begin = self.dropper.fresh.value(TileType(tile.index_dtype, weak=True), like)
-        self.ops.append(Op(OpKind.TILE_BEGIN, (), (begin,), {"tile": name}, (), like.loc))
+        self.ops.append(Op(OpKind.TILE_BEGIN, (), (begin,), TileAttrs(name), (), like.loc))
         return begin
 
 

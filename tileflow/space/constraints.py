@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.types import Value, itemsize
@@ -101,7 +102,7 @@ def _sums_fit(
             fits = fits.and_(Expr.sym(bound).eq(0).or_(needed.lt(threads * Expr.sym(bound))))
             steps.insert(0, (bound, "down"))
         yield Constraint(
-            f"sums of {loop_site(ir, op.attrs['tile'])} fit registers", fits, tuple(steps),
+            f"sums of {loop_site(ir, TileAttrs.of(op).tile)} fit registers", fits, tuple(steps),
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
             f"and than {_MOST_REGISTERS} or maxnreg a thread",
         )  # fmt: skip
@@ -149,7 +150,7 @@ def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
     for op in ir.walk():
         if op.kind is OpKind.FOR and not any(inner.kind in (*PRODUCTS, OpKind.FOR) for inner in op.regions[0].ops):
             loads = [inner.output for inner in op.regions[0].ops if inner.kind is OpKind.LOAD]
-            found.append((loop_site(ir, op.attrs["tile"]), _bytes(loads, extents)))
+            found.append((loop_site(ir, TileAttrs.of(op).tile), _bytes(loads, extents)))
     for extent, site in extents.sites.items():
         whole = [
             op.output for op in ir.walk() if op.kind is OpKind.LOAD and any(d.extent == extent for d in op.output.dims)

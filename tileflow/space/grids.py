@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Choice, Constraint, Knob
 from ..expr import TRUE, Expr, any_of
+from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -53,9 +54,12 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
 def growing_tiles(ir: KernelIR) -> set[str]:
     """The tiles of the grid where a loop ends that starts elsewhere, as a causal one does: later ones take longer."""
     corners = {
-        v: op.attrs["tile"] for op in ir.body.ops if op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END) for v in op.outputs
+        v: TileAttrs.of(op).tile
+        for op in ir.body.ops
+        if op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END)
+        for v in op.outputs
     }
-    ends = [ir.tiles[op.attrs["tile"]] for op in ir.walk() if op.kind is OpKind.FOR]
+    ends = [ir.tiles[TileAttrs.of(op).tile] for op in ir.walk() if op.kind is OpKind.FOR]
     return {
         corners[tile.end]
         for tile in ends

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
 from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.types import Value
@@ -58,7 +59,7 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
     found = []
     for op in ir.walk():
         if op.kind is OpKind.FOR and not any(inner.kind is OpKind.FOR for inner in walk(op.regions[0])):
-            tile = ir.tiles[op.attrs["tile"]]
+            tile = ir.tiles[TileAttrs.of(op).tile]
             turns, exact = None, False
             if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
                 length = tile.end - tile.begin
@@ -177,7 +178,7 @@ def transposed_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """Warps of their own for copies, for products and for the rest. The copies must be the copy engine's, since threads
     that wait for their own loads gain nothing."""
-    copies = [f"{op.attrs['site']}.access" for op in loop.loads]
+    copies = [f"{site_of(op)}.access" for op in loop.loads]
     if not copies or any(name not in known for name in copies):
         return
     warps = Expr.sym(suffixed(ir, "num_warps"))

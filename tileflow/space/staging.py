@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ..config import Direction, Knob
 from ..expr import FALSE, Expr, any_of
+from ..ir.attributes import AccessAttrs, TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
 from ..ir.kinds import PRODUCTS, OpKind
 from ..ir.types import Value, itemsize
@@ -69,7 +70,7 @@ def blocks_of(ir: KernelIR, block: Block, site: str = "") -> Iterator[tuple[Bloc
         for region in op.regions:
             inner = site
             if op.kind is OpKind.FOR:
-                inner = "" if any(o.kind is OpKind.FOR for o in walk(region)) else loop_site(ir, op.attrs["tile"])
+                inner = "" if any(o.kind is OpKind.FOR for o in walk(region)) else loop_site(ir, TileAttrs.of(op).tile)
             yield from blocks_of(ir, region, inner)
 
 
@@ -103,7 +104,7 @@ class _Sizes:
         return total
 
     def _turned(self, op: Op) -> Expr:
-        knob = transposed_knob(op.attrs["site"])
+        knob = transposed_knob(site_of(op))
         return Expr.sym(knob) if knob in self.knobs else FALSE
 
     def _in_groups(self, op: Op) -> Expr:
@@ -164,12 +165,14 @@ def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[
     the steps by which it becomes smaller."""
     most, steps = Expr.of(0), list[tuple[str, Direction]]()
     for op in ir.body.ops:
-        access = f"{op.attrs.get('site')}.access"
+        access = f"{site_of(op)}.access"
         if op.kind is not OpKind.STORE or access not in knobs:
             continue
-        value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
+        value, half = op.inputs[0], f"{site_of(op)}.subtile"
         assert isinstance(value, Value)
-        size = extents.elements(value.dims) * itemsize(ir.tensor(op.attrs["tensor"]).dtype) * Expr.sym(access).ne(0)
+        size = (
+            extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * Expr.sym(access).ne(0)
+        )
         if half in knobs:
             size = size // Expr.sym(half)
             steps.append((half, "up"))

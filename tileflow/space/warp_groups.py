@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op, uses
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -44,7 +45,7 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
     rows, columns = extents.of(a.dims[-2]), extents.of(b.dims[-1])
     warps = suffixed(ir, "num_warps")
     fits = grouped(ir, op, extents).eq(0).or_(_enough(rows, columns, warps, followed))
-    turned = transposed_knob(op.attrs["site"])
+    turned = transposed_knob(site_of(op))
     if turned in knobs:
         round_ = turned_round(ir, op, extents).eq(0).or_(_enough(columns, rows, warps, followed))
         is_turned = Expr.sym(turned)
@@ -52,7 +53,7 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
     if fits.constant is None:
         steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
         reason = "each warp group has rows and columns of a product that no other has"
-        yield Constraint(f"warp groups share {op.attrs['site']}", fits, steps, reason)
+        yield Constraint(f"warp groups share {site_of(op)}", fits, steps, reason)
 
 
 def _enough(rows: Expr, columns: Expr, warps: str, followed: bool) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir.attributes import AccessAttrs
 from ...ir.graph import Op, ValueIndex
 from ...ir.kinds import OpKind
 from ...lowered import Lowered
@@ -21,5 +22,5 @@ def flag_differences(lowered: Lowered) -> None:
 
 
 def _goes_together(op: Op) -> bool:
-    vectors = [i.axes for i in op.attrs["index"] if isinstance(i, ValueIndex) and len(i.axes) == 1]
+    vectors = [i.axes for i in AccessAttrs.of(op).index if isinstance(i, ValueIndex) and len(i.axes) == 1]
     return len(vectors) > len(set(vectors))

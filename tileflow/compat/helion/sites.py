@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...config import Knob
+from ...ir.attributes import site_of
 from ...ir.kinds import OpKind
 from ...lowered import Lowered
 
@@ -58,7 +59,7 @@ def sites_of(lowered: Lowered) -> Sites:
 def _sites(lowered: Lowered, kind: OpKind) -> list[str]:
     """The sites of the ops of one kind, in the order of the launches."""
     ops = (op for ir in lowered.regions for op in ir.walk() if op.kind is kind)
-    return list(dict.fromkeys(op.attrs["site"] for op in ops))
+    return list(dict.fromkeys(site_of(op) for op in ops))
 
 
 def _own_name(knob: Knob) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import NO_ATTRS
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
@@ -43,7 +44,7 @@ def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
         raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=show(value.dims), where=t.location(),
                          hint="reshape or permute it first; torch.chunk cuts other dimensions")  # fmt: skip
     halves = tuple(t.builder.value(TileType(value.type.dtype, value.dims[:-1]), t.location()) for _ in range(2))
-    t.builder.append(Op(OpKind.SPLIT, (value,), halves, {}, (), t.location()))
+    t.builder.append(Op(OpKind.SPLIT, (value,), halves, NO_ATTRS, (), t.location()))
     return t.wrap(halves[0]), t.wrap(halves[1])
 
 

@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import ArangeAttrs, ReduceAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
@@ -35,8 +36,8 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     result_dtype = dtype or value.type.dtype
     for axis in reversed(axes):
         dims = value.dims[:axis] + value.dims[axis + 1 :]
-        value = t.emit(OpKind.REDUCE, (value,), TileType(result_dtype, dims), fn=fn, axis=axis,
-                       site=t.names.numbered(f"reduce:{fn}")).value  # fmt: skip
+        attrs = ReduceAttrs(axis, fn, t.names.numbered(f"reduce:{fn}"))
+        value = t.emit(OpKind.REDUCE, (value,), TileType(result_dtype, dims), attrs).value
     result = t.wrap(value)
     if keepdim:
         for axis in axes:
@@ -123,7 +124,7 @@ def _position(t: Tracer, fn: str, x: TileValue, keepdim: bool) -> TileValue:
         found = t.pointwise("logical_or", found, t.pointwise("isnan", x))
     place: Any = 0
     for axis, dim in enumerate(x.value.dims):
-        lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), start=Expr.of(0))
+        lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0)))
         for _ in range(axis + 1, x.ndim):
             lanes = unsqueeze(t, lanes, -1)
         place = place * count(t, x, axis) + lanes
