@@ -116,7 +116,7 @@ def _two_share(ir: KernelIR, blocks: dict[str, int], stages: int, target: Target
 
 def _loads(ir: KernelIR) -> set[Value]:
     """What products take as a load brought it, perhaps permuted."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     operands = {v for op in ir.walk() if op.kind is OpKind.DOT for v in _operands(op)}
     sources = {makers[v].values[0] if v in makers and makers[v].kind is OpKind.PERMUTE else v for v in operands}
     return {v for v in sources if v in makers and makers[v].kind is OpKind.LOAD}
@@ -143,7 +143,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     for name in ir.grid:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
-    direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
+    direct = is_loaded(b, ir.definitions)
     turned = site_of(op) in transposable(ir) and target.capability // 10 == HOPPER
     if target.vendor == "nvidia" and in_full_precision(op):
         return _precise(ir, op, lengths, batch, target)

@@ -13,7 +13,8 @@ from ..expr import Expr
 from ..ir.analysis import tile_length
 from ..ir.attributes import AccessAttrs, AxisAttrs
 from ..ir.graph import KernelIR, SliceIndex, TileIndex
-from ..ir.kinds import ACCESSES, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable

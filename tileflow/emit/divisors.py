@@ -24,7 +24,7 @@ class Divisors:
     def __init__(self, ir: KernelIR, number: Callable[[Expr], int | None]) -> None:
         self._ir = ir
         self._number = number
-        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
+        self._definitions = ir.definitions
 
     def of(self, bound: Expr | Operand) -> int:
         """A number that divides the bound; 0 for zero, 1 where nothing is known."""

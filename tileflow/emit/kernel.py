@@ -10,9 +10,9 @@ from typing import Any
 from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
-from ..ir.attributes import tensors_written
 from ..ir.graph import Block, KernelIR, Op, Operand, TensorParam, Tile
 from ..ir.kinds import OpKind
+from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX, Dim, Value
 from ..runtime.abi import LaunchArg
 from ..runtime.paths import Symbol
@@ -317,7 +317,7 @@ class Emitter:
 
     def _captured(self, tensor: TensorParam) -> dict[str, Any]:
         """What the binary assumes of a tensor, and whether it may write into it."""
-        stored = any(tensor.path in tensors_written(op) for op in self.plan.ir.walk())
+        stored = any(tensor.path in effects_of(op).writes for op in self.plan.ir.walk())
         return {"dtype": tensor.torch_dtype or tensor.dtype, "rank": len(tensor.shape), "stored": stored}
 
     def _int_arg(self, symbol: str, name: str) -> LaunchArg:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from ..expr import Expr
 from ..ir.attributes import IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, Operand, Tile, walk
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, having
+from ..ir.opdef import Trait
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
 from ..space.names import loop_site
@@ -17,10 +19,7 @@ if TYPE_CHECKING:
     from .kernel import Emitter
 
 _FEW = 4  # operations an element, of a branch that is not worth a jump
-_WITHOUT_EFFECT = frozenset({
-    OpKind.POINTWISE, OpKind.CAST, OpKind.FULL, OpKind.SIZE, OpKind.TILE_INDEX, OpKind.TILE_BEGIN, OpKind.TILE_END,
-    OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND,
-})  # fmt: skip
+_WITHOUT_EFFECT = having(Trait.SPECULATIVE)
 
 
 def emit_for(e: Emitter, op: Op) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..expr import Expr
-from .attributes import AccessAttrs, tensors_touched
+from .attributes import AccessAttrs
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from .kinds import OpKind
+from .op_table import effects_of
 from .types import Dim, Value, itemsize
 
 ALIGNMENT = 16  # bytes: of the address, of every stride but the last, and the least run of a box
@@ -84,7 +85,7 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
 
 
 def _touches(op: Op, tensor: str) -> bool:
-    return tensor in tensors_touched(op)
+    return tensor in effects_of(op).tensors
 
 
 def _axis(item: IndexItem) -> int | None:

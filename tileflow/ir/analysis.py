@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from math import prod
 
 from ..expr import Expr
-from .attributes import AccessAttrs, DotAttrs, PointwiseAttrs, TileAttrs
+from .attributes import AccessAttrs, DotAttrs, TileAttrs
 from .graph import Block, KernelIR, Op, TileIndex
-from .kinds import ACCESSES, OpKind
-from .ops import POINTWISE
+from .kinds import OpKind
+from .op_table import ACCESSES, OPS
 from .traffic import Traffic
 from .types import Dim, Value, itemsize
 
@@ -21,13 +21,14 @@ def traffic(regions: Iterable[KernelIR]) -> Traffic:
     for ir in regions:
         moved += _bytes(ir)
         for op, executions in _with_counts(ir):
+            work = OPS[op.kind].work(op)
             if op.kind is OpKind.DOT:
-                flops["dot"] += 2 * executions * _product_size(ir, op)
+                flops["dot"] += work.flops * executions * _product_size(ir, work.dims)
                 operand = op.inputs[0]
                 assert isinstance(operand, Value)
                 dtype = operand.type.dtype
             else:
-                flops["other"] += executions * _pointwise_flops(ir, op)
+                flops["other"] += executions * work.flops * _size(ir, work.dims)
     return Traffic(moved, flops["dot"] + flops["other"], dtype if flops["dot"] > flops["other"] else "float32")
 
 
@@ -69,8 +70,8 @@ def _mean_length(ir: KernelIR, name: str) -> int:
     bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
     if len(bounds) < 2:
         return max(most // 2, 1) if bounds else most
-    kinds = {v: op.kind for op in ir.walk() for v in op.outputs}
-    if any(kinds.get(b) in (OpKind.TILE_BEGIN, OpKind.TILE_END) for b in bounds):
+    makers = [ir.definitions.get(b) for b in bounds]
+    if any(op is not None and op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END) for op in makers):
         return 1
     return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
 
@@ -118,31 +119,12 @@ def in_full_precision(op: Op) -> bool:
     return dtype == "float64" or (dtype == "float32" and DotAttrs.of(op).precision == "ieee")
 
 
-def _product_size(ir: KernelIR, op: Op) -> int:
+def _product_size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     """Multiplications of a product over all its runs; a dimension of a bare block goes as far as the loops over it."""
-    a, b = op.inputs[:2]
-    assert isinstance(a, Value) and isinstance(b, Value)
     total = 1
-    for dim in (*a.dims, b.dims[-1]):
+    for dim in dims:
         blocks = dim.extent.symbols() - ir.hints.keys()
         loops = [n for n, t in ir.tiles.items() if t.block.symbols() & blocks] if dim.tile is None else []
         times = dim.extent.evaluate({**ir.hints, **dict.fromkeys(blocks, 1)}) if loops else 1
         total *= times * max(_mean_length(ir, n) for n in loops) if loops else _size(ir, (dim,))
     return total
-
-
-def _pointwise_flops(ir: KernelIR, op: Op) -> int:
-    if op.kind is OpKind.POINTWISE:
-        return POINTWISE[PointwiseAttrs.of(op).fn].flops * _size(ir, op.output.dims)
-    if op.kind in (OpKind.REDUCE, OpKind.SCAN):
-        (value,) = op.inputs
-        assert isinstance(value, Value)
-        return _size(ir, value.dims)
-    if op.kind in (OpKind.COMBINE, OpKind.COMBINE_SCAN):
-        steps = sum(
-            POINTWISE[PointwiseAttrs.of(inner).fn].flops
-            for inner in op.regions[0].ops
-            if inner.kind is OpKind.POINTWISE
-        )
-        return steps * _size(ir, op.values[0].dims)
-    return 0

@@ -236,15 +236,3 @@ def site_of(op: Op) -> str:
     """The id under which an op's knobs are; empty for ops that have none."""
     attrs = op.attrs
     return attrs.site if isinstance(attrs, (AccessAttrs, ReduceAttrs, DotAttrs, DotScaledAttrs)) else ""
-
-
-def tensors_touched(op: Op) -> tuple[str, ...]:
-    """The paths of the tensors that an op reads or writes."""
-    if isinstance(op.attrs, AccessAttrs):
-        return (op.attrs.tensor,)
-    return op.attrs.tensors if isinstance(op.attrs, ForeignAttrs) else ()
-
-
-def tensors_written(op: Op) -> tuple[str, ...]:
-    """The paths of the tensors that an op may write; the author's text all that it is given."""
-    return () if isinstance(op.attrs, LoadAttrs) else tensors_touched(op)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from ..errors import Location
 from ..expr import Expr
@@ -15,6 +16,7 @@ from .modes import SHAPE_MODES, ShapeMode
 from .types import Dim, TileType, Value
 
 Operand = Value | int | float | bool
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation; its kind is described in :mod:`tileflow.ir.ops`."""
+    """One operation; what holds for its kind is a row of :mod:`tileflow.ir.op_table`."""
 
     kind: OpKind
     inputs: tuple[Operand, ...]
@@ -165,12 +167,15 @@ class BlockSymbol:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelIR:
     """One region. ``grid``: the tiles of the outermost loop, in the user's order.
 
     ``guards``: what was assumed of launch symbols while tracing. ``hints``: the launch symbols' values in the example
     that was traced; they may steer choices, never meaning.
+
+    A region never changes, so that what is asked of it often is found once and kept: its ops, where values are defined
+    and used, its hash, and what :func:`once` marks.
     """
 
     name: str
@@ -185,16 +190,37 @@ class KernelIR:
     guards: tuple[Expr, ...]
     hints: dict[str, int]
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the printed form: equal graphs are equal."""
         from .printer import render
 
         return hashlib.sha256(render(self).encode()).hexdigest()
 
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """Every op, outer ones first."""
+        return tuple(walk(self.body))
+
     def walk(self) -> Iterator[Op]:
         """Every op, outer ones first."""
-        return walk(self.body)
+        return iter(self.ops)
+
+    @cached_property
+    def definitions(self) -> Mapping[Value, Op]:
+        """The op that gives each value, but those that regions are given."""
+        return {v: op for op in self.ops for v in op.outputs}
+
+    @cached_property
+    def uses(self) -> Mapping[Value, int]:
+        """How often each value is used, yields counted."""
+        return uses(self.body)
+
+    @cached_property
+    def next_id(self) -> int:
+        """The first id after those of all values."""
+        params = (p for op in self.ops for block in op.regions for p in block.params)
+        return 1 + max((v.id for values in (self.definitions, params) for v in values), default=-1)
 
     @property
     def shape_mode(self) -> ShapeMode:
@@ -202,11 +228,35 @@ class KernelIR:
         return SHAPE_MODES[self.mode]
 
     def tensor(self, path: str) -> TensorParam:
-        return next(t for t in self.tensors if t.path == path)
+        return self._tensors[path]
+
+    @cached_property
+    def _tensors(self) -> Mapping[str, TensorParam]:
+        return {t.path: t for t in self.tensors}
+
+    @cached_property
+    def _found(self) -> dict[Callable[[KernelIR], Any], Any]:
+        """Results by analysis."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def hint(self, e: Expr) -> int:
         """The value of a size expression in the traced example."""
         return e.evaluate(self.hints)
+
+
+def once(analysis: Callable[[KernelIR], _Result]) -> Callable[[KernelIR], _Result]:
+    """An analysis of a region whose result is kept with the region; nobody may change it."""
+
+    @wraps(analysis)
+    def kept(ir: KernelIR) -> _Result:
+        if analysis not in ir._found:
+            ir._found[analysis] = analysis(ir)
+        return ir._found[analysis]  # type: ignore[no-any-return]
+
+    return kept
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ..expr import Expr
 from .attributes import AccessAttrs, ForeignAttrs, TileAttrs, TilePartAttrs
 from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
-from .kinds import ACCESSES, OpKind
+from .kinds import OpKind
+from .op_table import ACCESSES
 from .types import Dim, Value
 
 _NAMING = (OpKind.TILE_INDEX, OpKind.TILE_BEGIN)

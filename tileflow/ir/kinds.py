@@ -1,4 +1,4 @@
-"""The kinds of ops. What each one means is a row of the table in :mod:`tileflow.ir.ops`."""
+"""The kinds of ops. What each one means is a row of the table in :mod:`tileflow.ir.op_table`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,3 @@ class OpKind(StrEnum):
     DEVICE_PRINT = "device_print"
     FOR = "for"
     IF = "if"
-
-
-ACCESSES = (OpKind.LOAD, OpKind.STORE, OpKind.ATOMIC)
-PRODUCTS = (OpKind.DOT, OpKind.DOT_SCALED)

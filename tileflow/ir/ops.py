@@ -1,46 +1,4 @@
-"""The vocabulary of the IR: op kinds, and one row for each pointwise function.
-
-| kind | inputs | attrs | meaning |
-|---|---|---|---|
-| ``load`` | index values, optional mask | ``tensor`` path, ``index``, ``site``, ``other``, ``has_mask`` | read a tile |
-| ``store`` | value, index values, optional mask | the same | write a tile |
-| ``atomic`` | value, index values, optional mask | the same, ``fn``, ``sem`` | read-modify-write: the old value |
-| ``pointwise`` | operands | ``fn``, ``operand`` dtype | one row of ``POINTWISE``, broadcast |
-| ``cast`` | value | - | change dtype, as ``.to`` does |
-| ``bitcast`` | value | - | reinterpret, as ``.view(dtype)`` does |
-| ``full`` | scalar | - | a tile of one value |
-| ``size`` | - | ``value`` Expr | an int: a size, a captured int, a block size |
-| ``scalar`` | - | ``path`` | a captured run-time float |
-| ``tile_index`` | - | ``tile`` | the tile's indices, 1-D |
-| ``tile_begin`` ``tile_end`` ``tile_id`` | - | ``tile`` | scalars of the tile |
-| ``tile_part`` | - | ``tile``, ``of``, ``part`` | from here on ``tile`` is the left or right half of another |
-| ``arange`` | - | ``start`` Expr | ``start + [0, extent)`` |
-| ``random`` | seed, for ints low and high | ``stream``, ``sizes``, ``offsets`` | random numbers: language/random.py |
-| ``unsqueeze`` | value | ``axis`` | insert a dimension of extent 1 |
-| ``squeeze`` | value | ``axis`` | drop a dimension of extent 1 |
-| ``permute`` | value | ``order`` | reorder dimensions |
-| ``expand`` | value | - | broadcast to the output's dims |
-| ``reshape`` | value | - | same elements, other dims |
-| ``narrow`` | value | - | fewer lanes of an axis, of as many registers |
-| ``join`` | a, b | - | both in a new last dimension of 2 |
-| ``split`` | value | - | the two halves of a last dimension of 2 |
-| ``nibbles`` | bytes | ``signed`` | the low and the high 4 bits of each as floats |
-| ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
-| ``sort`` | value | ``axis``, the last | the elements in ascending order |
-| ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
-| ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative sum or product |
-| ``combine`` | values of one shape | ``axis``, ``other``; region | drop a dimension, by the region's function |
-| ``combine_scan`` | values of one shape | ``axis``, ``reverse``; region | cumulative, by the region's function |
-| ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
-| ``settle`` | value | - | the value, once the product that adds to it is over |
-| ``dot_scaled`` | a, b, scales, acc | ``formats``, ``scaled`` | (m, k) @ (k, n) + acc of microscaling formats |
-| ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
-| ``inline_asm`` | operands | ``asm``, ``constraints``, ``pack``, ``is_pure``, ``vendor`` | region: its reference |
-| ``foreign`` | operands | ``text``, ``arguments``, ``functions``, ``tensors`` | Triton text of the author's |
-| ``device_print`` | operands | ``prefix`` | print |
-| ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
-| ``if`` | condition, captured... | two regions | a branch on a scalar |
-"""
+"""One row for each pointwise function, and what leaves each reduction unchanged. The kinds of ops: :mod:`op_table`."""
 
 from __future__ import annotations
 
@@ -48,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-
-from .attributes import AtomicAttrs, ForeignAttrs, InlineAsmAttrs, PrintAttrs, StoreAttrs, TilePartAttrs
-from .graph import Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +127,6 @@ NEUTRAL: dict[str, float | None] = {
 }
 
 LARGEST_SPAN = 2**31 - 1  # of random ints
-
-
-def has_effect(op: Op) -> bool:
-    """Whether an op does more than give its outputs, so that it stays though nobody reads them."""
-    match op.attrs:
-        case StoreAttrs() | AtomicAttrs() | PrintAttrs() | TilePartAttrs():
-            return True
-        case InlineAsmAttrs(is_pure=is_pure):
-            return not is_pure
-        case ForeignAttrs(tensors=tensors):
-            return bool(tensors) or not op.outputs
-    return False
 
 
 def neutral(fn: str, dtype: str) -> float | int:

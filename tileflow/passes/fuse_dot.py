@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir.attributes import DotAttrs, PointwiseAttrs
-from ..ir.graph import Block, KernelIR, Op, Operand, uses
+from ..ir.graph import Block, KernelIR, Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .rewrite import with_body
@@ -12,10 +14,10 @@ from .rewrite import with_body
 def fuse_dot(ir: KernelIR) -> KernelIR:
     """Where the product has no accumulator yet, no other reader, stands in the block of the sum (a loop must not
     repeat it), and the sum has the accumulator's dtype and shape."""
-    return with_body(ir, _fuse(ir.body, uses(ir.body)))
+    return with_body(ir, _fuse(ir.body, ir.uses))
 
 
-def _fuse(block: Block, counts: dict[Value, int]) -> Block:
+def _fuse(block: Block, counts: Mapping[Value, int]) -> Block:
     products: dict[Value, Op] = {}
     ops: list[Op] = []
     for op in block.ops:
@@ -28,7 +30,7 @@ def _fuse(block: Block, counts: dict[Value, int]) -> Block:
     return Block(block.params, tuple(ops), block.results)
 
 
-def _sum(add: Op, products: dict[Value, Op], counts: dict[Value, int]) -> Op:
+def _sum(add: Op, products: dict[Value, Op], counts: Mapping[Value, int]) -> Op:
     """The sum as a product with an accumulator, or as it is. The product that it replaces is dead code then."""
     for product, other in (add.inputs, reversed(add.inputs)):
         found = products.get(product) if isinstance(product, Value) else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..expr import Expr
 from ..ir.graph import KernelIR
-from ..ir.kinds import PRODUCTS
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from . import specialise
 from .roll import rollable

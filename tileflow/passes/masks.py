@@ -8,24 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from ..expr import Expr
-from ..frontend.promotion import torch_dtype
 from ..ir.attributes import (
     AccessAttrs,
-    AxisAttrs,
-    CombineAttrs,
-    FoldAttrs,
     LoadAttrs,
-    PermuteAttrs,
-    PointwiseAttrs,
     WhereMaskAttrs,
 )
 from ..ir.graph import KernelIR, Op, Operand, ValueIndex
-from ..ir.kinds import PRODUCTS, OpKind
-from ..ir.ops import POINTWISE, neutral
-from ..ir.types import Dim, Value, fills_registers, is_float
+from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.types import Dim, Value, fills_registers
 from .rewrite import Fresh, map_ops, with_body
 
 
@@ -72,27 +64,13 @@ def _insert(ir: KernelIR) -> KernelIR:
         return out
 
     def rewrite(op: Op) -> list[Op]:
-        ops: list[Op] = []
-        if op.kind in (OpKind.REDUCE, OpKind.SCAN):
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            fill = neutral(FoldAttrs.of(op).fn, value.type.dtype)
-            op = op.with_(inputs=(masked(value, AxisAttrs.of(op).axis, fill, ops),))
-        elif op.kind is OpKind.SORT:  # lanes that do not count come last
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            largest = torch.iinfo(torch_dtype(value.type.dtype)).max
-            op = op.with_(inputs=(masked(value, AxisAttrs.of(op).axis, largest, ops),))
-        elif op.kind is OpKind.COMBINE and (other := CombineAttrs.of(op).other) is not None:
-            fills = zip(op.inputs, other, strict=True)
-            op = op.with_(inputs=tuple(masked(v, AxisAttrs.of(op).axis, fill, ops) for v, fill in fills))
-        elif op.kind in PRODUCTS:
-            a, b, *rest = op.inputs
-            assert isinstance(a, Value) and isinstance(b, Value)
-            zero = 0.0 if is_float(a.type.dtype) else 0
-            a, b = masked(a, len(a.dims) - 1, zero, ops), masked(b, len(b.dims) - 2, zero, ops)
-            op = op.with_(inputs=(a, b, *rest))
-        return [*ops, op]
+        fills = OPS[op.kind].fills(op)
+        if not fills:
+            return [op]
+        ops, inputs = list[Op](), list(op.inputs)
+        for fill in fills:
+            inputs[fill.input] = masked(inputs[fill.input], fill.axis, fill.number, ops)
+        return [*ops, op.with_(inputs=tuple(inputs))]
 
     return with_body(ir, map_ops(ir.body, rewrite))
 
@@ -149,7 +127,7 @@ class MaskedValues:
 
     def __init__(self, ir: KernelIR) -> None:
         self._tiles = ir.tiles
-        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
+        self._definitions = ir.definitions
         self._found: dict[tuple[Value, int], float | None] = {}
 
     def at(self, value: Operand, axis: int) -> float | None:
@@ -163,44 +141,9 @@ class MaskedValues:
 
     def _compute(self, value: Value, axis: int) -> float | None:
         op = self._definitions.get(value)
-        if op is None:
-            return None  # carried by a loop
-        match op.kind:
-            case OpKind.LOAD:
-                return float(LoadAttrs.of(op).other)
-            case OpKind.FULL:
-                return self.at(op.inputs[0], 0) if not isinstance(op.inputs[0], Value) else None
-            case OpKind.CAST:
-                found = self.at(op.inputs[0], axis)
-                return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
-            case OpKind.UNSQUEEZE:
-                inserted = AxisAttrs.of(op).axis
-                return None if axis == inserted else self.at(op.inputs[0], axis - (axis > inserted))
-            case OpKind.SQUEEZE:
-                return self.at(op.inputs[0], axis + (axis >= AxisAttrs.of(op).axis))
-            case OpKind.PERMUTE:
-                return self.at(op.inputs[0], PermuteAttrs.of(op).order[axis])
-            case OpKind.EXPAND:
-                return self._operand(op.inputs[0], value, axis)
-            case OpKind.RESHAPE:
-                source = op.inputs[0]
-                assert isinstance(source, Value)
-                found = _reshaped(source, value.dims[axis])
-                return None if found is None else self.at(source, found)
-            case OpKind.JOIN if axis < len(value.dims) - 1:
-                first, second = (self.at(v, axis) for v in op.inputs)
-                return first if first == second else None
-            case OpKind.SPLIT:
-                return self.at(op.inputs[0], axis)
-            case OpKind.NIBBLES:  # of a byte of zeros
-                return 0.0 if self.at(op.inputs[0], axis) == 0.0 else None
-            case OpKind.WHERE_MASK:
-                return self.at(op.inputs[1], axis) if axis in WhereMaskAttrs.of(op).axes else None
-            case OpKind.POINTWISE:
-                return self._pointwise(op, value, axis)
-        return None
+        return None if op is None else OPS[op.kind].masked(self, op, value, axis)  # None: carried by a loop
 
-    def _operand(self, operand: Operand, result: Value, axis: int) -> float | None:
+    def broadcast(self, operand: Operand, result: Value, axis: int) -> float | None:
         """An operand of an elementwise op; one that is broadcast along the axis says nothing of its lanes."""
         if not isinstance(operand, Value):
             return float(operand)
@@ -215,20 +158,3 @@ class MaskedValues:
         name = result.dims[axis].tile
         lengths = None if name is None else self._tiles[name].lengths
         return lengths is not None and lengths.dims[0] in result.dims and lengths.dims[0] not in operand.dims
-
-    def _pointwise(self, op: Op, value: Value, axis: int) -> float | None:
-        found = [self._operand(v, value, axis) for v in op.inputs]
-        if any(f is None for f in found):
-            return None
-        dtype = torch_dtype(PointwiseAttrs.of(op).operand)
-        wide = torch.float64 if dtype.is_floating_point else dtype
-        operands = [torch.tensor(f, dtype=wide) for f in found]
-        if PointwiseAttrs.of(op).fn == "where":
-            operands[0] = operands[0].bool()
-        return float(POINTWISE[PointwiseAttrs.of(op).fn].evaluate(*operands))
-
-
-def _reshaped(source: Value, dim: Dim) -> int | None:
-    """The axis of ``source`` whose masked lanes are those of ``dim`` after a reshape; None where there is no one."""
-    same = [n for n, d in enumerate(source.dims) if d == dim or (dim.tile is not None and d.tile == dim.tile)]
-    return same[0] if len(same) == 1 else None

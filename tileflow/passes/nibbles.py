@@ -13,17 +13,19 @@ from dataclasses import replace
 from ..ir.attributes import NibblesAttrs, PointwiseAttrs
 from ..ir.graph import KernelIR, Op, Operand
 from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import Value
 from .rewrite import Fresh, map_ops, with_body
 
 HALVES = ("float16", "bfloat16")
 _BYTES = ("int8", "uint8")
-_VIEWS = frozenset({OpKind.PERMUTE, OpKind.RESHAPE, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.JOIN})
+_VIEWS = having(Trait.REARRANGES)
 
 
 def convert_nibbles(ir: KernelIR) -> KernelIR:
     """Casts to a half type of nibbles, or of views of them, as views of ``nibbles``."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     fresh = Fresh(ir)
     renamed: dict[Value, Operand] = {}
 

@@ -13,9 +13,7 @@ class Fresh:
     """Values with ids that the region does not have yet."""
 
     def __init__(self, ir: KernelIR) -> None:
-        ids = [v.id for op in ir.walk() for v in op.outputs]
-        ids += [p.id for op in ir.walk() for block in op.regions for p in block.params]
-        self._next = max(ids, default=-1) + 1
+        self._next = ir.next_id
 
     def value(self, type_: TileType, like: Value | None = None) -> Value:
         self._next += 1

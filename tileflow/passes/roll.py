@@ -21,20 +21,20 @@ from ..ir.attributes import (
     WhereMaskAttrs,
     site_of,
 )
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
 from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .online import Lanes, OnlineSum, online_sums
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
-_ELEMENTWISE = frozenset({
-    OpKind.LOAD, OpKind.STORE, OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.EXPAND, OpKind.UNSQUEEZE,
-    OpKind.SQUEEZE, OpKind.FULL, OpKind.WHERE_MASK, OpKind.PERMUTE, OpKind.RANDOM, OpKind.NIBBLES,
-})  # fmt: skip
+_ELEMENTWISE = having(Trait.BY_BLOCKS)
 
 
+@once
 def rollable(ir: KernelIR) -> dict[str, Expr]:
     """The dimensions that can be rolled: the site of the first reduction over each, and its extent."""
     found: dict[str, Expr] = {}

@@ -12,6 +12,8 @@ scores has waited for all products of the turn before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import NO_ATTRS
 from ..ir.graph import Block, KernelIR, Op, Operand
@@ -23,7 +25,7 @@ from .rewrite import Fresh, with_body
 def settle_products(ir: KernelIR) -> KernelIR:
     """A ``settle`` at the end of each loop for the products that it only adds up and whose left operand is computed
     of no other product of the turn."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     fresh = Fresh(ir)
 
     def visit(block: Block, is_loop: bool) -> Block:
@@ -40,7 +42,7 @@ def settle_products(ir: KernelIR) -> KernelIR:
     return with_body(ir, visit(ir.body, is_loop=False))
 
 
-def _is_in_flight(total: Value, turn: Block, makers: dict[Value, Op]) -> bool:
+def _is_in_flight(total: Value, turn: Block, makers: Mapping[Value, Op]) -> bool:
     op = makers.get(total)
     if op is None or op.kind is not OpKind.DOT or not set(op.inputs[2:]) & set(turn.params):
         return False
@@ -48,7 +50,7 @@ def _is_in_flight(total: Value, turn: Block, makers: dict[Value, Op]) -> bool:
     return not _is_buffered(left, makers) and left not in _after_products(turn, op, set())
 
 
-def _is_buffered(operand: Value, makers: dict[Value, Op]) -> bool:
+def _is_buffered(operand: Value, makers: Mapping[Value, Op]) -> bool:
     """Whether an operand is what a load brought, perhaps permuted: such a one may stay in shared memory."""
     while operand in makers and makers[operand].kind is OpKind.PERMUTE:
         (operand, *_) = makers[operand].values

@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.attributes import NO_ATTRS, AccessAttrs, PermuteAttrs, TileAttrs, TilePartAttrs, site_of, tensors_touched
-from ..ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.attributes import NO_ATTRS, AccessAttrs, PermuteAttrs, TileAttrs, TilePartAttrs, site_of
+from ..ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, effects_of, having
+from ..ir.opdef import Trait
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, with_body
 from .roll import rollable
 
-_CLONED = frozenset({
-    OpKind.LOAD, OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND,
-    OpKind.FULL, OpKind.TILE_INDEX,
-})  # fmt: skip
+_CLONED = having(Trait.BY_HALVES)
 _PLAIN = (TileIndex, SliceIndex, ExprIndex)
 
 
+@once
 def subtilable(ir: KernelIR) -> dict[str, Op]:
     """The stores that can be done in halves, by site: at the end of the region, of what a loop with products gave."""
     if rollable(ir):  # the end of the region would be loops of its own
@@ -69,7 +69,9 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
         op = makers[value]
         if op.kind is OpKind.FOR and _split_dims(value, columns):
             has_product |= any(inner.kind in PRODUCTS for inner in op.regions[0].ops)
-        elif op.kind not in _CLONED or not written.isdisjoint(tensors_touched(op)) or not _is_plain(op, columns, value):
+        elif (
+            op.kind not in _CLONED or not written.isdisjoint(effects_of(op).reads) or not _is_plain(op, columns, value)
+        ):
             return None
         else:
             found.add(id(op))

@@ -7,24 +7,28 @@ The accumulator is carried transposed, and turned back once after the loop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from ..ir.attributes import LoopAttrs, PermuteAttrs, site_of
-from ..ir.graph import Block, KernelIR, Op, uses
+from ..ir.graph import Block, KernelIR, Op, once
 from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import TileType, Value, itemsize
 from .rewrite import Fresh, with_body
 
 _Item = TypeVar("_Item")
 _SWAPPED = PermuteAttrs((1, 0))
-_AS_LOADED = (OpKind.WHERE_MASK, OpKind.PERMUTE)
+_AS_LOADED = having(Trait.AS_LOADED)
 
 
+@once
 def transposable(ir: KernelIR) -> dict[str, Op]:
     """The products that can be transposed, by site: of two dimensions and halves, added up over a loop that does
     nothing else with the sum, the left operand as it was loaded and the right one not."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
-    counts = uses(ir.body)
+    makers = ir.definitions
+    counts = ir.uses
     return {
         site_of(op): op
         for loop in ir.walk()
@@ -51,7 +55,7 @@ def transpose(ir: KernelIR, site: str) -> KernelIR:
     return with_body(ir, visit(ir.body))
 
 
-def is_loaded(operand: Value, makers: dict[Value, Op]) -> bool:
+def is_loaded(operand: Value, makers: Mapping[Value, Op]) -> bool:
     """Whether an operand comes from memory as it is, and not by way of arithmetic in registers."""
     while operand in makers and makers[operand].kind in _AS_LOADED:
         (operand, *_) = makers[operand].values
@@ -65,12 +69,12 @@ def _place(loop: Op, product: Op) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_plain(product: Op, counts: dict[Value, int]) -> bool:
+def _is_plain(product: Op, counts: Mapping[Value, int]) -> bool:
     once = all(counts[v] == 1 for v in (*product.values[2:], product.output))
     return once and all(len(v.dims) == 2 and itemsize(v.type.dtype) == 2 for v in product.values[:2])
 
 
-def _gains(product: Op, makers: dict[Value, Op]) -> bool:
+def _gains(product: Op, makers: Mapping[Value, Op]) -> bool:
     left, right = product.values[:2]
     return is_loaded(left, makers) and not is_loaded(right, makers)
 

@@ -13,14 +13,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..ir.attributes import NO_ATTRS, AccessAttrs, Attrs, AxisAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once
 from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, with_body
 
 Axes = frozenset[int]
 _NONE: Axes = frozenset()
-_BROADCAST = (OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.FULL, OpKind.EXPAND)
+_BROADCAST = having(Trait.BROADCASTS)
 
 
 def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
@@ -34,6 +36,7 @@ def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
     return with_body(ir, Block(ir.body.params, tuple(scope.ops), ir.body.results))
 
 
+@once
 def batch_blocks(ir: KernelIR) -> tuple[str, ...]:
     """The block symbols that a product has as batches: where all are 1, it is one of matrices."""
     blocks = {tile.block for tile in ir.tiles.values()}

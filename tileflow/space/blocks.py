@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from ..config import Knob
 from ..expr import Expr
 from ..ir.graph import KernelIR, Op
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from .extents import block_of
 from .names import powers
@@ -39,7 +40,7 @@ def _floors(ir: KernelIR) -> dict[str, int]:
     """The smallest sizes of a product: 16 each way, 32 inside for scaled ones and for operands of 8 bits, also of those
     that arithmetic made of 8-bit ones: Triton keeps to the layout of what was loaded."""
     floors: dict[str, int] = {}
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     for op in ir.walk():
         if op.kind not in PRODUCTS:
             continue

@@ -9,7 +9,8 @@ from ..expr import Expr
 from ..ir.analysis import in_full_precision
 from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported

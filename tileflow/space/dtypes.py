@@ -8,7 +8,8 @@ from ..config import Constraint
 from ..expr import FALSE
 from ..ir.attributes import AccessAttrs, DotAttrs, InlineAsmAttrs
 from ..ir.graph import KernelIR
-from ..ir.kinds import ACCESSES, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import ACCESSES
 from ..ir.types import Value
 from ..target import Target
 

@@ -9,6 +9,8 @@ from ..expr import FALSE, TRUE, Expr, any_of
 from ..ir.analysis import in_full_precision
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.opdef import Trait
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
@@ -40,10 +42,7 @@ def _products(ir: KernelIR) -> list[Op]:
 
 def _keeps_tiles(ir: KernelIR) -> bool:
     """Whether registers are what may run short: elsewhere a thread needs few, and a bound changes nothing."""
-    return any(
-        op.kind in (OpKind.DOT, OpKind.DOT_SCALED, OpKind.REDUCE, OpKind.SCAN, OpKind.COMBINE, OpKind.COMBINE_SCAN)
-        for op in ir.walk()
-    )
+    return any(Trait.COLLECTIVE in OPS[op.kind].traits for op in ir.walk())
 
 
 def _nvidia(

@@ -13,7 +13,8 @@ from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
 from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from ..passes.transpose import transposable
 from ..target import Target

@@ -17,7 +17,9 @@ from ..config import Direction, Knob
 from ..expr import FALSE, Expr, any_of
 from ..ir.attributes import AccessAttrs, TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
-from ..ir.kinds import PRODUCTS, OpKind
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, having
+from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
@@ -25,7 +27,7 @@ from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
 # what passes on a loaded tile without a copy in registers
-_VIEWS = (OpKind.PERMUTE, OpKind.WHERE_MASK, OpKind.SQUEEZE, OpKind.UNSQUEEZE, OpKind.RESHAPE)
+_VIEWS = having(Trait.STAYS_SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Staging:
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
     """Of every block of ops that has products of its own."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     stored, halved = _stored(ir, extents, knobs)
     for block, site in blocks_of(ir, ir.body):
         dots = [op for op in block.ops if op.kind in PRODUCTS]

@@ -9,6 +9,8 @@ from ...errors import ShapeError, TraceError
 from ...ir.attributes import Attrs, CombineAttrs, CombineScanAttrs, ScanAttrs
 from ...ir.graph import Block, Op
 from ...ir.kinds import OpKind
+from ...ir.op_table import having
+from ...ir.opdef import Trait
 from ...ir.types import TileType, Value
 from ...language.scans import arguments, results
 from ..control import Control
@@ -18,7 +20,7 @@ from .device_table import device_function
 from .reductions import accumulate
 from .torch_table import row
 
-_SCALAR = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.FULL})
+_SCALAR = having(Trait.ON_SCALARS)
 
 
 @device_function("cumsum")
