@@ -136,7 +136,7 @@ class _Lowering:
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         source = self.host.regions[region]
         ir = _RegionTrace(self, source, frame, args, kwargs).trace()
-        if ir.hash not in {r.hash for r in self.regions}:
+        if all(ir.hash != r.hash for r in self.regions):
             self.regions.append(ir)
         if self.watch is not None:
             self.watch(ir, frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..expr import Expr
 from .attributes import AccessAttrs
-from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex, once
 from .kinds import OpKind
 from .op_table import effects_of
 from .types import Dim, Value, itemsize
@@ -29,7 +29,7 @@ def describable(ir: KernelIR, op: Op) -> bool:
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return False
-    if any(_touches(other, tensor.path) for other in ir.walk() if other.kind != op.kind):
+    if _accesses(ir)[tensor.path] != {op.kind}:
         return False
     axes = [_axis(item) for item in items]
     if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
@@ -84,8 +84,14 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
     return (start * itemsize(tensor.dtype) % ALIGNMENT).eq(0)
 
 
-def _touches(op: Op, tensor: str) -> bool:
-    return tensor in effects_of(op).tensors
+@once
+def _accesses(ir: KernelIR) -> dict[str, set[OpKind]]:
+    """By tensor, the kinds of the ops that read or write it."""
+    found: dict[str, set[OpKind]] = {}
+    for op in ir.walk():
+        for tensor in effects_of(op).tensors:
+            found.setdefault(tensor, set()).add(op.kind)
+    return found
 
 
 def _axis(item: IndexItem) -> int | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import InternalError
@@ -30,8 +31,15 @@ class Attrs:
 
     def items(self) -> list[tuple[str, Any]]:
         """Names and values as the printed form has them: by name, without what is None unless said."""
-        found = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
-        return sorted((name, value) for name, value, default in found if default is not None or value is not None)
+        cls: Any = type(self)
+        found = [(name, getattr(self, name), is_optional) for name, is_optional in _names(cls)]
+        return [(name, value) for name, value, is_optional in found if not is_optional or value is not None]
+
+
+@cache
+def _names(cls: Any) -> list[tuple[str, bool]]:
+    """The fields by name, and whether each is None by default."""
+    return sorted((f.name, f.default is None) for f in fields(cls))
 
 
 NO_ATTRS = Attrs()

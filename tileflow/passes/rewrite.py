@@ -31,7 +31,8 @@ def map_ops(block: Block, rewrite: Rewrite, renamed: dict[Value, Operand] | None
     renamed = {} if renamed is None else renamed
     ops: list[Op] = []
     for op in block.ops:
-        op = op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs))
+        if renamed and any(v in renamed for v in op.inputs if isinstance(v, Value)):
+            op = op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs))
         if op.regions:
             op = op.with_(regions=tuple(map_ops(r, rewrite, renamed) for r in op.regions))
         ops.extend(rewrite(op))
