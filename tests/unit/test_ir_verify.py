@@ -177,7 +177,7 @@ MISTAKES = {
     "stale use": Mistake("rows", K.CAST, typed("float64"), "has the type of its definition"),
     "text": Mistake("product", K.FULL, lambda ir, op: op.with_(inputs=("0",)), "is a value or a number"),
     # the table's columns
-    "kind": Mistake("product", K.CAST, lambda ir, op: replace(op, kind="cast"), "an op's kind is an OpKind, but got str"),
+    "kind": Mistake("product", K.CAST, lambda ir, op: replace(op, kind="cast"), "kind is an OpKind, but got str"),
     "attributes": Mistake("product", K.DOT, lambda ir, op: op.with_(attrs=NO_ATTRS), "its attributes are DotAttrs"),
     "inputs": Mistake("product", K.DOT, inputs(0), "it takes a, b, an optional acc, but got 1 inputs"),
     "outputs": Mistake("product", K.CAST, lambda ir, op: op.with_(outputs=()), "it has 1 outputs, but got 0"),

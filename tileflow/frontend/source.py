@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import enum
 import functools
 import hashlib
@@ -20,6 +19,7 @@ from typing import Any, Protocol, cast
 
 from tileflow.errors import KernelError, Location
 from tileflow.frontend.liveness import free_names
+from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 
 
@@ -67,7 +67,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
             got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
             hint="the file changed after its import, or the function is async or generated: import it again",
         )
-    node = copy.deepcopy(_at_position(code, found, file.lines))
+    node = copied(_at_position(code, found, file.lines))
     tree = node if isinstance(node, ast.FunctionDef) else _as_function(node)
     tree.decorator_list = []
     return FunctionSource(fn, tree, code.co_filename, file.lines)
@@ -158,7 +158,7 @@ def compile_function(fn: types.FunctionType, tree: ast.FunctionDef, first: str) 
 
 def compile_code(fn: types.FunctionType, tree: ast.FunctionDef, first: str) -> types.CodeType:
     """The code of ``compile_function``'s function, which other closures of the same definition may share."""
-    arguments = copy.deepcopy(tree.args)
+    arguments = copied(tree.args)
     for a in ast.walk(arguments):
         if isinstance(a, ast.arg):
             a.annotation = None
