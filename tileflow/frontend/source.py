@@ -497,7 +497,8 @@ def _references(fn: types.FunctionType, tree: ast.FunctionDef) -> list[tuple[str
     found: dict[str, object] = {}
     for name in free_names(tree):
         value = _lookup(fn, name, UNBOUND)
-        chains = _chains(tree, name) if isinstance(value, types.ModuleType) else []
+        is_own = isinstance(value, types.ModuleType) and not _is_library(value.__name__)
+        chains = _chains(tree, name) if is_own else []
         for chain in chains or [()]:
             path, inner = name, value
             for attribute in chain:
