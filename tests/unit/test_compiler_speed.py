@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-FIRST, FURTHER = 0.150, 0.010  # seconds that a kernel of some 40 operations may take: its first config, each other one
+FIRST, FURTHER = 0.120, 0.008  # seconds that a kernel of some 40 operations may take: its first config, each other one
 PATIENCE = 3  # for slower machines than the one that the limits are of
 
 PROGRAM = """
