@@ -61,6 +61,7 @@ class Capturer:
         if isinstance(value, float):
             return self._float(path)
         if isinstance(value, (tuple, list)):
+            self._made(value, path)  # a loop over it is written out: a longer one would be cut short
             items = [self.capture(v, f"{path}.item:{i}") for i, v in enumerate(value)]
             if type(value) is list:
                 return HostList(items, path, self.t)
@@ -72,6 +73,7 @@ class Capturer:
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
+            self._made(value, path)
             return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
         if isinstance(value, functools.partial):
             parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
