@@ -31,9 +31,10 @@ from .fleet import Fleet, Recycling, Worker
 from .labels import labels_for
 from .ledger import Lease, Ledger
 from .placement import live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
+from .protocol import Counters, DeviceClass, Judge, TrialRequest
 from .shelf import Shelf
-from .stages import DeviceIdentity, Stages
+from .stages import Stages
+from .trial import DeviceIdentity, TrialResult
 
 log = logging.getLogger("tileflow.cluster")
 

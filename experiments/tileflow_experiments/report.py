@@ -22,6 +22,7 @@ PHASES = {
     "checking": "verify_s",
     "timing": "bench_s",
 }
+ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
 def render(folded: Folded, subjects: Sequence[Subject]) -> str:
@@ -113,7 +114,7 @@ def _throughput(folded: Folded) -> list[str]:
     measured = sum(r.measured and r.time_us is not None for r in settled)
     lines = [
         f"- distinct trials: {len(settled)}, measured {measured}; attempts journalled: {len(records)}",
-        f"- compiling: {sum(r.compile_s for r in records):.1f} s of CPU, summed over workers",
+        f"- compiling: {sum(r.seconds['compile_s'] for r in records):.1f} s of CPU, summed over workers",
     ]
     for event in folded.events:
         if event["event"] == "counters":
@@ -130,12 +131,12 @@ def _throughput(folded: Folded) -> list[str]:
 
 def _where_time_goes(folded: Folded) -> list[str]:
     """Seconds of each phase, summed, and milliseconds of a measured trial; of contests what their event says."""
-    timed = [r for group in folded.attempts.values() for r in group if r.device_s]
+    timed = [s for group in folded.attempts.values() for r in group if (s := r.seconds)["device_s"]]
     if not timed:
         return []
-    sums = {name: sum(getattr(r, field) for r in timed) for name, field in PHASES.items()}
-    on_device = sum(r.device_s for r in timed)
-    sums["else on the device worker"] = on_device - sum(r.prepare_s + r.load_s + r.verify_s + r.bench_s for r in timed)
+    sums = {name: sum(seconds[field] for seconds in timed) for name, field in PHASES.items()}
+    on_device = sum(seconds["device_s"] for seconds in timed)
+    sums["else on the device worker"] = on_device - sum(sums[name] for name in ON_THE_DEVICE)
     for event in folded.events:
         if event["event"] == "counters" and event.get("phase", "all") == "all":
             for name, field in (("asking", "ask_s"), ("ranking", "rank_s"), ("hearing", "hear_s")):
@@ -155,7 +156,8 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
     """How well the model ranks: Spearman's correlation over the configs that were measured."""
     lines = []
     for key, records in trials.items():
-        pairs = [(r.modelled_us, r.time_us) for r in records if r.measured and r.modelled_us and r.time_us]
+        builds = ((r.result.build, r.time_us) for r in records if r.measured)
+        pairs = [(b.modelled_us, time_us) for b, time_us in builds if b is not None and b.modelled_us and time_us]
         if len(pairs) >= MODEL_PAIRS:
             from scipy.stats import spearmanr
 

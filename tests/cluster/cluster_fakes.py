@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items, source_hash, trial_id
+from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow.config import Config
 from tileflow.cost import Launch
@@ -102,7 +102,7 @@ class FakeCompiler:
     def __init__(self, stages: FakeStages) -> None:
         self.stages = stages
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         self.stages.note("compile", request)
         fault = self.stages.suffer("compile", request)
         time.sleep(self.stages.compile_s)
@@ -112,7 +112,7 @@ class FakeCompiler:
         )
         rejected = Outcome(Status.COMPILE_ERROR, None, "BuildError", "as told") if fault == "compile_error" else None
         binary = fake_binary(request)
-        compiled = CompiledTrial(
+        compiled = Build(
             identity, source, self.compiled_by, self.stages.compile_s, "here", rejected,
             (Launch(binary.resources, 1),), Traffic(1000, 10, "float32"), roofline_us=50.0, occupancy=0.5,
         )  # fmt: skip
@@ -130,7 +130,7 @@ class FakeDevice:
     def prepare(self, request: TrialRequest) -> None:
         self.stages.note("prepare", request)
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         assert [binary.sha256 for binary in binaries] == [fake_binary(request).sha256]
         self.stages.note("device", request)
         fault = self.stages.suffer("device", request)
@@ -144,7 +144,7 @@ class FakeDevice:
 
     def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
         alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
         return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...

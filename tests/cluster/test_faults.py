@@ -18,9 +18,10 @@ from test_evaluators import run
 from tileflow_cluster.fleet import Recycling
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.protocol import TrialRequest, TrialResult, problem_items
+from tileflow_cluster.protocol import TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 from tileflow_cluster.shelf import Shelf
+from tileflow_cluster.trial import TrialResult
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
@@ -102,7 +103,7 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
     results = run(evaluator, requests)
     assert statuses(results["hangs"]) == [Status.WORKER_LOST, Status.COMPILE_TIMEOUT]
     assert all(statuses(results[f"q{x}"]) == [Status.OK] for x in range(1, 7))
-    assert results["q6"][0].queue_s > 1.0
+    assert results["q6"][0].phases.queue_s > 1.0
     for _, _, pid in log_of(tmp_path, "compile")[:1]:
         assert not _running(pid)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, Ledger
-from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest, TrialResult
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest
+from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 
 from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts
@@ -33,7 +33,7 @@ def compile_next(ledger: Ledger[str], source: str = "", rejected: Outcome | None
     lease = ledger.lease("compile", "c")
     assert lease is not None
     identity = source or f"t{lease.request.config['x']}"
-    ledger.compiled(lease, CompiledTrial(identity, rejected=rejected, roofline_us=2.0), f"code {identity}")
+    ledger.compiled(lease, Build(identity, rejected=rejected, roofline_us=2.0), f"code {identity}")
     return lease
 
 
@@ -98,7 +98,7 @@ def test_what_is_not_compiled_yet_is_withdrawn() -> None:
     assert [(r.request_id, r.outcome.status) for r in finals(ledger)] == [
         ("compiling", Status.CANCELLED), ("queued", Status.CANCELLED),
     ]  # fmt: skip
-    ledger.compiled(compiling, CompiledTrial("late"), "code")
+    ledger.compiled(compiling, Build("late"), "code")
     assert ledger.counters().dropped == 1
     ledger.finish(device_next(ledger), OK, ON)
     assert [r.request_id for r in finals(ledger)] == ["built"]
@@ -218,7 +218,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(script: list[tuple[str, int]]) 
 def _answer(ledger: Ledger[str], lease: Lease[str]) -> None:
     if lease.phase == "compile":
         source = f"t{int(lease.request.config['x']) // 2}"
-        ledger.compiled(lease, CompiledTrial(source), f"code {source}")
+        ledger.compiled(lease, Build(source), f"code {source}")
     else:
         ledger.finish(lease, OK, ON)
 
@@ -249,7 +249,7 @@ def judged(judge: Largest, *names: str, remeasure: bool = False) -> Ledger[str]:
         ledger.submit(request(name, int(name[-1]), remeasure=remeasure))
     launch = Launch(Resources(32, 0, 0, 128), 132)
     while (lease := ledger.lease("compile", "c")) is not None:
-        known = CompiledTrial(f"t{lease.request.config['x']}", launches=(launch,), traffic=Traffic(1000, 0, "float32"))
+        known = Build(f"t{lease.request.config['x']}", launches=(launch,), traffic=Traffic(1000, 0, "float32"))
         ledger.compiled(lease, known, "code")
     return ledger
 

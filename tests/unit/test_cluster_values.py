@@ -13,13 +13,13 @@ from tileflow_cluster.placement import Node, gpus_for, plan, replan, unlabelled
 from tileflow_cluster.protocol import (
     KernelRef,
     TrialRequest,
-    TrialResult,
     config_trial_id,
     problem_items,
     problem_key,
     source_hash,
     trial_id,
 )
+from tileflow_cluster.trial import Build, TrialResult
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, SpecError
@@ -69,16 +69,16 @@ def test_a_trial_id_does_not_run_its_parts_together() -> None:
 
 def test_requests_and_results_pickle() -> None:
     request = TrialRequest("r", KernelRef("m:k", "h", ("/src",)), (("n", 1),), "nvidia-h200", Config.of({"x": 1}))
-    result = TrialResult("r", 1, 1, config_trial_id(request), Outcome(Status.CANCELLED))
+    result = TrialResult("r", 1, 1, Build(config_trial_id(request)), Outcome(Status.CANCELLED))
     assert pickle.loads(pickle.dumps((request, result))) == (request, result)
     assert pickle.loads(pickle.dumps(request)).key == request.key
 
 
 def test_infrastructure_blames_no_config_unless_blocklisted() -> None:
-    lost = TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST))
+    lost = TrialResult("r", 1, 1, Build("t"), Outcome(Status.WORKER_LOST))
     assert not lost.blames_config
-    assert TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST), blocklisted="twice").blames_config
-    assert not TrialResult("r", 1, 1, "t", Outcome(Status.OOM), retried=True).blames_config
+    assert TrialResult("r", 1, 1, Build("t"), Outcome(Status.WORKER_LOST), blocklisted="twice").blames_config
+    assert not TrialResult("r", 1, 1, Build("t"), Outcome(Status.OOM), retried=True).blames_config
 
 
 def test_labels_come_from_the_catalogue() -> None:

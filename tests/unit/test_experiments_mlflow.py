@@ -61,7 +61,7 @@ def test_the_counts_agree_across_journal_mlflow_and_parquet(finished: Path) -> N
     import pyarrow.parquet as pq
 
     lines = journals.read(finished / "journal.jsonl")
-    assert any(r.retried for r in journals.attempts(lines))
+    assert any(r.result.retried for r in journals.attempts(lines))
     wanted = set(journals.trials(lines))
     found = children(sweep.Outputs(finished).mlflow_uri)
     rows = pq.read_table(finished / "trials.parquet").column("trial_id").to_pylist()

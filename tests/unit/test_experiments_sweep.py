@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import experiments_fakes as fakes
 from experiments_fakes import GPU, KERNEL, MODELLED, sweep_spec, tools
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.protocol import KernelRef, TrialRequest, TrialResult
+from tileflow_cluster.protocol import KernelRef, TrialRequest
+from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 from tileflow_experiments.driver import Driver, open_studies, study_keys

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,33 +14,75 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from tileflow_cluster.trial import Build, Phases, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments.journal import Journal, JournalError, parse
-from tileflow_experiments.records import TrialRecord
+from tileflow_experiments.records import StudyKey, TrialRecord
 
 from tileflow.config import Config
+from tileflow.cost import Launch
 from tileflow.errors import SpecError
-from tileflow.measure.types import Status
+from tileflow.ir.traffic import Traffic
+from tileflow.measure.types import DeviceFacts, Measurement, Outcome, Status
+from tileflow.runtime.abi import Resources
 
-BASE = TrialRecord(
-    kind="trial", sweep_id="s", trial_id="t0", attempt=1, lease_epoch=1, seed_source="random", kernel="m:k",
-    semantic_hash="c0ffee", problem=(("dtype", "float32"), ("n", 64)), device_class="nvidia-h200", mode="static",
-    config=Config.of({"x": 1, "flag": True, "mode": "a"}), status=Status.OK, measured=True, started_at=1.5,
-)  # fmt: skip
+STUDY = StudyKey("m:k", (("dtype", "float32"), ("n", 64)), "nvidia-h200")
+BUILD = Build("t0", "source", (("triton", "3.7.1"),), 0.5, "here", None, (Launch(Resources(32, 0, 1024, 0), 0),))
+RESULT = TrialResult("", 1, 1, BUILD, Outcome(Status.OK))
+CONFIG = Config.of({"x": 1, "flag": True, "mode": "a"})
+BASE = TrialRecord("trial", "s", "random", 1.5, STUDY, "c0ffee", "static", CONFIG, RESULT)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+some = st.none() | finite
+pairs = st.dictionaries(st.text(max_size=3), st.text(max_size=3)).map(lambda d: tuple(sorted(d.items())))
+builds = st.builds(
+    Build,
+    st.sampled_from(["t0", "t1", "t2"]),
+    st.text(max_size=3),
+    pairs,
+    finite,
+    st.text(max_size=3),
+    launches=st.just(()) | st.just((Launch(Resources(32, 8, 1024, 0), 0),)),
+    traffic=st.none() | st.just(Traffic(1000, 10, "")),
+    roofline_us=some,
+    modelled_us=some,
+    occupancy=some,
+)
+outcomes = st.builds(
+    Outcome,
+    st.sampled_from(list(Status)),
+    st.none() | st.builds(Measurement, st.lists(finite, max_size=3).map(tuple), positive, finite, finite, finite),
+    st.text(max_size=3),
+    st.text(max_size=20),
+    some,
+    *[finite] * 4,
+    st.builds(DeviceFacts, st.just(""), *[st.none() | st.integers()] * 2, some, st.none() | st.booleans()),
+    st.booleans(),
+)
+results = st.builds(
+    TrialResult,
+    st.just(""),
+    st.integers(1, 5),
+    st.integers(1, 9),
+    builds,
+    outcomes,
+    st.builds(Phases, finite, finite, finite),
+    retried=st.booleans(),
+    blocklisted=st.text(max_size=5),
+)
 records = st.builds(
     replace,
     st.just(BASE),
-    trial_id=st.sampled_from(["t0", "t1", "t2"]),
-    status=st.sampled_from(list(Status)),
-    retried=st.booleans(),
-    median_us=st.none() | finite,
-    samples_us=st.lists(finite, max_size=3).map(tuple),
-    error_digest=st.text(max_size=20),
+    result=results,
     config=st.dictionaries(st.text(max_size=5), st.integers() | st.booleans() | st.text(max_size=5)).map(Config.of),
-    compiled_by=st.dictionaries(st.text(max_size=3), st.text(max_size=3)).map(lambda d: tuple(sorted(d.items()))),
 )
+
+
+def tried(status: Status = Status.OK, time_us: float | None = None, **changes: Any) -> TrialRecord:
+    """``BASE`` with another result."""
+    times = None if time_us is None else Measurement((), time_us, time_us, time_us, 0.0)
+    return replace(BASE, result=replace(RESULT, outcome=Outcome(status, times), **changes))
 
 
 def content(lines: list[TrialRecord]) -> bytes:
@@ -134,15 +177,6 @@ def test_a_journal_without_its_header_or_from_the_future_is_refused(tmp_path: Pa
         Journal.resume(path)
 
 
-def test_a_nan_never_enters(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
-    with pytest.raises(ValueError, match="JSON"):
-        journal.add(replace(BASE, median_us=float("nan")))
-    journal.add(BASE)
-    journal.close()
-    assert list(journals.attempts(journals.read(tmp_path / "journal.jsonl"))) == [BASE]
-
-
 def test_lines_are_flushed_at_once_and_synced_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr("tileflow_experiments.journal.os.fsync", synced.append)
@@ -161,14 +195,14 @@ def test_lines_are_flushed_at_once_and_synced_within_a_second(tmp_path: Path, mo
 
 
 def test_the_state_of_a_trial_is_its_first_verdict_else_its_latest_attempt() -> None:
-    lost = replace(BASE, status=Status.WORKER_LOST, retried=True)
-    again = replace(lost, attempt=2)
-    good, later = replace(BASE, attempt=3, median_us=7.0), replace(BASE, attempt=1, median_us=9.0)
+    lost = tried(Status.WORKER_LOST, retried=True)
+    again = tried(Status.WORKER_LOST, retried=True, attempt=2)
+    good, later = tried(time_us=7.0, attempt=3), tried(time_us=9.0)
 
     def state(*lines: TrialRecord) -> TrialRecord:
         return journals.trials([{"kind": "trial"} | r.to_json() for r in lines])["t0"]
 
     assert state(lost, again) == again
     assert state(lost, again, good, later) == good
-    poisoned = replace(lost, retried=False, blocklisted="killed two workers")
+    poisoned = tried(Status.WORKER_LOST, blocklisted="killed two workers")
     assert poisoned.settled and state(poisoned, again) == poisoned

@@ -17,7 +17,7 @@ from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
 from ..target import Target, target
 from .check import check_call, make_reference
-from .failure import build_failure, failed
+from .failure import build_failure, checked, failed
 from .inputs import poisoned
 from .kernel import API_LOADER, load
 from .types import Outcome, Status
@@ -108,8 +108,7 @@ def check_here(request: InterpretRequest) -> Outcome:
         return build_failure(error)
     except Exception as error:  # whatever numpy or Triton's interpreter makes of a wrong source
         return failed(Status.COMPILE_ERROR, error)
-    outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
-    return replace(outcome, max_err=verdict.max_err, verify_s=time.perf_counter() - started, measured=False)
+    return replace(checked(verdict), verify_s=time.perf_counter() - started, measured=False)
 
 
 def _emitted(
