@@ -387,12 +387,11 @@ class Ledger(Generic[Payload]):
         kernel_error: TileflowError | None = None,
     ) -> TrialResult:
         request = entry.request
-        return TrialResult(
+        result = TrialResult(
             request_id=request.request_id,
             attempt=request.attempt,
             epoch=request.epoch,
-            # Its behaviour is unchanged here; see the next change.
-            build=entry.compiled or Build(config_trial_id(request)),
+            build=entry.compiled,
             outcome=outcome,
             phases=Phases(entry.queue_s, entry.built_s, entry.device_s),
             device=on,
@@ -401,6 +400,9 @@ class Ledger(Generic[Payload]):
             blocklisted=blocklisted,
             kernel_error=kernel_error,
         )
+        if result.build is None and result.blames_config:  # it killed every compiler: no source will ever name it
+            return replace(result, build=Build(config_trial_id(request)))
+        return result
 
 
 def _whose(request: TrialRequest) -> tuple[object, ...]:

@@ -171,7 +171,10 @@ class Evaluator(Protocol):
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending."""
+        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending.
+
+        Raises ClusterError where nothing can be asked any more, of any class.
+        """
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""

@@ -84,7 +84,8 @@ class Phases:
 class TrialResult:
     """How one attempt ended.
 
-    ``build``: None where no compile worker answered, so that nobody knows which trial it would have been. ``device``:
+    ``build``: None where no compile worker answered, so that nobody knows which trial it would have been; a verdict has
+    one always. ``device``:
     where it ran; None where it reached no device. ``retried``: infrastructure failed and the evaluator has queued the
     request again; another result follows. ``blocklisted``: why the config will not be run again (it killed workers);
     empty otherwise.

@@ -215,6 +215,8 @@ class Replay:
         self._history.setdefault(record.study, []).append(record)
         parent = self._parent(record)
         attempt = (_ms(record.started_at), record.result.attempt)
+        if not record.trial_id:  # lost before it was known which trial it was
+            return
         if attempt <= self._logged.get(record.trial_id, (0, 0)):
             return
         run_id = self._children.get(record.trial_id)
@@ -288,9 +290,9 @@ class Tail:
     def trials(self) -> list[TrialRecord]:
         with self._path.open("rb") as file:
             file.seek(self._offset)
-            lines, end = journals.parse(file.read())
-        self._offset += end
-        return list(journals.attempts(lines))
+            found = journals.parse(file.read())
+        self._offset += found.end
+        return list(journals.attempts(found.lines))
 
 
 def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path | None = None) -> None:

@@ -59,6 +59,7 @@ class TrialRecord:
 
     @property
     def trial_id(self) -> str:
+        """Empty for an attempt that was lost before its source was known."""
         return self.result.trial_id
 
     @property
@@ -162,10 +163,11 @@ class TrialRecord:
         """Reads :meth:`to_json` back, of this version's lines and of earlier ones'; columns of a later version are
         passed over.
 
-        A line keeps the most that any launch of a call uses, so one launch is read back. Raises KeyError, TypeError,
-        ValueError and InternalError for what is no such line.
+        A line keeps the most that any launch of a call uses, so one launch is read back. An attempt that was lost
+        before its source was known belongs to no trial; earlier versions made up an id for it, which is passed over.
+        Raises KeyError, TypeError, ValueError and InternalError for what is no such line.
         """
-        build = _build(data) if "trial_id" in data else None
+        build = _build(data) if "trial_id" in data and not _made_up(data) else None
         on = None
         if "gpu_uuid" in data or "launched_by" in data:
             launched_by = _pairs(data.get("launched_by", {}))
@@ -191,6 +193,12 @@ class TrialRecord:
                 blocklisted=data.get("blocklisted", ""),
             ),
         )
+
+
+def _made_up(data: Mapping[str, Any]) -> bool:
+    """The trial id is one that earlier versions gave to what was lost before its source was known."""
+    lost = Status(data["status"]).is_infrastructure and (data.get("retried") or not data.get("blocklisted"))
+    return bool(data["kind"] == "trial" and lost and "source_hash" not in data)
 
 
 def _build(data: Mapping[str, Any]) -> Build:

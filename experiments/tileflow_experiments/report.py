@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
 from .subject import Subject
 from .tables import Winner, winner
+from .verify import MADE
 
 MODEL_PAIRS = 5  # fewer say nothing of a ranking
 PHASES = {
@@ -169,17 +171,22 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
 
 
 def _checks(events: Iterable[Line]) -> list[str]:
-    checks = [e for e in events if e["event"] == "interpreted"]
+    made = (e for e in events if e["event"] == "interpreted")
+    checks = list({(e["study"], json.dumps(e["config"], sort_keys=True)): e for e in made}.values())
     if not checks:
         return ["None were made."]
-    counts = Counter((e["role"], e["status"]) for e in checks)
+    counts = Counter((e["role"], _check_status(e)) for e in checks)
     lines = [f"- {role} configs: {n} {status}" for (role, status), n in sorted(counts.items())]
     for check in checks:
         if check["status"] != "ok":
-            lines.append(
-                f"- {check['status']}: {check['study']} with `{check['config']}`: {_first_line(check['error'])}"
-            )
+            what = f"{check['study']} with `{check['config']}`"
+            lines.append(f"- {_check_status(check)}: {what}: {_first_line(check['error'])}")
     return lines
+
+
+def _check_status(check: Line) -> str:
+    status: str = check["status"]
+    return status if status in MADE else f"not checked ({status})"
 
 
 def _events(events: Iterable[Line]) -> list[str]:
@@ -187,6 +194,8 @@ def _events(events: Iterable[Line]) -> list[str]:
     for event in events:
         if event["event"] == "closed" and event["reason"]:
             lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
+        if event["event"] == "salvaged":
+            lines.append(f"- {event['lines']} damaged lines of the journal were set aside in {event['kept']}")
     return ["## What went wrong", "", *lines] if lines else []
 
 

@@ -27,6 +27,7 @@ from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 KERNEL = KernelRef("cluster_fakes:kernel", "c0ffee")
 GPU, MODELLED = "nvidia-h200", "amd-mi300x"
 FOREVER_S = 3600.0
+FILL_BYTES, FILL_STEP = 4 << 30, 64 << 20
 
 
 def request(
@@ -76,6 +77,8 @@ class FakeStages:
             os.kill(os.getpid(), signal.SIGSTOP)
         if "hang" in fault:
             time.sleep(FOREVER_S)
+        if "fill" in fault:
+            fill_memory()
         if "raise" in fault:
             raise ValueError("a stage with a mistake")
         if "mend" in fault:
@@ -94,6 +97,14 @@ class FakeStages:
         line = f"{phase} {request.config['x']} {time.time():.3f} {os.getpid()}\n"
         with open(Path(self.scratch) / "log", "a") as log:
             log.write(line)
+
+
+def fill_memory() -> None:
+    """Take memory little by little, until whoever watches it ends this process."""
+    held = []
+    for _ in range(FILL_BYTES // FILL_STEP):
+        held.append(b"\x01" * FILL_STEP)
+        time.sleep(0.1)
 
 
 class FakeCompiler:

@@ -116,9 +116,23 @@ def test_poison_is_known_afterwards() -> None:
     retried, final = ledger.take_results()
     assert retried.retried and final.blames_config
     assert "worker 0" in final.blocklisted and "worker 1" in final.blocklisted
+    assert final.trial_id and not retried.trial_id, "a verdict is always a trial's"
     ledger.submit(request("b"))
     (again,) = ledger.take_results()
     assert again.duplicate_of == "a" and again.blocklisted == final.blocklisted
+
+
+def test_an_attempt_lost_before_it_was_built_names_no_trial() -> None:
+    """Issue 15: it got an id of its own, of a trial that nobody ever saw again."""
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    lease = ledger.lease("compile", "worker 0")
+    assert lease is not None
+    ledger.lost(lease, LOST, blame=True)
+    compile_next(ledger)
+    ledger.finish(device_next(ledger), OK, ON)
+    lost, final = ledger.take_results()
+    assert (lost.retried, lost.build, lost.trial_id) == (True, None, "") and final.trial_id == "t0"
 
 
 def test_losses_without_blame_end_too() -> None:
@@ -276,7 +290,7 @@ def test_a_contest_goes_straight_to_its_device_and_teaches_nothing_of_its_first_
     assert lease.entrants == ("code of 1", "code of 2") and lease.payload is None
     ledger.finish(lease, Outcome(Status.OK), DeviceIdentity(GPU), 0.5)
     (result,) = finals(ledger)
-    assert result.request_id == "c" and result.device_s == 0.5
+    assert result.request_id == "c" and result.phases.device_s == 0.5
     ledger.submit(first)
     assert ledger.lease("compile", "c") is not None
     assert ledger.counters().considered == 0

@@ -76,7 +76,7 @@ def test_a_child_run_carries_its_trial(finished: Path) -> None:
         record = trials[run.data.tags["tileflow.trial_id"]]
         assert run.data.params == {k: str(v) for k, v in (record.config.to_dict() | {"n": 64}).items()}
         assert run.data.tags["tileflow.status"] == record.status
-        assert run.data.metrics.get("median_us") == record.median_us
+        assert run.data.metrics.get("median_us") == record.time_us
         assert run.info.status == ("FINISHED" if record.status is Status.OK else "FAILED")
 
 

@@ -162,7 +162,8 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
     report = (tmp_path / "report.md").read_text()
     for phase in ("compiling", "built, waiting for a device", "inputs and references", "checking", "driver, asking"):
         assert f"| {phase} |" in report
-    prepared = [r.prepare_s for r in journals.attempts(journals.read(tmp_path / "journal.jsonl")) if r.device_s]
+    records = journals.attempts(journals.read(tmp_path / "journal.jsonl"))
+    prepared = [s["prepare_s"] for r in records if (s := r.seconds)["device_s"]]
     assert Counter(prepared) == {0.01: 2, 0.0: len(prepared) - 2}
 
 

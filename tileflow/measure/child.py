@@ -20,7 +20,7 @@ from . import device as device_facts
 from . import prepared
 from .check import Verdict, check_call
 from .contest import Ranking, Rules, hold
-from .failure import checked, failed, launch_failure
+from .failure import NO_ROOM, checked, failed, launch_failure
 from .kernel import MeasurableKernel
 from .prepared import Prepared
 from .request import Entrant, MeasureRequest
@@ -86,7 +86,7 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
     except RuntimeError as error:
         if not _out_of_memory(error):
             raise
-        return failed(Status.OOM, error)
+        return replace(failed(Status.OOM, error), error_class=NO_ROOM)
     prepare_s = time.perf_counter() - started
     trial = _Trial(request, kernel, data, device_index)
     outcome = trial.measure(*request.entrants) if request.rules is None else trial.contest(request.rules)

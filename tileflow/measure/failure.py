@@ -18,6 +18,7 @@ from .check import Verdict
 from .types import Outcome, Status
 
 MESSAGE_CHARS = 2000
+NO_ROOM = "NoRoomForTheProblem"  # the error class where a problem's own data does not fit, whatever the config
 
 # What CUDA and HIP say when the context is lost for good, and when the card is.
 _STICKY = (
