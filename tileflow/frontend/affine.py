@@ -110,7 +110,8 @@ def _arithmetic(t: Tracer, op: Op) -> Expr | None:
 def _loaded(t: Tracer, op: Op) -> Expr | None:
     """Loads of one element that no store of the kernel stands between are one atom."""
     tensor = op.attrs["tensor"]
-    writes = sum(path == tensor and first <= op.output.id for first, path in t.builder.writes)
+    sharing = t.sharing(tensor)
+    writes = sum(path in sharing and first <= op.output.id for first, path in t.builder.writes)
     places = ",".join(str(_form(t, v)) for v in op.inputs)
     return Expr.sym(f"%load:{tensor}{op.attrs['index']}({places})@{writes}")
 

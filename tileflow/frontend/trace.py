@@ -84,6 +84,10 @@ class Tracer:
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
         self.chosen: dict[str, int] = {}  # the host code's own knobs, by symbol: a trace is for one choice of them
 
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the captured tensors that lie in one memory with the one at ``path``, itself among them."""
+        return frozenset({path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)})
+
     # ---- places ---------------------------------------------------------------------------------
 
     def location(self) -> Location | None:

@@ -103,7 +103,8 @@ class Op:
 @dataclass(frozen=True, slots=True)
 class TensorParam:
     """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in the others. ``torch_dtype``: the
-    name of torch's own, where device code sees it as another.
+    name of torch's own, where device code sees it as another. ``shares``: the paths of the tensors captured before it
+    that lie in the same memory, as a view and its base do.
     """
 
     path: str
@@ -113,6 +114,7 @@ class TensorParam:
     aligned: bool
     name: str
     torch_dtype: str = ""
+    shares: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,10 @@ class KernelIR:
 
     def tensor(self, path: str) -> TensorParam:
         return next(t for t in self.tensors if t.path == path)
+
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the tensors whose elements may be elements of the one at ``path``, itself among them."""
+        return frozenset({path, *self.tensor(path).shares, *(t.path for t in self.tensors if path in t.shares)})
 
     def hint(self, e: Expr) -> int:
         """The value of a size expression in the traced example."""
