@@ -16,7 +16,7 @@ def load(
     tracer: Tracer, ref: TensorRef, index: Any, extra_mask: Any = None, eviction_policy: str | None = None
 ) -> TileValue:
     """Record ``ref[index]``."""
-    resolved = resolve(tracer, ref, index, extra_mask is not None)
+    resolved = resolve(tracer, ref, index, reads=True, masked=extra_mask is not None)
     attrs = {"tensor": ref.path, "index": tuple(resolved.items), "site": tracer.names.numbered(f"load:{ref.path}"),
              "other": 0.0, "has_mask": extra_mask is not None, "eviction": eviction_policy}  # fmt: skip
     inputs = list(resolved.inputs)
@@ -50,7 +50,7 @@ def destination(
     tracer: Tracer, ref: TensorRef, index: Any, values: tuple[Any, ...], extra_mask: Any = None
 ) -> Destination:
     """What writing ``values`` to ``ref[index]`` takes."""
-    resolved = resolve(tracer, ref, index, extra_mask is not None)
+    resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]
     for tile in tiles:

@@ -97,7 +97,7 @@ def _axis(item: IndexItem) -> int | None:
             return axis
         case ExprIndex():
             return -1
-        case ValueIndex(axes=(), inside=None):
+        case ValueIndex(axes=()):  # one outside the tensor is a box outside
             return -1
     return None
 

@@ -10,7 +10,7 @@ import torch
 
 from ..expr import Expr
 from ..frontend.promotion import torch_dtype
-from ..ir.graph import KernelIR, Op, Operand, ValueIndex
+from ..ir.graph import KernelIR, Op, Operand, may_lie_outside
 from ..ir.ops import POINTWISE, neutral
 from ..ir.types import Dim, Value, fills_registers, is_float
 from .rewrite import Fresh, map_ops, with_body
@@ -108,7 +108,7 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
 
 def _reads_zero(load: Op) -> bool:
     """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
-    return load.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in load.attrs["index"])
+    return load.attrs["has_mask"] or any(map(may_lie_outside, load.attrs["index"]))
 
 
 def _drop(ir: KernelIR) -> KernelIR:
