@@ -53,6 +53,7 @@ def destination(
     resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]
+    tiles = [tracer.wrap(v) for v in tracer.opposite([tile.value for tile in tiles], dims) if isinstance(v, Value)]
     for tile in tiles:
         # lanes that a value does not have are not written, also where the index is a slice over the bare block size
         merged = tracer.broadcast([dims, tile.value.dims])
