@@ -272,3 +272,67 @@ def pairs_as_in_torch(b: torch.Tensor) -> torch.Tensor:
         values = b[t]
         out[t] = (values[:, None] - values).sum(1)
     return out
+
+
+# ---- sizes of 0 -------------------------------------------------------------------------------------
+
+EMPTY = torch.empty(5, 0)
+
+
+@case(EMPTY, wanted=lambda x: torch.stack([x.sum(1), x.prod(1), x.mean(1), x.mean(1)]), t=4)
+@tileflow.kernel
+def statistics_of_nothing(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(4, x.size(0))
+    for t in tfl.tile(x.size(0)):
+        row = x[t, :]
+        out[0, t], out[1, t], out[2, t], out[3, t] = row.sum(1), row.prod(1), row.mean(1), row.var(1)
+    return out
+
+
+@case(EMPTY, wanted=lambda x: x.sum(1) + 1, t=4, k=8)
+@tileflow.kernel
+def a_loop_over_nothing(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0))
+    for t in tfl.tile(x.size(0)):
+        acc = tfl.full([t], 1.0)
+        for k in tfl.tile(x.size(1)):
+            acc += x[t, k].sum(1)
+        out[t] = acc
+    return out
+
+
+@case(EMPTY, torch.empty(0, 3), wanted=lambda x, y: x @ y, t=16, n=16)
+@tileflow.kernel
+def a_product_of_nothing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), y.size(1))
+    for t, n in tfl.tile([x.size(0), y.size(1)]):
+        out[t, n] = x[t, :] @ y[:, n]
+    return out
+
+
+@case(EMPTY, wanted=lambda x: x.softmax(1).sum(1) + 0, t=4)
+@tileflow.kernel
+def locals_of_nothing(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0))
+    for t in tfl.tile(x.size(0)):
+        ones = tfl.zeros([t, x.size(1)]) + 1
+        out[t] = (torch.softmax(x[t, :], 1) + ones).sum(1)
+    return out
+
+
+@case(EMPTY, wanted=lambda x: x.t() * 2, t=4)
+@tileflow.kernel
+def tiles_of_nothing(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(1), x.size(0))
+    for t in tfl.tile(x.size(1)):
+        out[t, :] = x[:, t].t() * 2
+    return out
+
+
+@case(torch.empty(0), PLACES, wanted=lambda x, places: torch.zeros(7), t=4)
+@tileflow.kernel
+def gathered_from_nothing(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(places.size(0))
+    for t in tfl.tile(places.size(0)):
+        out[t] = x[places[t]]
+    return out

@@ -76,7 +76,10 @@ def _outside(e: Emitter, op: Op, rank: int) -> dict[int, list[str]]:
     parts: dict[int, list[str]] = {}
     for item, size in zip(op.attrs["index"], e.plan.ir.tensor(op.attrs["tensor"]).shape, strict=True):
         if not isinstance(item, SliceIndex) and item.inside is not None:
-            index, own = _index(e, op, item, rank), parts.setdefault(item.axis if isinstance(item, TileIndex) else rank, [])
+            index, own = (
+                _index(e, op, item, rank),
+                parts.setdefault(item.axis if isinstance(item, TileIndex) else rank, []),
+            )
             if not e.plan.holds(item.inside.below):
                 own.append(f"({index} >= 0)")
             if not e.plan.holds(item.inside.above):

@@ -87,7 +87,9 @@ class Tracer:
 
     def sharing(self, path: str) -> frozenset[str]:
         """The paths of the captured tensors that lie in one memory with the one at ``path``, itself among them."""
-        return frozenset({path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)})
+        return frozenset(
+            {path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)}
+        )
 
     # ---- places ---------------------------------------------------------------------------------
 

@@ -39,7 +39,12 @@ class Access:
 
     def is_lanewise(self, other: Access) -> bool:
         """Whether each lane of one names the element that the same lane of the other does."""
-        return self.tensor == other.tensor and self.places is not None and self.places == other.places and self.dims == other.dims
+        return (
+            self.tensor == other.tensor
+            and self.places is not None
+            and self.places == other.places
+            and self.dims == other.dims
+        )
 
     def is_apart(self, other: Access, loops: frozenset[str]) -> bool:
         """Whether both never name one element, ``loops`` being the tiles whose loops went on in between."""
@@ -61,7 +66,9 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     defined = {v: op for op in ir.walk() for v in op.outputs}
     parts = {op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind == "tile_part"}
     sharing = {tensor.path: ir.sharing(tensor.path) for tensor in ir.tensors}
-    written = {path for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes for path in sharing[a.tensor]}
+    written = {
+        path for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes for path in sharing[a.tensor]
+    }
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:

@@ -36,7 +36,9 @@ def stood(tensor: torch.Tensor, lanes: Identity, shape: Sequence[int]) -> torch.
     """``tensor`` with dimensions of 1 where its tiles say that it lacks those of ``lanes``, which have ``shape``."""
     own = lanes_of(tensor)
     right = zip(own, lanes[len(lanes) - len(own) :], shape[len(shape) - len(own) :], strict=True)
-    if not 0 < len(own) < len(lanes) or all(not _is_a_loops(a) or a is b or (b is None and n == 1) for a, b, n in right):
+    if not 0 < len(own) < len(lanes) or all(
+        not _is_a_loops(a) or a is b or (b is None and n == 1) for a, b, n in right
+    ):
         return tensor
     places: list[int] = []
     last = len(lanes)

@@ -98,7 +98,7 @@ class Places:
         if mask is None and self._is_plain():
             return tag(self.tensor[tuple(self._plain)].clone(), self.lanes)
         indices, inside = self.everywhere(mask)
-        values = self.tensor[indices]
+        values = self.tensor[indices] if self.tensor.numel() else self.tensor.new_zeros(self.shape)
         return tag((values if inside is None else torch.where(inside, values, 0)).expand(self.shape), self.lanes)
 
     def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
