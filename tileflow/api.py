@@ -459,7 +459,7 @@ class _ToMeta:
         memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")
         room = torch.UntypedStorage(memory.nbytes() + 16, device="meta")
         room = self._made.setdefault(memory.data_ptr(), room) if memory.data_ptr() else room
-        offset = 1 if value.data_ptr() % 16 else 0  # an element further than where memory begins
+        offset = -(-(value.data_ptr() % 16) // value.itemsize)  # elements further than where memory is aligned
         made.set_(room, offset, value.shape, value.stride())
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
