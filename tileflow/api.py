@@ -447,8 +447,8 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
 
 
 class _ToMeta:
-    """Makes tensors without data for those of one call, aligned or not as they were; other values stay as they are. Those
-    that share memory go on to share it."""
+    """Makes tensors without data for those of one call, aligned or not as they were; other values stay as they are.
+    Those that share memory go on to share it."""
 
     def __init__(self) -> None:
         self._made: dict[int, torch.UntypedStorage] = {}  # by where the memory of the call's tensors begins
@@ -457,7 +457,7 @@ class _ToMeta:
         if not isinstance(value, torch.Tensor) or value.device.type == "meta":
             return value
         memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")
-        room = torch.UntypedStorage(memory.nbytes() + 16, device="meta")
+        room = torch.empty(memory.nbytes() + 16, dtype=torch.uint8, device="meta").untyped_storage()
         room = self._made.setdefault(memory.data_ptr(), room) if memory.data_ptr() else room
         offset = -(-(value.data_ptr() % 16) // value.itemsize)  # elements further than where memory is aligned
         made.set_(room, offset, value.shape, value.stride())

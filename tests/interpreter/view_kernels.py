@@ -35,8 +35,8 @@ def without_first(x: torch.Tensor) -> torch.Tensor:
 @tileflow.kernel
 def each_row(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
-    for row, o in zip(x, out):
-        for t in tfl.grid(1):
+    for row, o in zip(x, out, strict=True):
+        for _ in tfl.grid(1):
             o[:] = row[:].cumsum(0)
     return out
 

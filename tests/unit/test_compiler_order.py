@@ -44,7 +44,8 @@ def back_and_forth(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_was_stored_is_loaded_behind_a_barrier() -> None:
-    assert lines(back_and_forth, X, X.clone(), **{"block:tile": 16}) == ["load", "store", "barrier", "load", "load", "store"]
+    found = lines(back_and_forth, X, X.clone(), **{"block:tile": 16})
+    assert found == ["load", "store", "barrier", "load", "load", "store"]
 
 
 @tileflow.kernel

@@ -93,7 +93,7 @@ class Destination:
 def destination(
     tracer: Tracer, ref: TensorRef, index: Any, values: tuple[Any, ...], extra_mask: Any = None, is_inside: bool = True
 ) -> Destination:
-    """What writing ``values`` to ``ref[index]`` takes. ``is_inside``: the mask says which lanes are inside the tensor."""
+    """What writing ``values`` to ``ref[index]`` takes. ``is_inside``: the mask says which lanes lie in the tensor."""
     resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None and is_inside)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]

@@ -1,8 +1,8 @@
 """Intervals: the least and the largest number that an index of the kernel can be, as sizes.
 
-They follow from how an index was computed: from tiles, whose loops have bounds, by arithmetic that keeps order. A number
-that is loaded, or carried by a loop, can be any. What an index has in lanes past a loop's end does not count, for such
-lanes are masked.
+They follow from how an index was computed: from tiles, whose loops have bounds, by arithmetic that keeps order. A
+number that is loaded, or carried by a loop, can be any. What an index has in lanes past a loop's end does not count,
+for such lanes are masked.
 """
 
 from __future__ import annotations

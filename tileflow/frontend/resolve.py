@@ -3,9 +3,10 @@
 Each item of an index names elements along one dimension of the tensor. Tiles, slices and tiles of ints give dimensions
 of the result, in the order in which they stand; ints and scalars give none. What is loaded from a dimension of size 1
 by a tile, or by a scalar that the kernel computes from tiles, is its one element, as broadcasting has it. Nothing is
-read or written outside the tensor: where it is not known that an index stays inside, its lanes are masked. 1-D tiles of ints go together element by
-element where they are of one dimension, and are an outer product where they are of several; with a tile of ints of more
-dimensions among them all broadcast together, as in torch.
+read or written outside the tensor: where it is not known that an index stays inside, its lanes are masked.
+
+1-D tiles of ints go together element by element where they are of one dimension, and are an outer product where they
+are of several; with a tile of ints of more dimensions among them all broadcast together, as in torch.
 """
 
 from __future__ import annotations

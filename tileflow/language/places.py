@@ -1,8 +1,8 @@
 """Where ``x[...]`` reads and writes in the eager meaning, lane by lane, by the language's own rules.
 
-A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile. Whatever lies
-outside the tensor reads 0 and is not written; but a dimension of size 1 is read as one by tiles and by ints that are
-computed from them. Slices between plain ints are clipped, as in Python.
+A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile. Whatever
+lies outside the tensor reads 0 and is not written; but a dimension of size 1 is read as one by tiles and by ints that
+are computed from them. Slices between plain ints are clipped, as in Python.
 """
 
 from __future__ import annotations
