@@ -1,5 +1,5 @@
-"""Views that host code takes, wherever in memory they start: ``x[:, 1:]``, ``for row in x``, ``qkv.chunk(3, -1)`` (issue
-14, finding 4)."""
+"""Views that host code takes, wherever in memory they start (issue 14, finding 4): ``x[:, 1:]``, ``for row in x``,
+``qkv.chunk(3, -1)``."""
 
 from __future__ import annotations
 

@@ -235,11 +235,11 @@ class _Resolver:
     # ---- ends of the tensor ---------------------------------------------------------------------
 
     def _broadcasts(self, tile: Tile, size: Expr) -> bool:
-        """Whether a dimension of size 1 is loaded as one by a tile of a longer loop."""
-        if size.constant != 1 or not self.reads:
+        """Whether a dimension of size 1 is loaded as one by a tile of a longer loop. One whose end only the device knows
+        may be as short as the dimension, and is masked."""
+        if size.constant != 1 or not self.reads or not isinstance(tile.end, Expr):
             return False
-        end = interval(self.t, tile.end).most if isinstance(tile.end, Value) else tile.end
-        return end is None or not end.symbols() <= self.t.hints.keys() or end.evaluate(self.t.hints) > 1
+        return tile.end.symbols() <= self.t.hints.keys() and tile.end.evaluate(self.t.hints) > 1
 
     def _of_loop(self, tile: Tile, size: Expr) -> Inside | None:
         """Whether a loop stays inside the tensor: checked where its bounds are sizes."""
