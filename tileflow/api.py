@@ -312,7 +312,8 @@ class Kernel:
         _need_compiler("lowering a kernel", self.name)
         from .lowered import Launch, Lowered
 
-        held = {name: replace(value, _to_meta) for name, value in frame.items()}
+        to_meta = _ToMeta()
+        held = {name: replace(value, to_meta) for name, value in frame.items()}
         return Lowered(self.host, (), problem, target, mode, launch=Launch(region, held, given))
 
     def portable(self, *args: Any, target: Target, config: Config | None = None) -> tuple[TritonSource, ...]:

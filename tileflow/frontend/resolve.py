@@ -235,8 +235,8 @@ class _Resolver:
     # ---- ends of the tensor ---------------------------------------------------------------------
 
     def _broadcasts(self, tile: Tile, size: Expr) -> bool:
-        """Whether a dimension of size 1 is loaded as one by a tile of a longer loop. One whose end only the device knows
-        may be as short as the dimension, and is masked."""
+        """Whether a dimension of size 1 is loaded as one by a tile of a longer loop. A loop whose end only the device
+        knows may be as short as the dimension: its tiles are masked."""
         if size.constant != 1 or not self.reads or not isinstance(tile.end, Expr):
             return False
         return tile.end.symbols() <= self.t.hints.keys() and tile.end.evaluate(self.t.hints) > 1
