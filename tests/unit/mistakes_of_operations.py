@@ -687,12 +687,12 @@ def inline_triton_syntax(x):
 
 @mistake(
     ShapeError,
-    ("dimensions that meet must have the same size", "but got 96 and tile", "shapes align at the right: ["),
+    ("dimensions that meet must have the same size", "but got 96 and 5", "shapes align at the right: ["),
     "x[tile, :] = math.exp",
 )
 def math_func(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :] = math.exp(x[tile, 0])  # <-
+        x[tile, :] = math.exp(x[0, :5])  # <-
 
 
 @mistake(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
-from ..ir.graph import Op, TensorParam, ValueIndex
+from ..ir.graph import Op, TensorParam, may_lie_outside
 from ..ir.types import is_float
 from . import indexing
 from .dtypes import literal, triton_dtype
@@ -37,7 +37,7 @@ def atomic(e: Emitter, op: Op) -> None:
         text = f"tl.atomic_xchg({swapped}{suffix}.to({triton_dtype(tensor.dtype)}, bitcast=True)"
     else:
         text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
-    if mask and (op.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in op.attrs["index"])):
+    if mask and (op.attrs["has_mask"] or any(map(may_lie_outside, op.attrs["index"]))):
         text = f"tl.where({mask}, {text}, {literal(0, tensor.dtype)})"  # what lies outside reads 0
     e.define(out, text, tensor.dtype)
 

@@ -42,6 +42,7 @@ class Capturer:
     ) -> None:  # fmt: skip
         self.t = tracer
         self._local, self._passed, self._varying = local, passed, varying
+        self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -140,8 +141,16 @@ class Capturer:
         # two numbers of 4 bits are a byte to device code
         own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
-        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own)
+        shares = self._sharing(value, path)
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own, shares)
         return TensorRef(path, dtype, shape, strides, t)
+
+    def _sharing(self, value: torch.Tensor, path: str) -> tuple[str, ...]:
+        """The paths of the tensors captured before in whose memory ``value`` lies."""
+        memory = value.untyped_storage()
+        found = tuple(p for p, known in self._memory.items() if known is memory)
+        self._memory[path] = memory
+        return found
 
     def _size(self, symbol: str, number: int) -> Expr:
         """A constant in static mode, else a symbol; 1 is a constant where it may broadcast."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..expr import Expr
 from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from .types import Dim, Value, itemsize
@@ -20,13 +22,15 @@ def boxed(op: Op) -> tuple[Dim, ...]:
 def describable(ir: KernelIR, op: Op) -> bool:
     """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
     contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
-    tensor that is both read and written is not: barriers do not order the copy engine's accesses."""
+    tensor that is both read and written, by this name or another, is not: barriers do not order the copy engine's
+    accesses."""
     if op.kind not in ("load", "store") or op.attrs["has_mask"]:
         return False
     tensor, items = ir.tensor(op.attrs["tensor"]), op.attrs["index"]
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return False
-    if any(_touches(other, tensor.path) for other in ir.walk() if other.kind != op.kind):
+    sharing = ir.sharing(tensor.path)
+    if any(touches(other, sharing) for other in ir.walk() if other.kind != op.kind):
         return False
     axes = [_axis(item) for item in items]
     if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
@@ -81,8 +85,9 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
     return (start * itemsize(tensor.dtype) % ALIGNMENT).eq(0)
 
 
-def _touches(op: Op, tensor: str) -> bool:
-    return op.attrs.get("tensor") == tensor or tensor in op.attrs.get("tensors", ())
+def touches(op: Op, tensors: Collection[str]) -> bool:
+    """Whether an op accesses one of the tensors at these paths."""
+    return op.attrs.get("tensor") in tensors or any(tensor in tensors for tensor in op.attrs.get("tensors", ()))
 
 
 def _axis(item: IndexItem) -> int | None:
@@ -92,7 +97,7 @@ def _axis(item: IndexItem) -> int | None:
             return axis
         case ExprIndex():
             return -1
-        case ValueIndex(axes=(), inside=None):
+        case ValueIndex(axes=()):  # one outside the tensor is a box outside
             return -1
     return None
 

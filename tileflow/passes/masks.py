@@ -10,7 +10,7 @@ import torch
 
 from ..expr import Expr
 from ..frontend.promotion import torch_dtype
-from ..ir.graph import KernelIR, Op, Operand, ValueIndex
+from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
 from ..ir.ops import POINTWISE, neutral
 from ..ir.types import Dim, Value, fills_registers, is_float
 from .rewrite import Fresh, map_ops, with_body
@@ -107,8 +107,11 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
 
 
 def _reads_zero(load: Op) -> bool:
-    """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
-    return load.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in load.attrs["index"])
+    """Whether lanes that count are left out by a load, and are 0 by the language's rule. A tile's lanes outside the
+    tensor do not count for a reduction either."""
+    return load.attrs["has_mask"] or any(
+        may_lie_outside(item) for item in load.attrs["index"] if not isinstance(item, TileIndex)
+    )
 
 
 def _drop(ir: KernelIR) -> KernelIR:

@@ -54,7 +54,7 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
     columns = _columns(ir, store)
     if columns is None or not _is_plain(store, columns, store.inputs[0]):
         return None
-    written = {op.attrs["tensor"] for op in ir.walk() if op.kind in ("store", "atomic")}
+    written = {p for op in ir.walk() if op.kind in ("store", "atomic") for p in ir.sharing(op.attrs["tensor"])}
     makers = {v: op for op in ir.body.ops for v in op.outputs}
     waiting, found, has_product = list(store.values), set[int](), False
     while waiting:

@@ -14,7 +14,7 @@ from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
-from ..trace import Tracer
+from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .torch_table import TABLE, row
 from .views import squeeze, unsqueeze
@@ -89,14 +89,25 @@ def mean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: An
     return reduce(t, "sum", x, dim, keepdim) / count(t, x, dim)
 
 
+def of_some(t: Tracer, x: TileValue, dim: Any) -> TileValue:
+    """``x``, of which an extremum over ``dim`` is taken. Raises ShapeError where it has no elements, as torch does."""
+    dims = t.wrap(t.operand(x)).value.dims  # type: ignore[arg-type]
+    for axis in range(len(dims)) if dim is None else [dim] if isinstance(dim, int) else dim:
+        extent = dims[axis].extent if -len(dims) <= axis < len(dims) else Expr.of(1)
+        if extent.symbols() <= t.hints.keys() and not t.decide(Expr.of(1).le(extent)):
+            raise ShapeError("an extremum is one of at least one element", got=f"dim {axis} of {show(dims)}",
+                             where=t.location(), hint="leave such calls out in host code: if x.numel():")  # fmt: skip
+    return x
+
+
 @row("amax")
 def amax(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return reduce(t, "max", x, dim or (dim if dim == 0 else None), keepdim)
+    return reduce(t, "max", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @row("amin")
 def amin(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return reduce(t, "min", x, dim or (dim if dim == 0 else None), keepdim)
+    return reduce(t, "min", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @row("argmax")
@@ -110,6 +121,7 @@ def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
 
 
 def _arg(t: Tracer, fn: str, x: TileValue, dim: int | None, keepdim: bool) -> TileValue:
+    x = of_some(t, x, dim)
     if dim is None and x.ndim != 1:
         return _position(t, fn.removeprefix("arg"), x, keepdim)
     return reduce(t, fn, x, 0 if dim is None else dim, keepdim, dtype="int64")
@@ -136,7 +148,7 @@ def _extremum(name: str, fn: str, pointwise: str) -> None:
     @row(name)
     def handler(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
-            return reduce(t, fn, x, None, False)
+            return reduce(t, fn, of_some(t, x, None), None, False)
         if isinstance(dim, (TileValue, SymInt)):
             return t.pointwise(pointwise, x, dim)
         return values((reduce(t, fn, x, dim, keepdim), _arg(t, "arg" + fn, x, dim, keepdim)))
@@ -160,7 +172,10 @@ def _variance(t: Tracer, x: Any, dim: Any, correction: Any, keepdim: bool) -> tu
     average = mean(t, x, dim, keepdim=True)
     centred = x - average
     n = count(t, x, dim)
-    variance = reduce(t, "sum", centred * centred, dim, keepdim) / (n if correction == 0 else n - correction)
+    freedom = n if correction == 0 else n - correction
+    if correction != 0:  # of fewer elements none is left, and torch's answer is not a number
+        freedom = max(freedom, 0) if isinstance(freedom, (int, float)) else t.pointwise("maximum", freedom, 0)
+    variance = reduce(t, "sum", centred * centred, dim, keepdim) / freedom
     return variance, average if keepdim else mean(t, x, dim)
 
 
