@@ -10,6 +10,7 @@ from ..ir.types import Value, is_float
 from . import descriptors, indexing
 from .casts import converted
 from .dtypes import compute_dtype, literal, triton_dtype
+from .functions import provide
 from .table import emits
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def pointwise(e: Emitter, op: Op) -> None:
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
+    provide(e, template)
     e.define(op.output, template.format(*operands), held)
 
 

@@ -6,13 +6,15 @@ asked. Not at first, for their implementation in Python takes a second to load.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import torch
 
 from ..errors import TraceError
-from ..ir.ops import POINTWISE
+from ..ir.graph import Operand
+from ..ir.ops import COMPARISONS, POINTWISE
 from ..ir.types import Value
 
 # how an operand takes part in promotion: its dtype (or a Python number's type), and whether it has dimensions
@@ -82,6 +84,42 @@ def _asked(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     if not any(isinstance(s, torch.Tensor) for s in stand_ins):
         stand_ins[0] = torch.as_tensor(stand_ins[0], device=device)
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
+
+
+# what torch rounds a Python number for to a half type; others compute with the number itself
+_ROUNDED = frozenset({"remainder", "fmod", "floordiv", "pow", *COMPARISONS})
+
+
+def number_as(fn: str, operand: Operand, dtype: str) -> Operand:
+    """A Python number as torch takes it among operands of ``dtype``: ints wrap, and some functions of half types round
+    it."""
+    if isinstance(operand, (bool, Value)) or dtype == "bool":
+        return operand
+    wanted = torch_dtype(dtype)
+    if wanted.is_floating_point:
+        return _rounded(float(operand), dtype) if wanted.itemsize == 2 and fn in _ROUNDED else operand
+    return operand if _fits(operand, dtype) else _wrapped(int(operand), torch.iinfo(wanted))
+
+
+def comparable(fn: str, operands: Iterable[Operand], dtype: str) -> str:
+    """The dtype in which operands are compared: a number beyond the ints of a tile is compared as it is."""
+    return dtype if fn not in COMPARISONS or all(_fits(o, dtype) for o in operands) else "int64"
+
+
+def _fits(operand: Operand, dtype: str) -> bool:
+    if dtype == "bool" or not isinstance(operand, int) or torch_dtype(dtype).is_floating_point:
+        return True
+    limits = torch.iinfo(torch_dtype(dtype))
+    return limits.min <= operand <= limits.max
+
+
+def _wrapped(number: int, limits: torch.iinfo) -> int:
+    return (number - limits.min) % (limits.max - limits.min + 1) + limits.min
+
+
+@lru_cache(maxsize=4096)
+def _rounded(number: float, dtype: str) -> float:
+    return float(torch.tensor(number, dtype=torch.float64, device="cpu").to(torch_dtype(dtype)))
 
 
 @lru_cache(maxsize=4096)

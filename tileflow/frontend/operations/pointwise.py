@@ -37,6 +37,8 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
             return simple
         if _is_floating(a) and isinstance(b, (SymInt, TileValue)) and isinstance(a, TileValue) and not _has_dims(b):
             b = t.full(a.value.dims, b, a.value.type.dtype)  # Triton's interpreter rounds no scalars
+        if isinstance(b, (int, float)):
+            b = t.full(a.value.dims, b, a.value.type.dtype if _is_floating(a) else "float32")
         if isinstance(a, (int, float)):
             a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
     return t.pointwise(fn, a, b)
@@ -51,7 +53,8 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         if not is_constant or math.isinf(exponent):
             return None
         if exponent != int(exponent):
-            return t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+            found = t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+            return t.pointwise("where", t.pointwise("eq", a, -math.inf), math.inf if exponent > 0 else 0.0, found)
         product = _product_power(t, a, exponent)
         return product if exponent >= 0 else t.pointwise("reciprocal", product)
     if is_constant and exponent >= 0:
@@ -187,17 +190,21 @@ def bitwise_not(t: Tracer, x: Any) -> Any:
 
 @row("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + a * b * value
+    return x + (a if value == 1 else a * value) * b
 
 
 @row("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + a / b * value
+    return x + (a if value == 1 else a * value) / b
 
 
 @row("lerp")
 def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
-    return a + weight * (b - a)
+    """torch's two forms: each is exact at its own end."""
+    near, far = a + weight * (b - a), b - (b - a) * (1 - weight)
+    if isinstance(weight, (int, float)):
+        return near if abs(weight) < 0.5 else far
+    return t.pointwise("where", t.pointwise("abs", weight) < 0.5, near, far)
 
 
 # ---- dtypes -------------------------------------------------------------------------------------
