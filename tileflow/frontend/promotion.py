@@ -6,7 +6,6 @@ asked. Not at first, for their implementation in Python takes a second to load.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 
 from ..errors import TraceError
 from ..ir.graph import Operand
-from ..ir.ops import COMPARISONS, POINTWISE
+from ..ir.ops import POINTWISE
 from ..ir.types import Value
 
 # how an operand takes part in promotion: its dtype (or a Python number's type), and whether it has dimensions
@@ -86,31 +85,19 @@ def _asked(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
 
 
-# what torch rounds a Python number for to a half type; others compute with the number itself
-_ROUNDED = frozenset({"remainder", "fmod", "floordiv", "pow", *COMPARISONS})
+# where torch rounds a Python number to a half type: at which places; elsewhere it computes with the number itself
+_ROUNDED = dict.fromkeys(("remainder", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge"), (0, 1)) | {"floordiv": (0,)}
 
 
-def number_as(fn: str, operand: Operand, dtype: str) -> Operand:
-    """A Python number as torch takes it among operands of ``dtype``: ints wrap, and some functions of half types round
-    it."""
+def number_as(fn: str, place: int, operand: Operand, dtype: str) -> Operand:
+    """An operand, at its place among those of ``dtype``, as torch takes it where it is a Python number: ints wrap, and
+    some functions round it to a half type."""
     if isinstance(operand, (bool, Value)) or dtype == "bool":
         return operand
     wanted = torch_dtype(dtype)
-    if wanted.is_floating_point:
-        return _rounded(float(operand), dtype) if wanted.itemsize == 2 and fn in _ROUNDED else operand
-    return operand if _fits(operand, dtype) else _wrapped(int(operand), torch.iinfo(wanted))
-
-
-def comparable(fn: str, operands: Iterable[Operand], dtype: str) -> str:
-    """The dtype in which operands are compared: a number beyond the ints of a tile is compared as it is."""
-    return dtype if fn not in COMPARISONS or all(_fits(o, dtype) for o in operands) else "int64"
-
-
-def _fits(operand: Operand, dtype: str) -> bool:
-    if dtype == "bool" or not isinstance(operand, int) or torch_dtype(dtype).is_floating_point:
-        return True
-    limits = torch.iinfo(torch_dtype(dtype))
-    return limits.min <= operand <= limits.max
+    if not wanted.is_floating_point:
+        return _wrapped(int(operand), torch.iinfo(wanted))
+    return rounded(float(operand), dtype) if wanted.itemsize == 2 and place in _ROUNDED.get(fn, ()) else operand
 
 
 def _wrapped(number: int, limits: torch.iinfo) -> int:
@@ -118,7 +105,8 @@ def _wrapped(number: int, limits: torch.iinfo) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _rounded(number: float, dtype: str) -> float:
+def rounded(number: float, dtype: str) -> float:
+    """The nearest number of a floating dtype."""
     return float(torch.tensor(number, dtype=torch.float64, device="cpu").to(torch_dtype(dtype)))
 
 

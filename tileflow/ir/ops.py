@@ -153,8 +153,6 @@ POINTWISE: dict[str, Pointwise] = {
     "where": Pointwise("tl.where({0}, {1}, {2})", torch.where),
 }  # fmt: skip
 
-COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-
 # value that leaves a reduction unchanged; None: the dtype's smallest or largest
 NEUTRAL: dict[str, float | None] = {
     "sum": 0.0,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
-from ..promotion import dtype_name, kind_of, result_dtype
+from ..promotion import dtype_name, kind_of, result_dtype, rounded
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
 from .torch_table import METHODS, TABLE, Handler, row
@@ -53,6 +53,7 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         if not is_constant or math.isinf(exponent):
             return None
         if exponent != int(exponent):
+            exponent = _exponent_for(t, a, exponent)
             found = t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
             return t.pointwise("where", t.pointwise("eq", a, -math.inf), math.inf if exponent > 0 else 0.0, found)
         product = _product_power(t, a, exponent)
@@ -63,6 +64,14 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
     raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
                      got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+
+
+def _exponent_for(t: Tracer, a: Any, exponent: float) -> float:
+    """A constant exponent of a half type, rounded to it as torch does."""
+    if not isinstance(a, TileValue) or not a.is_floating_point():
+        return exponent
+    with t.plain_torch():
+        return rounded(exponent, a.value.type.dtype)
 
 
 def _has_dims(x: SymInt | TileValue) -> bool:
