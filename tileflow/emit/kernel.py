@@ -79,6 +79,7 @@ class Emitter:
         self._tensors: dict[str, TensorParam] = {}
         self._scalars: dict[str, str] = {}
         self.accumulators = Accumulators.of(ir)
+        self._has_doubles = any(v.type.dtype == "float64" for v in self.accumulators.makers)
         self._barriers = barriers(self.plan, self.plan.int_choice(self.knob("num_warps"), 4) * target.warp_size)
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
         self._counts: dict[str, int] = {}
@@ -165,6 +166,11 @@ class Emitter:
         name = next(s.name for s in self.plan.ir.scalars if s.path == path)
         self._scalars[path] = name
         return name
+
+    def number_dtype(self, dtype: str) -> str:
+        """The dtype that a number of the author's is held in: a Python float is a double, and stays one wherever the
+        kernel computes in doubles."""
+        return "float64" if dtype == "float32" and self._has_doubles else dtype
 
     # ---- lanes ----------------------------------------------------------------------------------
 
@@ -316,7 +322,7 @@ class Emitter:
         ]
         args += [replace(box.arg, **self._captured(box.tensor)) for box in self.boxes.values()]
         args += [
-            LaunchArg(s.name, "float", "fp32", path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
+            LaunchArg(s.name, "float", signature(self.number_dtype("float32")), path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
         ]
         for symbol, name in sorted(self.plan.symbols.items()):
             args.append(self._int_arg(symbol, name))
