@@ -105,11 +105,16 @@ POINTWISE: dict[str, Pointwise] = {
     "exp_gradual": Pointwise("tl.exp({0})", torch.exp, flops=5, float_only=True),
     "exp2": Pointwise("tl.exp2({0})", torch.exp2, flops=4, float_only=True),
     "expm1": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 + {0} * (0.5 + {0} * (1.0 / 6 + {0} / 24))), "
-                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True),
+                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True,
+                       # what the exponential was rounded by, its logarithm tells (Kahan)
+                       double="tl.where(tl.exp({0}) == 1.0, {0}, (tl.exp({0}) - 1.0) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / tl.log(tl.exp({0})), 1.0))"),
     "log": Pointwise("tl.log({0})", torch.log, flops=4, float_only=True),
     "log2": Pointwise("tl.log2({0})", torch.log2, flops=4, float_only=True),
     "log1p": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 - {0} * (0.5 - {0} * (1.0 / 3 - {0} * 0.25))), "
-                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True),
+                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True,
+                       double="tl.where(1.0 + {0} == 1.0, {0}, tl.log(1.0 + {0}) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / ((1.0 + {0}) - 1.0), 1.0))"),
     "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, double="tl.sqrt({0})", flops=4, float_only=True),
     "rsqrt": Pointwise("tl.rsqrt({0})", torch.rsqrt, flops=4, float_only=True),
     "sin": Pointwise("tl.sin({0})", torch.sin, flops=8, float_only=True),

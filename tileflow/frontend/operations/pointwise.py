@@ -199,12 +199,12 @@ def bitwise_not(t: Tracer, x: Any) -> Any:
 
 @row("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + (a if value == 1 else a * value) * b
+    return x + (a if value == 1 else _scaled(t, b, a, value)) * b
 
 
 @row("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + (a if value == 1 else a * value) / b
+    return x + (a if value == 1 else _scaled(t, b, a, value)) / b
 
 
 @row("lerp")
