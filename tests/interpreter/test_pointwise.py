@@ -17,9 +17,9 @@ from interpreted import Call
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 SIZE = 29  # of the conversions' tiles
 
-# ties, beside them, where functions change their way, where exponentials leave a dtype, beyond its whole numbers
-SIZES = (0.0, 1e-3, 0.009, 0.011, 0.1, 0.25, 0.3, 0.49999997, 0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 7.0, 20.5, 30.0, 88.5,
-         89.0, 104.0, 709.0, 745.0, 6000.0, 8388607.5, 16777217.0, 2.0**31, 2.0**53 + 2, 1e20, math.inf)  # fmt: skip
+# ties, where functions change their way, where exponentials leave a dtype, beyond its whole numbers
+SIZES = (0.0, 1e-3, 0.009, 0.011, 0.1, 0.25, 0.3, 0.49999997, 0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 7.0, 20.5, 30.0,
+         88.5, 89.0, 104.0, 709.0, 745.0, 6000.0, 8388607.5, 16777217.0, 2.0**31, 2.0**53 + 2, 1e20, math.inf)  # fmt: skip
 FEW = (0.0, 0.1, 0.5, 0.7, 1.0, 1.5, 2.5, 3.0, 7.0, 30.0, 6000.0, 1e9, math.inf)
 
 HEAD = """\
@@ -107,12 +107,16 @@ def is_close(expression: str, ours: torch.Tensor, wanted: torch.Tensor, x: torch
 
 
 def near(ours: torch.Tensor, wanted: torch.Tensor, tolerance: float, largest: torch.Tensor) -> torch.Tensor:
-    """Relative to the result, and to the ``largest`` term that it sums up; beside the dtype's end it may be infinite."""
+    """Relative to the result, and to the ``largest`` term that it sums up; beside the dtype's end it may be endless."""
     limits, a, b = torch.finfo(wanted.dtype), ours.double(), wanted.double()
-    same = (a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= tolerance * (b.abs() + largest) + limits.smallest_normal)
+    same = (
+        (a == b) | (a.isnan() & b.isnan()) | ((a - b).abs() <= tolerance * (b.abs() + largest) + limits.smallest_normal)
+    )
     end = limits.max / 8
     beyond = (a.abs() >= end) & (b.abs() >= end) | (largest >= end)
-    return same & (a.isfinite() == b.isfinite()) | beyond & (a.isnan() | b.isnan() | (a.sign() == b.sign()) | (largest >= end))
+    return same & (a.isfinite() == b.isfinite()) | beyond & (
+        a.isnan() | b.isnan() | (a.sign() == b.sign()) | (largest >= end)
+    )
 
 
 def compare(

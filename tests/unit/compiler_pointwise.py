@@ -63,8 +63,8 @@ POWERS = ("a ** abs(b)", "a ** b", "torch.pow(abs(a), b)", "abs(a) ** 1.7", "2.0
 # remainders: of a quotient beyond the dtype torch's own vector code makes NaN, and in float64 they are other numbers
 MODULAR = ("%", "//", "fmod", "remainder", "floor_divide", "rounding_mode='floor'")
 # sums of several terms: exact but for the rounding of the largest
-SUMS = ("lerp", "addc", "alpha=", "logaddexp", "tanhshrink", "softshrink", "F.gelu", "cos(", "sin(", "tan(", "a * a + 1",
-        "ndtr", "softplus", "mish", "a ** b", "pow")  # fmt: skip
+SUMS = ("lerp", "addc", "alpha=", "logaddexp", "tanhshrink", "softshrink", "F.gelu", "cos(", "sin(", "tan(",
+        "a * a + 1", "ndtr", "softplus", "mish", "a ** b", "pow")  # fmt: skip
 
 TERNARY: tuple[str, ...] = (
     "torch.where(a > b, a, b)", "torch.where(a != b, b, a * 2)", "torch.addcmul(a, a, b)", "torch.clamp(a, min=b)",

@@ -322,7 +322,9 @@ class Emitter:
         ]
         args += [replace(box.arg, **self._captured(box.tensor)) for box in self.boxes.values()]
         args += [
-            LaunchArg(s.name, "float", signature(self.number_dtype("float32")), path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
+            LaunchArg(s.name, "float", signature(self.number_dtype("float32")), path=s.path)
+            for s in self.plan.ir.scalars
+            if s.path in self._scalars
         ]
         for symbol, name in sorted(self.plan.symbols.items()):
             args.append(self._int_arg(symbol, name))

@@ -317,7 +317,7 @@ class _RegionTrace:
         loop = self.source.loop
         where = Location(self.source.file, loop.lineno, loop.col_offset, self.source.lines[loop.lineno - 1].rstrip())
         raise TraceError("an outermost tile loop stores what it computes", got="a launch without an effect",
-                         where=where, hint="out[tile] = value; a name that is assigned in the loop ends with it")  # fmt: skip
+                         where=where, hint="out[tile] = value; a name assigned in the loop ends with it")  # fmt: skip
 
     def _finish(self) -> KernelIR:
         t = self.tracer
