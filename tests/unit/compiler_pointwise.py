@@ -33,7 +33,7 @@ UNARY: tuple[str, ...] = (
     "a // 3", "a // -3", "a % 3", "a % -3", "torch.fmod(a, 3)", "a // 0.1", "a % 0.1", "0.1 // a", "1 % a",
     "torch.remainder(a, -0.1)", "300 + a", "a - 300", "a * 300", "a & 300", "torch.where(a > 1, 300, a)", "a > 0.1",
     "a == 0.1", "a < 0.3", "a > 300", "a < -1", "torch.clamp(a, max=-2)", "torch.clamp(a, 2, 1)", "a ** 0.5",
-    "a ** 1.7", "a ** -4.4", "a ** -1", "a ** -2", "a ** math.inf", "a ** -math.inf", "2.0 ** a", "(-2.0) ** a",
+    "a ** 1.7", "a ** -4.4", "a ** -1", "a ** -2", "a ** torch.inf", "a ** -torch.inf", "2.0 ** a", "(-2.0) ** a",
     "0.0 ** a", "torch.lerp(a, a + 1, 0.3)", "torch.addcmul(a, a, a, value=3)", "torch.addcdiv(a, a, a + 2, value=3)",
     "torch.logit(a)", "torch.ldexp(a, a)", "F.gelu(a)",
     "torch.nan_to_num(a, 1.0, 2.0, -3.0)", "a.to(device='cpu')", "a.to('cpu', torch.float32)", *_ACTIVATIONS, *_CASTS,
