@@ -41,7 +41,7 @@ def mixture(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_logarithm_reads_no_exponential_that_was_flushed() -> None:
-    """Else a small probability is 0, its logarithm minus infinity, their product NaN: a divergence over 128,256 words."""
+    """Else a small probability is 0, its logarithm minus infinity, their product NaN: in a JSD over 128,256 words."""
     text = source(mixture, X, X).text
     first, *rest = text.partition("tl.log(")
     assert first.count("tl.exp(") == 2 and "tl.exp2(" not in first and rest[0]
