@@ -19,8 +19,8 @@ from ..ir.types import Value, is_float
 # what a reduction's own function is called as an operation on two tiles
 _PAIRED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 _COMBINERS = frozenset(_PAIRED.values())
-_FOLDED = frozenset({"full", "pointwise", "cast", "bitcast", "unsqueeze", "squeeze", "expand", "reshape", "permute", "size",
-                     "if", "where_mask"})  # fmt: skip
+_FOLDED = frozenset({"full", "pointwise", "cast", "bitcast", "unsqueeze", "squeeze", "expand", "reshape", "permute",
+                     "size", "if", "where_mask"})  # fmt: skip
 _TRANSPARENT = frozenset({"cast", "where_mask"})  # some write nothing
 # Triton's passes do not fold a comparison of the program's number; ptxas knows its range
 OPAQUE = "(x):\n    return tl.where(tl.program_id(0) < 0, (x == 0).to(x.dtype), x)\n"
