@@ -25,7 +25,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
 from .operations.spellings import spelled
-from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
+from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -181,6 +181,8 @@ class Tracer:
         if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
             raise TraceError(f"torch.{fn} takes ints and bools", got=", ".join(k[0] for k in kinds),
                              where=self.location(), hint="convert with .int(), or .view(torch.int32)")  # fmt: skip
+        with self.plain_torch():
+            operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
         operands = self.opposite(operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)

@@ -243,8 +243,24 @@ def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
     return result if keepdim else squeeze(t, result, dim)
 
 
+def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
+    """The dimension that torch takes where ``dim`` is left out. Raises ShapeError where it is a tile, of which a kernel
+    holds as much as the config says."""
+    if dim is not None:
+        return dim
+    dim = 0 if x.ndim in (0, 1, 3) else 1
+    if x.ndim and x.value.dims[dim].tile is not None:
+        raise ShapeError(
+            f"{name} without dim normalises a whole dimension", where=t.location(),
+            got=f"dimension {dim}, of which a block of the loop `{x.value.dims[dim].tile}` is at hand",
+            hint=f"load the dimension whole, x[tile, :], and say dim={dim}; or accumulate over the loop",
+        )  # fmt: skip
+    return dim
+
+
 @row("softmax")
-def softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    dim = implicit_dim(t, x, dim, "softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     exponent = t.pointwise("exp", x - reduce(t, "max", x, dim, True))
@@ -252,7 +268,8 @@ def softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None
 
 
 @row("log_softmax")
-def log_softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    dim = implicit_dim(t, x, dim, "log_softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     shifted = x - reduce(t, "max", x, dim, True)
