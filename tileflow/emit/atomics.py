@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs, AtomicAttrs
-from ..ir.graph import Op, TensorParam, ValueIndex
+from ..ir.graph import Op, TensorParam, may_lie_outside
 from ..ir.kinds import OpKind
 from ..ir.types import is_float
 from . import indexing
@@ -39,9 +39,7 @@ def atomic(e: Emitter, op: Op) -> None:
         text = f"tl.atomic_xchg({swapped}{suffix}.to({triton_dtype(tensor.dtype)}, bitcast=True)"
     else:
         text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
-    if mask and (
-        AccessAttrs.of(op).has_mask or any(isinstance(i, ValueIndex) and i.inside for i in AccessAttrs.of(op).index)
-    ):
+    if mask and (AccessAttrs.of(op).has_mask or any(map(may_lie_outside, AccessAttrs.of(op).index))):
         text = f"tl.where({mask}, {text}, {literal(0, tensor.dtype)})"  # what lies outside reads 0
     e.define(out, text, tensor.dtype)
 

@@ -58,9 +58,12 @@ def _times(e: Emitter, index: str, stride: Expr) -> str | None:
 
 def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     """The text of the mask over ``dims``, with what ``op`` leaves out itself; empty where every lane counts."""
-    parts = [e.lane_mask(dims, axis) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
-    if op is not None:
-        parts += _outside(e, op, len(dims))
+    ends = {} if op is None else _outside(e, op, len(dims))
+    parts = []
+    for axis, dim in enumerate(dims):
+        parts += [e.lane_mask(dims, axis)] if e.plan.is_masked(dim) else []
+        parts += ends.pop(axis, [])  # beside the mask of the same lanes, so that a loop over others computes both once
+    parts += [text for texts in ends.values() for text in texts]
     if op is not None and AccessAttrs.of(op).has_mask:
         explicit = op.inputs[-1]
         assert isinstance(explicit, Value)
@@ -68,16 +71,20 @@ def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     return " & ".join(parts)
 
 
-def _outside(e: Emitter, op: Op, rank: int) -> list[str]:
-    """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside."""
-    parts = []
+def _outside(e: Emitter, op: Op, rank: int) -> dict[int, list[str]]:
+    """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside: of tiles by
+    their axis, all others by the rank."""
+    parts: dict[int, list[str]] = {}
     for item, size in zip(AccessAttrs.of(op).index, e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True):
-        if isinstance(item, ValueIndex) and item.inside is not None:
-            index = _index(e, op, item, rank)
+        if not isinstance(item, SliceIndex) and item.inside is not None:
+            index, own = (
+                _index(e, op, item, rank),
+                parts.setdefault(item.axis if isinstance(item, TileIndex) else rank, []),
+            )
             if not e.plan.holds(item.inside.below):
-                parts.append(f"({index} >= 0)")
+                own.append(f"({index} >= 0)")
             if not e.plan.holds(item.inside.above):
-                parts.append(f"({index} < {e.plan.text(size)})")
+                own.append(f"({index} < {e.plan.text(size)})")
     return parts
 
 

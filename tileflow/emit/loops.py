@@ -13,6 +13,7 @@ from ..ir.opdef import Trait
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
 from ..space.names import loop_site
+from .accumulators import OPAQUE
 from .dtypes import compute_dtype
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ def emit_for(e: Emitter, op: Op) -> None:
     (body,) = op.regions
     tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
     entry = op.inputs[LoopAttrs.of(op).bounds :]
-    for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
+    for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
         name = e.fresh("c")
-        e.writer.line(f"{name} = {e.as_dtype(initial, held)}")
+        text = e.as_dtype(initial, held)
+        if e.accumulators.starts_opaque(op, number):
+            text = f"{e.helper('_opaque', OPAQUE)}({text})"
+        e.writer.line(f"{name} = {text}")
         e.bind(param, name, held)
         e.bind(out, name, held)
     name = e.tile(tile.name)

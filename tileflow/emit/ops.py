@@ -23,6 +23,7 @@ from ..ir.types import Value, is_float
 from . import descriptors, indexing
 from .casts import converted
 from .dtypes import compute_dtype, literal, triton_dtype
+from .functions import provide
 from .table import emits
 
 if TYPE_CHECKING:
@@ -70,12 +71,15 @@ def store(e: Emitter, op: Op) -> None:
 def pointwise(e: Emitter, op: Op) -> None:
     row = POINTWISE[PointwiseAttrs.of(op).fn]
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
+    if all(not isinstance(v, Value) or v.type.weak for v in op.inputs):
+        dtype = e.number_dtype(dtype)
     other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
     template = row.triton if other is None else other
     first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
     operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
     operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
     held = "bool" if row.boolean else dtype
+    provide(e, template)
     e.define(op.output, template.format(*operands), held)
 
 
@@ -120,7 +124,11 @@ def size(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.SCALAR)
 def scalar(e: Emitter, op: Op) -> None:
-    e.bind(op.output, e.scalar(ScalarAttrs.of(op).path), op.output.type.dtype)
+    name, dtype = e.scalar(ScalarAttrs.of(op).path), e.number_dtype(op.output.type.dtype)
+    if dtype == "float64":  # a Python number to Triton's interpreter, which has no dtype to convert from
+        e.define(op.output, f"tl.full([], {name}, tl.float64)", dtype)
+    else:
+        e.bind(op.output, name, dtype)
 
 
 @emits(OpKind.TILE_INDEX)

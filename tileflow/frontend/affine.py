@@ -51,11 +51,21 @@ def tile_between(t: Tracer, start: Expr, length: Expr) -> tuple[str, Expr] | Non
 
 def inside(t: Tracer, start: Expr, length: Expr, size: Expr) -> Inside:
     """Whether ``start`` up to ``start + length`` lies inside ``[0, size)``: what the config must settle."""
-    least, most = _extreme(t, start, -1), _extreme(t, start + length, 1)
+    return between(t, _extreme(t, start, -1), _extreme(t, start + length, 1), size)
+
+
+def between(t: Tracer, least: Expr | None, end: Expr | None, size: Expr) -> Inside:
+    """Whether ``least`` up to ``end`` lies inside ``[0, size)``; None where it is not known."""
     return Inside(
         FALSE if least is None else _settled(t, Expr.of(0).le(least)),
-        FALSE if most is None else _settled(t, most.le(size)),
+        FALSE if end is None else _settled(t, end.le(size)),
     )
+
+
+def extremes(t: Tracer, x: Value) -> tuple[Expr | None, Expr | None]:
+    """The least and the largest number that a scalar is, by its form; None where not known."""
+    form = _form(t, x)
+    return _extreme(t, form, -1), _extreme(t, form, 1)
 
 
 def _settled(t: Tracer, condition: Expr) -> Expr:
@@ -112,7 +122,8 @@ def _arithmetic(t: Tracer, op: Op) -> Expr | None:
 def _loaded(t: Tracer, op: Op) -> Expr | None:
     """Loads of one element that no store of the kernel stands between are one atom."""
     tensor = AccessAttrs.of(op).tensor
-    writes = sum(path == tensor and first <= op.output.id for first, path in t.builder.writes)
+    sharing = t.sharing(tensor)
+    writes = sum(path in sharing and first <= op.output.id for first, path in t.builder.writes)
     places = ",".join(str(_form(t, v)) for v in op.inputs)
     return Expr.sym(f"%load:{tensor}{AccessAttrs.of(op).index}({places})@{writes}")
 
@@ -145,6 +156,11 @@ def _extreme(t: Tracer, form: Expr, sign: int) -> Expr | None:
 def _sign(factor: Expr) -> int:
     constant = factor.args[0].constant if factor.op == "prod" else factor.constant
     return -1 if constant is not None and constant < 0 else 1
+
+
+def is_nonnegative(e: Expr) -> bool:
+    """Whether a size is known to be 0 or more: a sum of products of such."""
+    return all(_sign(term) > 0 and _is_positive(term) for term in (e.args if e.op == "sum" else (e,)))
 
 
 def _is_positive(factor: Expr) -> bool:

@@ -71,6 +71,7 @@ class Control:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self._asked = 0
+        self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -83,6 +84,7 @@ class Control:
             it = scalar_loop(it.start, it.stop, it.step)
         if isinstance(it, TileLoop):
             return self._device_loop(it, targets, body, names, values)
+        self.has_chosen = True
         for item in self._iterate(it):
             values = body(item, *values)
         return values
@@ -196,6 +198,7 @@ class Control:
     def static_bool(self, test: Any, loc: int) -> bool:
         """A condition that Python decides while tracing; sizes are guarded, tiles refused."""
         self._asked += 1
+        self.has_chosen = True
         if self._asked > _MOST_ANSWERS:
             raise TraceError("a loop of Python ends while the kernel is recorded", got=f"{_MOST_ANSWERS} conditions",
                              where=self.tracer.location(), hint="count by a Python int, or use range(n)")  # fmt: skip

@@ -25,8 +25,9 @@ from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from .alignment import gaps
 from .operations.spellings import spelled
-from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
+from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -85,6 +86,12 @@ class Tracer:
         self.is_plain = False
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
         self.chosen: dict[str, int] = {}  # the host code's own knobs, by symbol: a trace is for one choice of them
+
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the captured tensors that lie in one memory with the one at ``path``, itself among them."""
+        return frozenset(
+            {path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)}
+        )
 
     # ---- places ---------------------------------------------------------------------------------
 
@@ -176,6 +183,9 @@ class Tracer:
         if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
             raise TraceError(f"torch.{fn} takes ints and bools", got=", ".join(k[0] for k in kinds),
                              where=self.location(), hint="convert with .int(), or .view(torch.int32)")  # fmt: skip
+        with self.plain_torch():
+            operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
+        operands = self.opposite(operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
@@ -205,8 +215,24 @@ class Tracer:
             operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, AxisAttrs(0)).value
         return operand
 
+    def opposite(self, operands: list[Operand], wide: tuple[Dim, ...] = ()) -> list[Operand]:
+        """The operands, a tile's dimension of one opposite the same tile's of the widest one (or of ``wide``)."""
+        widest = max((wide, *(o.dims for o in operands if isinstance(o, Value))), key=len)
+        found = []
+        for operand in operands:
+            for axis in gaps(operand.dims, widest) if isinstance(operand, Value) else ():
+                assert isinstance(operand, Value)
+                type_ = TileType(operand.type.dtype, (*operand.dims[:axis], ONE, *operand.dims[axis:]))
+                operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, AxisAttrs(axis)).value
+            found.append(operand)
+        return found
+
     def expand(self, x: TileValue, dims: tuple[Dim, ...]) -> TileValue:
         """``x`` broadcast to ``dims``."""
+        if gaps(x.value.dims, dims):
+            (stood,) = self.opposite([x.value], dims)
+            assert isinstance(stood, Value)
+            x = self.wrap(stood)
         value = x.value
         merged = self.broadcast([value.dims, dims])
         # a size that is 1 here meets a constant 1 as equal, where nothing else would broadcast

@@ -23,13 +23,14 @@ def boxed(op: Op) -> tuple[Dim, ...]:
 def describable(ir: KernelIR, op: Op) -> bool:
     """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
     contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
-    tensor that is both read and written is not: barriers do not order the copy engine's accesses."""
+    tensor that is both read and written, by this name or another, is not: barriers do not order the copy engine's
+    accesses."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
         return False
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return False
-    if _accesses(ir)[tensor.path] != {op.kind}:
+    if any(_accesses(ir).get(path, set()) - {op.kind} for path in ir.sharing(tensor.path)):
         return False
     axes = [_axis(item) for item in items]
     if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
@@ -101,7 +102,7 @@ def _axis(item: IndexItem) -> int | None:
             return axis
         case ExprIndex():
             return -1
-        case ValueIndex(axes=(), inside=None):
+        case ValueIndex(axes=()):  # one outside the tensor is a box outside
             return -1
     return None
 

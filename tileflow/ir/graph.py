@@ -20,11 +20,24 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """When no lane of an index can lie outside the tensor: ``below``, not before the first element; ``above``, not past
+    the last. Conditions over launch and block symbols; where the config does not settle that one holds, the lanes are
+    compared with the tensor's end one by one.
+    """
+
+    below: Expr
+    above: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class TileIndex:
-    """A tensor dimension indexed by a tile: its lanes from begin to end."""
+    """A tensor dimension indexed by a tile: its lanes from begin to end. ``inside``: as of :class:`ValueIndex`, where
+    the loop's bounds are the kernel's own."""
 
     tile: str
     axis: int
+    inside: Inside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +47,6 @@ class SliceIndex:
     start: Expr
     dim: Dim
     axis: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """When no lane of an index can lie outside the tensor: ``below``, not before the first element; ``above``, not past
-    the last. Conditions over launch and block symbols; where the config does not settle that one holds, the lanes are
-    compared with the tensor's end one by one.
-    """
-
-    below: Expr
-    above: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,19 @@ class ValueIndex:
 
 @dataclass(frozen=True, slots=True)
 class ExprIndex:
-    """A tensor dimension indexed by a size expression or an int; negative ones already wrapped."""
+    """A tensor dimension indexed by a size expression or an int; negative ones already wrapped. ``inside``: as of
+    :class:`ValueIndex`, where block sizes decide."""
 
     value: Expr
+    inside: Inside | None = None
 
 
 IndexItem = TileIndex | SliceIndex | ValueIndex | ExprIndex
+
+
+def may_lie_outside(item: IndexItem) -> bool:
+    """Whether lanes of an index that count may lie outside the tensor."""
+    return not isinstance(item, SliceIndex) and item.inside is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,8 @@ class Op:
 @dataclass(frozen=True, slots=True)
 class TensorParam:
     """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in the others. ``torch_dtype``: the
-    name of torch's own, where device code sees it as another.
+    name of torch's own, where device code sees it as another. ``shares``: the paths of the tensors captured before it
+    that lie in the same memory, as a view and its base do.
     """
 
     path: str
@@ -131,6 +141,7 @@ class TensorParam:
     aligned: bool
     name: str
     torch_dtype: str = ""
+    shares: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +266,10 @@ class KernelIR:
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the tensors whose elements may be elements of the one at ``path``, itself among them."""
+        return frozenset({path, *self.tensor(path).shares, *(t.path for t in self.tensors if path in t.shares)})
 
     def hint(self, e: Expr) -> int:
         """The value of a size expression in the traced example."""

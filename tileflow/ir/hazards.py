@@ -1,8 +1,9 @@
-"""Accesses of one tensor in one program that must stay in the order in which the author wrote them.
+"""Accesses of one memory in one program that must stay in the order in which the author wrote them.
 
 The threads of a program share its tensors without waiting for each other: what one of them stored, another sees only
 behind a barrier, and what one of them is about to load, another may have overwritten. Two accesses conflict if at least
-one writes, unless their indices say that they never name one element.
+one writes, unless their indices say that they never name one element. Tensors that share memory, a view and its base,
+are one; what two names' indices say is not compared, for they count from other places.
 """
 
 from __future__ import annotations
@@ -41,11 +42,16 @@ class Access:
 
     def is_lanewise(self, other: Access) -> bool:
         """Whether each lane of one names the element that the same lane of the other does."""
-        return self.places is not None and self.places == other.places and self.dims == other.dims
+        return (
+            self.tensor == other.tensor
+            and self.places is not None
+            and self.places == other.places
+            and self.dims == other.dims
+        )
 
     def is_apart(self, other: Access, loops: frozenset[str]) -> bool:
         """Whether both never name one element, ``loops`` being the tiles whose loops went on in between."""
-        if self.places is None or other.places is None:
+        if self.tensor != other.tensor or self.places is None or other.places is None:
             return False
         return any(_apart(a, b, loops) for a, b in zip(self.places, other.places, strict=True))
 
@@ -57,7 +63,7 @@ Conflict = Callable[[Access, Access], bool]
 def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     """The ids (Python's) of the ops before which a barrier must stand, given that one stands before each of them.
 
-    ``conflict``: of two accesses of one tensor, of which one writes and that are not apart, whether they need one
+    ``conflict``: of two accesses of one memory, of which one writes and that are not apart, whether they need one
     between them.
     """
     defined = {v: op for op in ir.walk() for v in op.outputs}
@@ -66,7 +72,10 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         for op in ir.walk()
         if op.kind is OpKind.TILE_PART
     }
-    written = {a.tensor for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes}
+    sharing = {tensor.path: ir.sharing(tensor.path) for tensor in ir.tensors}
+    written = {
+        path for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes for path in sharing[a.tensor]
+    }
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:
@@ -90,7 +99,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         own = [a for a in _accesses(op, defined, parts) if a.tensor in written]
         for access in own:
             for (_, loops), earlier in pending.items():
-                if earlier.tensor != access.tensor or not (earlier.writes or access.writes):
+                if earlier.tensor not in sharing[access.tensor] or not (earlier.writes or access.writes):
                     continue
                 if not earlier.is_apart(access, loops) and conflict(earlier, access):
                     found.add(id(op))

@@ -12,7 +12,8 @@ import torch
 class Pointwise:
     """One row.
 
-    ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types).
+    ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types). It may call a
+    function of :mod:`tileflow.emit.functions`.
     ``integer``: the text where the operand dtype is an integer and it differs; None where the same.
     ``double``: the same for float64.
     ``evaluate``: torch's own function, for the value in masked lanes and for constant folding.
@@ -39,19 +40,14 @@ POINTWISE: dict[str, Pointwise] = {
     "sub": Pointwise("{0} - {1}", torch.sub),
     "mul": Pointwise("{0} * {1}", torch.mul),
     "div": Pointwise("{0} / {1}", torch.div, flops=4, float_only=True),
-    "floordiv": Pointwise("tl.floor({0} / {1})", torch.floor_divide,
-                          integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=5),
+    "floordiv": Pointwise("_floor_divide({0}, {1})", torch.floor_divide,
+                          integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=12),
     "truncdiv": Pointwise("tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1}))",
                           lambda a, b: torch.div(a, b, rounding_mode="trunc"), integer="{0} // {1}", flops=5),
-    "remainder": Pointwise("{0} - tl.floor({0} / {1}) * {1}", torch.remainder, flops=6,
+    "remainder": Pointwise("_remainder({0}, {1})", torch.remainder, flops=10,
                            integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)"),
-    "fmod": Pointwise("{0} - tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1})) * {1}", torch.fmod,
-                      integer="{0} % {1}", flops=6),
-    # a negative base has real powers for whole exponents only
-    "pow": Pointwise("tl.where({1} == 0, 1.0, tl.where(({0} < 0) & ({1} != tl.floor({1})), float('nan'), "
-                     "tl.where({0} == 0, tl.where({1} > 0, 0.0, float('inf')), "
-                     "tl.exp2({1} * tl.log2(tl.abs({0}))) * tl.where(({0} < 0) & "
-                     "({1} - 2.0 * tl.floor({1} * 0.5) == 1.0), -1.0, 1.0))))", torch.pow, flops=10, float_only=True),
+    "fmod": Pointwise("_fmod({0}, {1})", torch.fmod, integer="{0} % {1}", flops=8),
+    "pow": Pointwise("_power({0}, {1})", torch.pow, flops=14, float_only=True),
     "neg": Pointwise("-{0}", torch.neg),
     "abs": Pointwise("tl.abs({0})", torch.abs),
     "reciprocal": Pointwise("1.0 / {0}", torch.reciprocal, flops=4, float_only=True),
@@ -63,13 +59,20 @@ POINTWISE: dict[str, Pointwise] = {
     # exponentials and roots
     # by exp2, which is one instruction: tl.exp goes to denormal numbers too, by three more
     "exp": Pointwise(f"tl.exp2({{0}} * {_LOG2_E})", torch.exp, double="tl.exp({0})", flops=4, float_only=True),
+    # where a logarithm reads it, which is no infinity below the normal numbers
+    "exp_gradual": Pointwise("tl.exp({0})", torch.exp, flops=5, float_only=True),
     "exp2": Pointwise("tl.exp2({0})", torch.exp2, flops=4, float_only=True),
     "expm1": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 + {0} * (0.5 + {0} * (1.0 / 6 + {0} / 24))), "
-                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True),
+                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True,
+                       # what the exponential was rounded by, its logarithm tells (Kahan)
+                       double="tl.where(tl.exp({0}) == 1.0, {0}, (tl.exp({0}) - 1.0) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / tl.log(tl.exp({0})), 1.0))"),
     "log": Pointwise("tl.log({0})", torch.log, flops=4, float_only=True),
     "log2": Pointwise("tl.log2({0})", torch.log2, flops=4, float_only=True),
     "log1p": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 - {0} * (0.5 - {0} * (1.0 / 3 - {0} * 0.25))), "
-                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True),
+                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True,
+                       double="tl.where(1.0 + {0} == 1.0, {0}, tl.log(1.0 + {0}) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / ((1.0 + {0}) - 1.0), 1.0))"),
     "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, double="tl.sqrt({0})", flops=4, float_only=True),
     "rsqrt": Pointwise("tl.rsqrt({0})", torch.rsqrt, flops=4, float_only=True),
     "sin": Pointwise("tl.sin({0})", torch.sin, flops=8, float_only=True),
@@ -85,9 +88,9 @@ POINTWISE: dict[str, Pointwise] = {
     "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),
     "ceil": Pointwise("tl.ceil({0})", torch.ceil, integer="{0}"),
     "trunc": Pointwise("tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))", torch.trunc, integer="{0}", flops=3),
-    # half to even: floor(x + 1/2), one less where x was a tie and that is odd
-    "round": Pointwise("tl.floor({0} + 0.5) - tl.where(({0} - tl.floor({0}) == 0.5) & "
-                       "(tl.floor({0} + 0.5) - 2.0 * tl.floor(tl.floor({0} + 0.5) * 0.5) == 1.0), 1.0, 0.0)",
+    # half to even: one more where the rest is above a half, or a half beside an odd number
+    "round": Pointwise("tl.floor({0}) + tl.where(({0} - tl.floor({0}) > 0.5) | (({0} - tl.floor({0}) == 0.5) & "
+                       "(tl.floor({0}) - 2.0 * tl.floor(tl.floor({0}) * 0.5) == 1.0)), 1.0, 0.0)",
                        torch.round, integer="{0}", flops=8),
     # comparisons and logic
     "eq": Pointwise("{0} == {1}", torch.eq, boolean=True),

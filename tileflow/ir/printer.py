@@ -16,9 +16,8 @@ def render(ir: KernelIR) -> str:
     for t in ir.tensors:
         shape = ", ".join(map(str, t.shape))
         strides = ", ".join(map(str, t.strides))
-        lines.append(
-            f"  tensor {t.name} = {t.path}: {t.dtype}[{shape}] strides ({strides}){'' if t.aligned else ' unaligned'}"
-        )
+        notes = ("" if t.aligned else " unaligned") + (f" shares {', '.join(t.shares)}" if t.shares else "")
+        lines.append(f"  tensor {t.name} = {t.path}: {t.dtype}[{shape}] strides ({strides}){notes}")
     lines += [f"  scalar {s.name} = {s.path}: {s.dtype}" for s in ir.scalars]
     lines += [f"  block {b.name} in [{b.low}, {b.high}]" for b in ir.blocks]
     for name in ir.grid:

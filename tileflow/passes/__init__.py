@@ -10,6 +10,7 @@ from ..ir.graph import KernelIR
 from ..ir.verify import verify
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
+from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll
@@ -28,6 +29,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     drop_unit_batches,
     reduce_strength,
     convert_nibbles,
+    keep_small_exponentials,
     remove_dead_code,
 )
 

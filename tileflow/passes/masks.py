@@ -9,12 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.attributes import (
-    AccessAttrs,
-    LoadAttrs,
-    WhereMaskAttrs,
-)
-from ..ir.graph import KernelIR, Op, Operand, ValueIndex
+from ..ir.attributes import AccessAttrs, LoadAttrs, WhereMaskAttrs
+from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
 from ..ir.kinds import OpKind
 from ..ir.op_table import OPS
 from ..ir.types import Dim, Value, fills_registers
@@ -98,9 +94,10 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
 
 
 def _reads_zero(load: Op) -> bool:
-    """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
+    """Whether lanes that count are left out by a load, and are 0 by the language's rule. A tile's lanes outside the
+    tensor do not count for a reduction either."""
     return AccessAttrs.of(load).has_mask or any(
-        isinstance(i, ValueIndex) and i.inside for i in AccessAttrs.of(load).index
+        may_lie_outside(item) for item in AccessAttrs.of(load).index if not isinstance(item, TileIndex)
     )
 
 

@@ -21,7 +21,7 @@ from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
 from .rewrite import Fresh
 
 _WIDEST_LOAD = 16  # bytes that a thread reads at once
-_EXPONENTIALS = ("exp", "exp2")
+_EXPONENTIALS = ("exp", "exp_gradual", "exp2")
 
 
 @dataclass(frozen=True, slots=True)

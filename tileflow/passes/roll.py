@@ -45,7 +45,7 @@ def rollable(ir: KernelIR) -> dict[str, Expr]:
             (value,) = op.inputs
             assert isinstance(value, Value)
             dim = value.dims[AxisAttrs.of(op).axis]
-            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(block, dim):
+            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(ir, block, dim):
                 found[site_of(op)] = dim.extent
     return found
 
@@ -82,7 +82,7 @@ def _has(value: Operand, dim: Dim) -> bool:
     return isinstance(value, Value) and dim in value.dims
 
 
-def _can_roll(block: Block, dim: Dim) -> bool:
+def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
     # what comes into the block or leaves it in one piece would need all of the dimension at once
     defined = {v for op in block.ops for v in op.outputs}
     if any(_has(v, dim) for v in block.results):
@@ -107,9 +107,12 @@ def _can_roll(block: Block, dim: Dim) -> bool:
     # what is written may not be read again by a later phase, nor updated in another order
     stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
     updated = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.ATOMIC]
+    if any(len(ir.sharing(tensor) & {*stored, *updated}) > 1 for tensor in {*stored, *updated}):
+        return False  # two names of one memory
     if len(set(updated)) < len(updated) or set(updated) & set(stored):
         return False
-    return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in {*stored, *updated} for op in walk(block))
+    written = {path for tensor in (*stored, *updated) for path in ir.sharing(tensor)}
+    return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in written for op in walk(block))
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:

@@ -59,7 +59,9 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
     columns = _columns(ir, store)
     if columns is None or not _is_plain(store, columns, store.inputs[0]):
         return None
-    written = {AccessAttrs.of(op).tensor for op in ir.walk() if op.kind in (OpKind.STORE, OpKind.ATOMIC)}
+    written = {
+        p for op in ir.walk() if op.kind in (OpKind.STORE, OpKind.ATOMIC) for p in ir.sharing(AccessAttrs.of(op).tensor)
+    }
     makers = {v: op for op in ir.body.ops for v in op.outputs}
     waiting, found, has_product = list(store.values), set[int](), False
     while waiting:

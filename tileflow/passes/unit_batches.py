@@ -200,7 +200,7 @@ class _Scope:
         index: list[IndexItem] = []
         for item in items:
             if isinstance(item, TileIndex) and item.axis in axes:
-                index.append(ValueIndex(len(inputs), ()))
+                index.append(ValueIndex(len(inputs), (), item.inside))
                 inputs.append(self._begin(item.tile, tile))
             else:
                 index.append(_moved(item, axes))
