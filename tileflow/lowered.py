@@ -26,7 +26,7 @@ from .passes.subtile import subtilable
 from .passes.transpose import transposable
 from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
-from .space.build import build_space
+from .space.build import build_space, space_of_each
 from .space.names import transposed_knob
 from .target import Target
 
@@ -96,7 +96,23 @@ class Lowered:
     @cached_property
     def space(self) -> ConfigSpace:
         """Every knob of the call and the constraints between them."""
-        return build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
+        space = build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
+        asked = next((knob.name for knob in self._call.host_knobs if not knob.choices), None)
+        if asked is None:
+            return space
+        try:
+            space.repair(space.default)
+        except ConfigError:  # host code may have made a size of the first choice that only another one makes fit
+            return self._space_of_each(asked, space)
+        return space
+
+    def _space_of_each(self, asked: str, space: ConfigSpace) -> ConfigSpace:
+        """The space in which each choice of the block size ``asked`` has the constraints that it brings about."""
+        ways = {}
+        for choice in space.knob(asked).choices:
+            call = lower_call(self.host, self.args, self.mode, {asked: choice})
+            ways[int(choice)] = build_space(self._prepared(call).regions, call.host_knobs, self.target)
+        return space_of_each(asked, ways)
 
     def _other_ways(self) -> Iterator[KernelIR]:
         """What the regions become by each choice of the author's own knobs: the code that it selects may have loops,
