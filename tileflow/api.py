@@ -297,7 +297,8 @@ class Kernel:
             raise SpecError("a shape mode is static or dynamic", got=repr(mode), hint=f"or {', '.join(SHAPE_MODES)}")
         problem = self.describe(*args)
         try:
-            return Lowered(self.host, tuple(replace(a, _to_meta) for a in args), problem, target, mode)
+            to_meta = _ToMeta()
+            return Lowered(self.host, tuple(replace(a, to_meta) for a in args), problem, target, mode)
         except HostDataError:
             if all(tensor.device.type == "meta" for tensor in tensors(args)):
                 raise
@@ -311,7 +312,8 @@ class Kernel:
         _need_compiler("lowering a kernel", self.name)
         from .lowered import Launch, Lowered
 
-        held = {name: replace(value, _to_meta) for name, value in frame.items()}
+        to_meta = _ToMeta()
+        held = {name: replace(value, to_meta) for name, value in frame.items()}
         return Lowered(self.host, (), problem, target, mode, launch=Launch(region, held, given))
 
     def portable(self, *args: Any, target: Target, config: Config | None = None) -> tuple[TritonSource, ...]:
@@ -445,15 +447,22 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     return device
 
 
-def _to_meta(value: Any) -> Any:
-    """A tensor without its data, aligned or not as it was; other values as they are."""
-    if not isinstance(value, torch.Tensor) or value.device.type == "meta":
-        return value
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    if value.data_ptr() % 16:  # an element further than where memory begins
-        room = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 2
-        made = torch.empty(room, dtype=value.dtype, device="meta").as_strided(value.shape, value.stride(), 1)
-    return made.requires_grad_(value.requires_grad) if value.requires_grad else made
+class _ToMeta:
+    """Makes tensors without data for those of one call, aligned or not as they were; other values stay as they are.
+    Those that share memory go on to share it."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, torch.UntypedStorage] = {}  # by where the memory of the call's tensors begins
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+            return value
+        memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")
+        room = torch.empty(memory.nbytes() + 16, dtype=torch.uint8, device="meta").untyped_storage()
+        room = self._made.setdefault(memory.data_ptr(), room) if memory.data_ptr() else room
+        offset = -(-(value.data_ptr() % 16) // value.itemsize)  # elements further than where memory is aligned
+        made.set_(room, offset, value.shape, value.stride())
+        return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
 def _names_dtype(value: Any) -> bool:

@@ -53,7 +53,10 @@ class Modelled:
 
 
 def model(traffic: Traffic, launches: Sequence[Launch], target: Target) -> Outcome:
-    """The modelled outcome of one call; ``invalid_static`` where not one block of a launch fits an SM."""
+    """The modelled outcome of one call; ``invalid_static`` where it launches nothing, which has no time, and where not
+    one block of a launch fits an SM."""
+    if not launches:
+        return Outcome(Status.INVALID_STATIC, error_digest="the call launches nothing", measured=False)
     for launch in launches:
         if occupancy(launch.resources, target) == 0:
             facts = launch.resources

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, TypeAlias
 
 from .errors import TableError
@@ -71,8 +71,18 @@ _PYTHON = {
 _NAMES = {"min": min, "max": max, "__builtins__": {}}  # all that the text above may name
 
 
+class _Kept:
+    """What an Expr is asked for often, found once: it never changes. No part of its value."""
+
+    __slots__ = ("_hash", "_place", "_symbols")
+
+    _hash: int
+    _place: str
+    _symbols: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(_Kept):
     """A node. ``op`` is ``const`` (args: the int), ``sym`` (args: the name), ``sum``, ``prod`` or an operator above.
 
     ``and`` and ``or`` take two operands or more: ``(a and b) and c`` is one node of three.
@@ -162,6 +172,13 @@ class Expr:
 
     # ---- asking ---------------------------------------------------------------------------------
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.op, self.args)))
+            return self._hash
+
     def quotient(self, other: ExprLike) -> Expr | None:
         """``self / other`` where nothing is left over whatever the symbols are; None where that is not known."""
         divisor = Expr.of(other)
@@ -193,9 +210,13 @@ class Expr:
 
     def symbols(self) -> frozenset[str]:
         """The names that :meth:`evaluate` needs."""
-        if self.op == "sym":
-            return frozenset((self.args[0],))
-        return frozenset().union(*(a.symbols() for a in self.args if isinstance(a, Expr)))
+        try:
+            return self._symbols
+        except AttributeError:
+            own = (self.args[0],) if self.op == "sym" else ()
+            found = frozenset(own).union(*(a.symbols() for a in self.args if isinstance(a, Expr)))
+            object.__setattr__(self, "_symbols", found)
+            return found
 
     def evaluate(self, env: Mapping[str, int]) -> int:
         """The value under ``env``. ``KeyError`` names a missing symbol; ZeroDivisionError says what it does in Python.
@@ -312,13 +333,16 @@ def any_of(conditions: Iterable[ExprLike]) -> Expr:
     return result
 
 
-@lru_cache(maxsize=65536)
 def _order(e: Expr) -> str:
     """A total order over Exprs, for canonical forms. Tables hold what it sorted, so that it never changes."""
-    args = [_order(a) if isinstance(a, Expr) else repr(a) for a in e.args]
-    if e.op in _CHAINS:
-        return reduce(lambda left, right: f"{e.op}({left},{right})", args)
-    return f"{e.op}({','.join(args)})"
+    try:
+        return e._place
+    except AttributeError:
+        args = [_order(a) if isinstance(a, Expr) else repr(a) for a in e.args]
+        is_chain = e.op in _CHAINS
+        text = reduce(lambda a, b: f"{e.op}({a},{b})", args) if is_chain else f"{e.op}({','.join(args)})"
+        object.__setattr__(e, "_place", text)
+        return text
 
 
 def _monomial(e: Expr) -> tuple[int, tuple[Expr, ...]]:

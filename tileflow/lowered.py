@@ -26,7 +26,7 @@ from .passes.subtile import subtilable
 from .passes.transpose import transposable
 from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
-from .space.build import build_space
+from .space.build import build_space, space_of_each
 from .space.names import transposed_knob
 from .target import Target
 
@@ -37,6 +37,7 @@ Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
 # whether sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
 DIVISIBLE = {"static": (True,), "dynamic": (True, False), "wide": (True, False),
              "generic": (False,), "generic_ones": (False,)}  # fmt: skip
+_MOST_RETRACED = 256  # choices of host code's own knobs whose regions are kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,8 @@ class Lowered:
     launch: Launch | None = None
     _call: LoweredCall = field(init=False, repr=False)
     _variants: dict[Variant, KernelIR] = field(init=False, repr=False, default_factory=dict)
+    _retraced: dict[tuple[str, ...], LoweredCall] = field(init=False, repr=False, default_factory=dict)
+    _asked: list[str] = field(init=False, repr=False, default_factory=list)  # the knobs that host code asked for so far
 
     def __post_init__(self) -> None:
         if self.launch is None:
@@ -93,7 +96,23 @@ class Lowered:
     @cached_property
     def space(self) -> ConfigSpace:
         """Every knob of the call and the constraints between them."""
-        return build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
+        space = build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
+        asked = next((knob.name for knob in self._call.host_knobs if not knob.choices), None)
+        if asked is None:
+            return space
+        try:
+            space.repair(space.default)
+        except ConfigError:  # host code may have made a size of the first choice that only another one makes fit
+            return self._space_of_each(asked, space)
+        return space
+
+    def _space_of_each(self, asked: str, space: ConfigSpace) -> ConfigSpace:
+        """The space in which each choice of the block size ``asked`` has the constraints that it brings about."""
+        ways = {}
+        for choice in space.knob(asked).choices:
+            call = lower_call(self.host, self.args, self.mode, {asked: choice})
+            ways[int(choice)] = build_space(self._prepared(call).regions, call.host_knobs, self.target)
+        return space_of_each(asked, ways)
 
     def _other_ways(self) -> Iterator[KernelIR]:
         """What the regions become by each choice of the author's own knobs: the code that it selects may have loops,
@@ -158,14 +177,24 @@ class Lowered:
         return "\n".join(parts)
 
     def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
-        """Host code may compute with the knobs that it asked for, so that it is run again for each config."""
+        """Host code may compute with the knobs that it asked for, so that it is run again for other choices of them."""
         if not self._call.host_knobs:
             return self.regions
+        choices = config.to_dict()
+        answers = tuple(repr(choices.get(name)) for name in self._asked)
+        if answers in self._retraced:
+            return self._retraced[answers].regions
         try:
-            return self._prepared(lower_call(self.host, self.args, self.mode, config.to_dict())).regions
+            call = self._prepared(lower_call(self.host, self.args, self.mode, choices))
         except AssertionError as error:
             raise ConfigError("host code must accept the config", got=f"AssertionError: {error}", where=str(config),
                               hint="choose other values for its own knobs") from error  # fmt: skip
+        asked = [k.name for k in call.host_knobs if k.name not in self._asked]
+        if asked or len(self._retraced) == _MOST_RETRACED:
+            self._asked += asked
+            self._retraced.clear()  # its keys have no answer to these
+        self._retraced[tuple(repr(choices.get(name)) for name in self._asked)] = call
+        return call.regions
 
     def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
         looped = tuple(site for site in rollable(ir) if config[site] != 0)

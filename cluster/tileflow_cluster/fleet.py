@@ -15,8 +15,9 @@ from tileflow.errors import ClusterError
 
 from .ledger import Phase
 from .placement import Plan
-from .protocol import DeviceClass, Facts
+from .protocol import DeviceClass
 from .stages import Stages
+from .trial import Facts
 from .workers import WorkerFacts, start_compiler, start_device, start_model
 
 log = logging.getLogger("tileflow.cluster")

@@ -10,9 +10,10 @@ from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
 from .ledger import Lease, Ledger
-from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
+from .protocol import Counters, DeviceClass, Judge, TrialRequest
 from .shelf import Shelf
 from .stages import Compiler, Device, Stages
+from .trial import TrialResult
 
 AHEAD = 4
 Binaries = tuple[Binary, ...]

@@ -19,8 +19,8 @@ from tileflow.errors import InternalError, TileflowError
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
-from .protocol import Counters, Judge, TrialRequest, TrialResult, config_trial_id, toolchain_text
-from .stages import CompiledTrial, DeviceIdentity
+from .protocol import Counters, Judge, TrialRequest, config_trial_id
+from .trial import Build, DeviceIdentity, Phases, TrialResult
 
 Payload = TypeVar("Payload")
 Phase = Literal["compile", "device"]
@@ -38,7 +38,7 @@ class Lease(Generic[Payload]):
     request: TrialRequest
     phase: Phase
     worker: str
-    compiled: CompiledTrial | None = None
+    compiled: Build | None = None
     payload: Payload | None = None
     entrants: tuple[Payload, ...] = ()
 
@@ -51,7 +51,7 @@ class _Entry(Generic[Payload]):
     queue_s: float = 0.0
     built_s: float = 0.0
     device_s: float = 0.0
-    compiled: CompiledTrial | None = None
+    compiled: Build | None = None
     payload: Payload | None = None
     entrants: tuple[Payload, ...] = ()
     lease: Lease[Payload] | None = None
@@ -91,7 +91,7 @@ class Ledger(Generic[Payload]):
         self._entries[request.request_id] = entry
         if request.entrants:
             first, _ = request.entrants[0]
-            entry.phase, entry.compiled, entry.entrants = "device", CompiledTrial(first), entrants
+            entry.phase, entry.compiled, entry.entrants = "device", Build(first), entrants
         known = self._known.get(self._trial_of_key.get(request.key, ""))
         if known is not None and not request.remeasure:
             self._repeat(entry, known)
@@ -166,7 +166,7 @@ class Ledger(Generic[Payload]):
         compiled, request = entry.compiled, entry.request
         return not request.remeasure and request.attempt == 1 and compiled is not None and compiled.traffic is not None
 
-    def compiled(self, lease: Lease[Payload], compiled: CompiledTrial, payload: Payload | None) -> None:
+    def compiled(self, lease: Lease[Payload], compiled: Build, payload: Payload | None) -> None:
         """A compile worker answered: reject, recognise as a known trial, or queue for the device class."""
         entry = self._answered(lease)
         if entry is None:
@@ -287,7 +287,7 @@ class Ledger(Generic[Payload]):
         else:
             self._followers.setdefault(leader, []).append(entry.request.request_id)
 
-    def _say_built(self, entry: _Entry[Payload], compiled: CompiledTrial) -> None:
+    def _say_built(self, entry: _Entry[Payload], compiled: Build) -> None:
         if self._judge is not None and self._judged(entry) and compiled.traffic is not None:
             device = target(entry.request.device_class)
             self._judge.built(entry.request, cost.static_facts(compiled.traffic, compiled.launches, device))
@@ -324,6 +324,7 @@ class Ledger(Generic[Payload]):
         del self._entries[entry.request.request_id]
         self._counts["considered"] += 1
         self._counts["duplicates"] += 1
+        assert known.build is not None  # a verdict's trial is known
         compile_s = entry.compiled.compile_s if entry.compiled else 0.0
         request = entry.request
         self._results.append(
@@ -333,10 +334,8 @@ class Ledger(Generic[Payload]):
                 attempt=request.attempt,
                 epoch=request.epoch,
                 duplicate_of=known.request_id,
-                queue_s=entry.queue_s,
-                compile_s=compile_s,
-                built_s=0.0,
-                device_s=0.0,
+                build=replace(known.build, compile_s=compile_s),
+                phases=Phases(queue_s=entry.queue_s),
             )
         )
 
@@ -388,35 +387,22 @@ class Ledger(Generic[Payload]):
         kernel_error: TileflowError | None = None,
     ) -> TrialResult:
         request = entry.request
-        compiled = entry.compiled or CompiledTrial(trial_id=config_trial_id(request))
-        median = outcome.measurement.median_us if outcome.measurement else None
-        return TrialResult(
+        result = TrialResult(
             request_id=request.request_id,
             attempt=request.attempt,
             epoch=request.epoch,
-            trial_id=compiled.trial_id,
+            build=entry.compiled,
             outcome=outcome,
-            source_hash=compiled.source_hash,
-            toolchain=toolchain_text(compiled.compiled_by),
-            resources=tuple(launch.resources for launch in compiled.launches),
-            queue_s=entry.queue_s,
-            compile_s=compiled.compile_s,
-            built_s=entry.built_s,
-            device_s=entry.device_s,
-            compiled_by=compiled.compiled_by,
-            launched_by=on.launched_by if on else (),
-            host=on.host if on else compiled.host,
-            gpu_uuid=on.gpu_uuid if on else "",
-            traffic_bytes=compiled.traffic.bytes if compiled.traffic else None,
-            flops=compiled.traffic.flops if compiled.traffic else None,
-            roofline_frac=compiled.roofline_us / median if compiled.roofline_us and median else None,
-            modelled_us=compiled.modelled_us,
-            occupancy=compiled.occupancy,
+            phases=Phases(entry.queue_s, entry.built_s, entry.device_s),
+            device=on,
             binaries_kept=entry.payload is not None,
             retried=retried,
             blocklisted=blocklisted,
             kernel_error=kernel_error,
         )
+        if result.build is None and result.blames_config:  # it killed every compiler: no source will ever name it
+            return replace(result, build=Build(config_trial_id(request)))
+        return result
 
 
 def _whose(request: TrialRequest) -> tuple[object, ...]:

@@ -38,7 +38,6 @@ from tileflow.target import Target, target
 
 from .devices import driver_version
 from .protocol import (
-    Facts,
     KernelRef,
     Mode,
     ProblemItems,
@@ -48,7 +47,7 @@ from .protocol import (
     toolchain_text,
     trial_id,
 )
-from .stages import CompiledTrial, DeviceIdentity
+from .trial import Build, DeviceIdentity, Facts
 
 if TYPE_CHECKING:
     from tileflow.api import Kernel
@@ -104,7 +103,7 @@ class TileflowCompiler:
         self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
         self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         started = time.monotonic()
         try:
             compiled, binaries = self._process.call(
@@ -112,7 +111,7 @@ class TileflowCompiler:
             )
         except BuildError as error:
             # Too slow, or the compiler itself crashed: no source came back that could name the trial.
-            compiled, binaries = CompiledTrial(config_trial_id(request), rejected=build_failure(error)), ()
+            compiled, binaries = Build(config_trial_id(request), rejected=build_failure(error)), ()
             compiled = replace(compiled, compiled_by=self.compiled_by, host=socket.gethostname())
         return replace(compiled, compile_s=time.monotonic() - started), binaries
 
@@ -150,7 +149,7 @@ def toolchain_facts() -> Facts:
     return tuple(sorted(asdict(toolchain()).items()))
 
 
-def compile_stage(request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+def compile_stage(request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
     """Lower, emit and build one config, and count its launches. Needs no GPU.
 
     Raises SpecError for a kernel that is not there or is another version, KernelError for one that cannot be lowered.
@@ -159,7 +158,7 @@ def compile_stage(request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, .
 
     kernel, lowered = _lowered(request.kernel, request.problem, request.device_class, request.mode)
     facts = toolchain_facts()
-    compiled = CompiledTrial(
+    compiled = Build(
         config_trial_id(request),
         compiled_by=facts,
         host=socket.gethostname(),
@@ -254,7 +253,7 @@ class ModelDevice:
 
     def prepare(self, request: TrialRequest) -> None: ...
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
@@ -291,7 +290,7 @@ class GpuDevice:
     def prepare(self, request: TrialRequest) -> None:
         self._process.prepare(self._ask(request, (), seeds=1))
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         """A trial of the search is checked with one seed; what goes into a table, and a contest, with two."""
         seeds = SEEDS if request.remeasure else 1
         return self._process.run(self._ask(request, (Entrant(request.config, binaries),), seeds))

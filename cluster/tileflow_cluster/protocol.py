@@ -1,7 +1,7 @@
 """What a sweep's driver and whoever evaluates its trials say to each other.
 
-A driver submits :class:`TrialRequest`, polls :class:`TrialResult`, and asks :meth:`Evaluator.capacity` before it
-asks a strategy for more. Three evaluators follow this protocol: inline (this process), replay (recorded outcomes),
+A driver submits :class:`TrialRequest`, polls :class:`~.trial.TrialResult`, and asks :meth:`Evaluator.capacity` before
+it asks a strategy for more. Three evaluators follow this protocol: inline (this process), replay (recorded outcomes),
 Ray. All values are frozen and pickle; a kernel travels as its name and hash, never as code.
 """
 
@@ -15,14 +15,14 @@ from typing import Any, Literal, Protocol
 
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
-from tileflow.errors import SpecError, TileflowError
-from tileflow.measure.types import Outcome
-from tileflow.runtime.abi import Binary, Resources
+from tileflow.errors import SpecError
+from tileflow.runtime.abi import Binary
 from tileflow.runtime.problem import Scalar
+
+from .trial import Facts, TrialResult
 
 Mode = Literal["static", "dynamic"]
 ProblemItems = tuple[tuple[str, Scalar], ...]
-Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,64 +100,6 @@ class TrialRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialResult:
-    """How one attempt ended.
-
-    ``retried``: infrastructure failed and the evaluator has queued the request again; another result follows.
-    ``blocklisted``: why the config will not be run again (it killed workers); empty otherwise.
-    ``kernel_error``: what the kernel's author must mend, because the kernel fails whatever the config: it cannot be
-    imported or lowered, its inputs or its reference raise. Every request for the same kernel, problem, device class and
-    mode ends with it, as cancelled: nothing is known of their configs.
-    ``duplicate_of``: the request whose binary was the same; its outcome is repeated here, nothing was measured.
-    ``source_hash``: of all regions together. ``toolchain``: canonical text of ``compiled_by``.
-    ``resources``: of each launch of a call, in order.
-    ``compiled_by``, ``launched_by``: (name, version) pairs. ``traffic_bytes``, ``flops``: of the whole call.
-    ``roofline_frac``: the roofline's time over the measured (or modelled) one. ``modelled_us``: the cost model's time,
-    also beside a measured one. ``occupancy``: the lowest of all regions, 0 to 1.
-    ``binaries_kept``: :meth:`Evaluator.fetch_binaries` can still give the machine code. Times are in seconds:
-    ``queue_s`` waiting for a compile worker, ``built_s`` waiting, built, for a device, ``device_s`` with a device
-    worker; ``outcome`` says what those were used for.
-    """
-
-    request_id: str
-    attempt: int
-    epoch: int
-    trial_id: str
-    outcome: Outcome
-    source_hash: str = ""
-    toolchain: str = ""
-    resources: tuple[Resources, ...] = ()
-    queue_s: float = 0.0
-    compile_s: float = 0.0
-    built_s: float = 0.0
-    device_s: float = 0.0
-    compiled_by: Facts = ()
-    launched_by: Facts = ()
-    host: str = ""
-    gpu_uuid: str = ""
-    traffic_bytes: int | None = None
-    flops: int | None = None
-    roofline_frac: float | None = None
-    modelled_us: float | None = None
-    occupancy: float | None = None
-    binaries_kept: bool = False
-    duplicate_of: str = ""
-    retried: bool = False
-    blocklisted: str = ""
-    kernel_error: TileflowError | None = None
-
-    @property
-    def final(self) -> bool:
-        """No further result follows for this request."""
-        return not self.retried
-
-    @property
-    def blames_config(self) -> bool:
-        """The outcome says something about the config, so that a strategy may be told."""
-        return self.final and (bool(self.blocklisted) or not self.outcome.status.is_infrastructure)
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceClass:
     """What serves one device class. ``measured``: on hardware; False: by the cost model. ``workers``: how many now."""
 
@@ -229,7 +171,10 @@ class Evaluator(Protocol):
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
-        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending."""
+        """Results since the last call. Waits up to ``timeout_s`` for a first one where any is pending.
+
+        Raises ClusterError where nothing can be asked any more, of any class.
+        """
 
     def pending(self) -> int:
         """Requests submitted whose final result was not polled yet."""

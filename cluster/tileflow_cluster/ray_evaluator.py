@@ -23,6 +23,7 @@ import ray
 from ray import exceptions
 
 from tileflow.errors import ClusterError, TileflowError
+from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
@@ -31,9 +32,11 @@ from .fleet import Fleet, Recycling, Worker
 from .labels import labels_for
 from .ledger import Lease, Ledger
 from .placement import live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, Judge, TrialRequest, TrialResult
+from .protocol import Counters, DeviceClass, Judge, TrialRequest
+from .ray_errors import Fate, cluster_must_answer, fate
 from .shelf import Shelf
-from .stages import DeviceIdentity, Stages
+from .stages import Stages
+from .trial import DeviceIdentity, TrialResult
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -136,9 +139,15 @@ class RayEvaluator:
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
         self._ledger.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
-        self._assign()
+        with cluster_must_answer():
+            self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
+        """Raises ClusterError where Ray itself has gone."""
+        with cluster_must_answer():
+            return self._poll(timeout_s)
+
+    def _poll(self, timeout_s: float) -> list[TrialResult]:
         deadline = time.monotonic() + timeout_s
         while True:
             self._collect(0.0)
@@ -174,7 +183,7 @@ class RayEvaluator:
             if payload is not None:
                 binaries: tuple[Binary, ...] = ray.get(payload, timeout=FETCH_LIMIT_S)
                 return binaries
-        except (exceptions.ObjectLostError, exceptions.GetTimeoutError) as error:
+        except exceptions.RayError as error:
             log.info("compiling %s again, its binaries are gone: %s", trial_id, type(error).__name__)
         return self._compile_again(self._requests[trial_id])
 
@@ -271,12 +280,8 @@ class RayEvaluator:
     def _settle(self, answer: Any, call: _Call) -> None:
         try:
             value = ray.get(answer)
-        except exceptions.RayActorError as error:
-            self._worker_died(call, error)
-        except exceptions.ObjectLostError as error:
-            self._binaries_lost(call, error)
-        except exceptions.RayTaskError as error:
-            self._raised(call, error)
+        except exceptions.RayError as error:
+            self._failed(call, error)
         else:
             self._answered(call, value)
 
@@ -305,18 +310,32 @@ class RayEvaluator:
 
     # What goes wrong
 
-    def _worker_died(self, call: _Call, error: Exception) -> None:
-        """The actor's process is gone. The config it worked on is to blame, but only where the node still stands."""
-        worker = call.worker
-        if worker not in self._fleet:
+    def _failed(self, call: _Call, error: exceptions.RayError) -> None:
+        """Ray answered with an error, which :mod:`.ray_errors` classifies."""
+        what = fate(error)
+        if what is Fate.SWEEP:
+            raise error
+        if call.worker not in self._fleet:
             return
         if call.lease is None:
-            self._fleet.false_start(worker, str(error))
+            self._fleet.false_start(call.worker, str(error))
+            self._start_workers()
+        elif what is Fate.REBUILD:
+            self._binaries_lost(call, call.lease, error)
+        elif what is Fate.RAISED:
+            self._raised(call, call.lease, error)
         else:
-            alive = {node.node_id for node in live_nodes()}
-            node_stands = worker.facts is not None and worker.facts.node_id in alive
-            outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, f"the {call.lease.phase} worker died")
-            self._give_up(worker, call, outcome, blame=node_stands)
+            self._worker_lost(call, call.lease, error, suspect=what is Fate.SUSPECT)
+
+    def _worker_lost(self, call: _Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
+        """The worker is gone, or of no more use. The config it worked on may be to blame where the error says so and
+        the node still stands."""
+        worker = call.worker
+        alive = {node.node_id for node in live_nodes()} if suspect else set()
+        node_stands = worker.facts is not None and worker.facts.node_id in alive
+        said = f"the {lease.phase} worker died" if suspect else f"the {lease.phase} worker was lost: {error}"
+        outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, said[:MESSAGE_CHARS])
+        self._give_up(worker, call, outcome, blame=node_stands)
         self._start_workers()
 
     def _give_up(self, worker: Worker, call: _Call, outcome: Outcome, *, blame: bool) -> None:
@@ -329,29 +348,24 @@ class RayEvaluator:
         for lease in others:
             self._ledger.returned(lease)
 
-    def _binaries_lost(self, call: _Call, error: Exception) -> None:
+    def _binaries_lost(self, call: _Call, lease: Lease[Any], error: Exception) -> None:
         """The node that compiled this trial went before its binaries were taken: compile again."""
-        assert call.lease is not None
         self._fleet.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._ledger.lost(call.lease, outcome, blame=False, recompile=not call.lease.request.entrants)
+        self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
 
-    def _raised(self, call: _Call, error: exceptions.RayTaskError) -> None:
+    def _raised(self, call: _Call, lease: Lease[Any], error: exceptions.RayError) -> None:
         """A stage raised. What the kernel's author must mend ends every request for that kernel and problem; a mistake
         of the stage or of its worker's environment is tried on another worker, once."""
-        if call.lease is None:
-            self._fleet.false_start(call.worker, str(error))
-            self._start_workers()
-            return
         self._fleet.give_back(call.worker, 0.0, 0.0)
         self._start_workers()
-        cause = error.cause
+        cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
         if isinstance(cause, TileflowError) and not cause.retryable:
-            self._ledger.fail_kernel(call.lease, cause)
+            self._ledger.fail_kernel(lease, cause)
             return
-        status = Status.COMPILE_ERROR if call.lease.phase == "compile" else Status.WORKER_LOST
-        digest = f"the {call.lease.phase} worker raised {type(cause).__name__}: {cause}"[:2000]
-        self._ledger.lost(call.lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
+        status = Status.COMPILE_ERROR if lease.phase == "compile" else Status.WORKER_LOST
+        digest = f"the {lease.phase} worker raised {type(cause).__name__}: {cause}"[:MESSAGE_CHARS]
+        self._ledger.lost(lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
 
     def _overdue(self, call: _Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""

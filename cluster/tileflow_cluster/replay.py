@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tileflow.cost import Launch
 from tileflow.errors import ClusterError
-from tileflow.ir.traffic import Traffic
 from tileflow.measure.contest import by_medians
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
 from .inline import InlineEvaluator
-from .protocol import Facts, TrialRequest, TrialResult
-from .stages import CompiledTrial, DeviceIdentity
+from .protocol import TrialRequest
+from .trial import Build, DeviceIdentity, Facts, TrialResult
 
 BEFORE_THE_DEVICE = (Status.INVALID_STATIC, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT)
 
@@ -68,28 +66,16 @@ class _Replay:
 
     open_model = open_device
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         result = self._look_up(request)
-        self.clock.now += result.compile_s
+        assert result.build is not None, "what is recorded are final results"
+        self.clock.now += result.build.compile_s
         rejected = result.outcome if result.outcome.status in BEFORE_THE_DEVICE else None
-        median = result.outcome.measurement.median_us if result.outcome.measurement else 0.0
-        compiled = CompiledTrial(
-            trial_id=result.trial_id,
-            source_hash=result.source_hash,
-            compiled_by=result.compiled_by,
-            compile_s=result.compile_s,
-            host="replay",
-            rejected=rejected,
-            launches=tuple(Launch(resources, 0) for resources in result.resources),
-            traffic=_traffic(result),
-            roofline_us=result.roofline_frac * median if result.roofline_frac else None,
-            occupancy=result.occupancy,
-        )
-        return compiled, ()
+        return replace(result.build, host="replay", rejected=rejected), ()
 
     def prepare(self, request: TrialRequest) -> None: ...
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         outcome = self._look_up(request).outcome
         self.clock.now += outcome.verify_s + outcome.bench_s
         return outcome
@@ -108,10 +94,3 @@ class _Replay:
                 "a replayed request must have been recorded",
                 got=f"{request.kernel.name} {dict(request.problem)} {request.device_class}: {request.config}",
             ) from None
-
-
-def _traffic(result: TrialResult) -> Traffic | None:
-    """What a result says of it; the operands' type is not recorded."""
-    if result.traffic_bytes is None or result.flops is None:
-        return None
-    return Traffic(result.traffic_bytes, result.flops, "")

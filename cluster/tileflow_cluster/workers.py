@@ -20,8 +20,9 @@ from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
 
 from .labels import DEVICE_CLASS
-from .protocol import Facts, TrialRequest
-from .stages import CompiledTrial, DeviceIdentity, Stages
+from .protocol import TrialRequest
+from .stages import Stages
+from .trial import Build, DeviceIdentity, Facts
 
 Binaries = tuple[Binary, ...]
 NICE = 10
@@ -60,7 +61,7 @@ class CompileWorker:
     def describe(self) -> WorkerFacts:
         return _facts(self._compiler.compiled_by)
 
-    def compile(self, request: TrialRequest) -> tuple[tuple[CompiledTrial, float], Binaries]:
+    def compile(self, request: TrialRequest) -> tuple[tuple[Build, float], Binaries]:
         """Two returns: what the evaluator reads (with this process's peak memory in MB), and the machine code, which
         stays in the object store until a device worker takes it."""
         compiled, binaries = self._compiler.compile(request)
@@ -82,7 +83,7 @@ class DeviceWorker:
     def prepare(self, request: TrialRequest) -> None:
         self._device.prepare(request)
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: Binaries) -> tuple[Outcome, float, float]:
+    def run(self, request: TrialRequest, compiled: Build, binaries: Binaries) -> tuple[Outcome, float, float]:
         """The outcome, how many seconds it took, and this process's peak memory in MB."""
         started = time.perf_counter()
         outcome = self._device.run(request, compiled, binaries)

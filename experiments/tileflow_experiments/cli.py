@@ -95,7 +95,7 @@ def sweep_status(out: Out) -> None:
     for study, reason in journals.stopped(folded.events).items():
         typer.echo(f"  {study}: stopped: {reason.splitlines()[0]}")
     endings = {line["epoch"]: line["reason"] for line in folded.events if line["event"] == "closed"}
-    opened = max(line["epoch"] for line in folded.events if line["event"] == "opened")
+    opened = max((line["epoch"] for line in folded.events if line["event"] == "opened"), default=0)
     if opened not in endings:
         typer.echo("running, or killed: `tileflow sweep resume` goes on if nothing runs")
     else:
@@ -243,7 +243,10 @@ def _problem(text: str) -> dict[str, Any]:
     if not pairs or not all(key and sign and value for key, sign, value in pairs):
         raise SpecError("a problem must be key=value pairs", got=repr(text), where="--problem",
                         hint='for example --problem "m=4096 n=8192 dtype=bfloat16"')  # fmt: skip
-    return {key: yaml.safe_load(value) for key, _, value in pairs}
+    try:
+        return {key: yaml.safe_load(value) for key, _, value in pairs}
+    except (yaml.YAMLError, ValueError) as error:
+        raise SpecError("a problem's values must be YAML", got=str(error)[:500], where="--problem") from None
 
 
 def tools() -> Tools:

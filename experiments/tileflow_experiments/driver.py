@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest, TrialResult
+from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest
+from tileflow_cluster.trial import Build, TrialResult
 from tileflow_search.registry import make
 from tileflow_search.transfer import Family
 
@@ -27,7 +28,7 @@ from . import journal as journals
 from .journal import Journal, Line
 from .judge import StudyJudge
 from .portfolio import missing
-from .records import RecordKind, StudyKey, TrialRecord, record
+from .records import RecordKind, StudyKey, TrialRecord
 from .selection import Standing, finalists
 from .spec import SweepSpec
 from .study import PORTFOLIO, Study
@@ -221,13 +222,13 @@ class Driver:
         pairs = list(zip(flight.request.entrants, places, strict=bool(places)))
         for (trial_id, config), place in pairs:
             request = replace(flight.request, config=config, entrants=())
-            alone = replace(result, trial_id=trial_id, outcome=place.outcome)
+            alone = replace(result, build=Build(trial_id), outcome=place.outcome)
             self._journal.add(self._record(flight, request, alone, "remeasure"))
         standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
         outcome = result.outcome
         self._journal.event(
             "contest", study=study.subject.key.id, places=standings, status=outcome.status.value,
-            error=outcome.error_digest, device_s=round(result.device_s, 3),
+            error=outcome.error_digest, device_s=round(result.phases.device_s, 3),
         )  # fmt: skip
 
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
@@ -414,10 +415,17 @@ class Driver:
                 self._lose(study, config, entry)
 
     def _record(self, flight: _Flight, request: TrialRequest, result: TrialResult, kind: RecordKind) -> TrialRecord:
-        return record(
-            request, result, kind=kind, sweep_id=self._sweep_id,
-            seed_source=flight.study.source(request.config), started_at=flight.started_at,
-        )  # fmt: skip
+        return TrialRecord(
+            kind=kind,
+            sweep_id=self._sweep_id,
+            seed_source=flight.study.source(request.config),
+            started_at=flight.started_at,
+            study=flight.study.subject.key,
+            semantic_hash=request.kernel.semantic_hash,
+            mode=request.mode,
+            config=request.config,
+            result=result,
+        )
 
     def _cancel(self, flight: _Flight, *, final: bool) -> None:
         if final:
@@ -427,7 +435,7 @@ class Driver:
 
     def _lose(self, study: Study, config: Config, entry: TrialRecord) -> None:
         stopped = study.stopped
-        study.lost(config, entry.error_digest or entry.status)
+        study.lost(config, entry.result.outcome.error_digest or entry.status)
         if study.stopped and not stopped:
             self._note_stopped(study)
 

@@ -45,12 +45,13 @@ def roofline(records: Sequence[TrialRecord], title: str) -> Any:
     """Achieved FLOP/s of every good trial against the arithmetic intensity, under the datasheet's roof."""
     figure = _figure()
     axes = figure.add_subplot(1, 1, 1)
+    moved = [(r.time_us, r.result.build.traffic) for r in records if r.result.build is not None]
     points = [
-        (r.flops / r.traffic_bytes, r.flops / r.time_us * 1e6)
-        for r in records
-        if r.time_us is not None and r.flops and r.traffic_bytes
+        (traffic.flops / traffic.bytes, traffic.flops / time_us * 1e6)
+        for time_us, traffic in moved
+        if time_us is not None and traffic is not None and traffic.flops and traffic.bytes
     ]
-    device = target(records[0].device_class)
+    device = target(records[0].study.device_class)
     bandwidth, peak = device.dram_gbps * 1e9, max(rate for _, rate in device.peak_tflops) * 1e12
     ridge = peak / bandwidth
     low = min([x for x, _ in points] + [ridge]) / 4

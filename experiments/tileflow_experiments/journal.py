@@ -1,16 +1,19 @@
 """The journal: append-only JSON lines, the one truth of a sweep.
 
 Study, MLflow, Parquet and tables are folds of it. The driver alone writes it, under an exclusive lock; anyone may
-read it at any time. A line is whole once its newline is there, so a crash loses at most the line it was in.
+read it at any time. A line is whole once its newline is there, so a crash loses at most the line it was in. A line that
+was damaged afterwards costs itself alone. docs/journal.md describes the lines.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from typing import Any
 from tileflow.errors import SpecError, TileflowError
 
 from .records import StudyKey, TrialRecord
+
+log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 FSYNC_S = 1.0
@@ -38,77 +43,85 @@ class JournalFull(JournalError):
 
 
 class Journal:
-    """The writer. ``epoch`` counts the openings of this file, this one included."""
+    """The writer. ``epoch`` counts the openings of this file, this one included. ``damaged``: lines that resuming found
+    unreadable and set aside."""
 
-    def __init__(self, path: Path, descriptor: int, lines: list[Line]) -> None:
+    def __init__(self, path: Path, descriptor: int, lines: list[Line], damaged: int = 0) -> None:
         self.path = path
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
         self._synced = time.monotonic()
         self.lines = lines
-        self.epoch = 1 + sum(line.get("event") == "opened" for line in lines)
+        self.damaged = damaged
+        self.epoch = 1 + max((line["epoch"] for line in events(lines, "opened")), default=0)
 
     @staticmethod
     def create(path: Path, header: Mapping[str, Any]) -> Journal:
-        """Start a journal with its ``header`` line. Raises SpecError where a sweep has journalled there already."""
-        journal = Journal._open(path, os.O_CREAT)
-        if journal.lines:
-            journal.close()
-            raise SpecError("a new sweep must write to a folder of its own", got=str(path.parent),
-                            hint="resume it with `tileflow sweep resume`, or name another folder")  # fmt: skip
-        journal.append("header", {"schema_version": SCHEMA_VERSION} | dict(header))
-        journal._opened()
+        """Start a journal with its ``header`` line. Raises SpecError where a file is there already, which stays as it
+        is, unless it is a journal that never got its header."""
+        descriptor = _locked(path, os.O_CREAT)
+        with _closed_on_error(descriptor):
+            if not never_begun(path):
+                raise in_the_way(path)
+            os.ftruncate(descriptor, 0)
+            journal = Journal(path, descriptor, [])
+            journal.append("header", {"schema_version": SCHEMA_VERSION} | dict(header))
+            journal._opened()
         return journal
 
     @staticmethod
     def resume(path: Path) -> Journal:
-        """Continue the journal at ``path`` after its last whole line. Raises SpecError where there is none."""
-        try:
-            journal = Journal._open(path, 0)
-        except FileNotFoundError:
-            raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent)) from None
-        try:
-            header(journal.lines)
-        except JournalError:
-            journal.close()
-            raise
-        journal._opened()
-        return journal
+        """Continue the journal at ``path``. A torn last line is cut off; whole lines that cannot be read are set aside
+        in a file beside it, named in an event, and what they said is asked again.
 
-    @staticmethod
-    def _open(path: Path, flags: int) -> Journal:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lines, end = parse(path.read_bytes())
-            os.ftruncate(descriptor, end)
-            return Journal(path, descriptor, lines)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise SpecError(
-                "a sweep's folder must be written by one driver",
-                got=f"another one holds {path}",
-                hint="wait for it, or stop it, then resume",
-            ) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
+        Raises SpecError where there is no journal, JournalError where the file is not one; it then stays as it is.
+        """
+        if not path.exists():
+            raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent))
+        descriptor = _locked(path, 0)
+        with _closed_on_error(descriptor):
+            found = parse(path.read_bytes())
+            header(found.lines)
+            if found.damaged:
+                try:
+                    replaced = _salvage(path, found)
+                except OSError as error:
+                    raise JournalError(
+                        "a damaged journal must be mended before it goes on", got=error.strerror, where=str(path),
+                        hint="make room in its folder, which must be writable",
+                    ) from error  # fmt: skip
+                os.close(descriptor)
+                descriptor = replaced
+        with _closed_on_error(descriptor):
+            if not found.damaged:
+                os.ftruncate(descriptor, found.end)
+            journal = Journal(path, descriptor, found.lines, len(found.damaged))
+            journal._opened()
+            if found.damaged:
+                log.warning("%s", _said(path, found))
+                journal.event("salvaged", lines=len(found.damaged), kept=str(_aside(path)))
+        return journal
 
     def _opened(self) -> None:
         self.append("event", {"event": "opened", "epoch": self.epoch, "at": time.time(), "pid": os.getpid()})
 
     def append(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull."""
+        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
+        for what JSON has no word for."""
         line = {"kind": kind} | dict(data)
-        content = memoryview(json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        try:
+            text = json.dumps(line, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
+                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
+        content = memoryview(text.encode() + b"\n")
         written = 0
         try:
             while written < len(content):
                 written += os.write(self._descriptor, content[written:])
         except OSError as error:
             os.ftruncate(self._descriptor, self._size)
-            raise JournalFull("the journal must be writable", got=error.strerror, where=str(self.path),
-                              hint="make room, then `tileflow sweep resume`") from error  # fmt: skip
+            raise self._full(error) from error
         self._size += written
         self.lines.append(line)
         self.sync_when_due()
@@ -127,44 +140,185 @@ class Journal:
         return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
 
     def sync_when_due(self) -> None:
-        """At most one fsync a second."""
+        """At most one fsync a second. Raises JournalFull."""
         if time.monotonic() - self._synced >= FSYNC_S:
-            os.fsync(self._descriptor)
+            self._sync()
             self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Sync and give up the lock. Idempotent."""
+        """Sync and give up the lock. Idempotent. Raises JournalFull."""
         if self._descriptor >= 0:
+            try:
+                self._sync()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def _sync(self) -> None:
+        try:
             os.fsync(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        except OSError as error:
+            raise self._full(error) from error
+
+    def _full(self, error: OSError) -> JournalFull:
+        return JournalFull("the journal must be writable", got=error.strerror, where=str(self.path),
+                           hint="make room, then `tileflow sweep resume`")  # fmt: skip
+
+
+# ---- opening --------------------------------------------------------------------------------------------------------
+
+
+def _locked(path: Path, flags: int) -> int:
+    """The file at ``path``, opened for appending and locked. Raises SpecError where that cannot be."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
+        except OSError as error:
+            raise SpecError("a sweep must be able to write its journal", got=error.strerror, where=str(path),
+                            hint="name a folder that can be written to") from None  # fmt: skip
+        with _closed_on_error(descriptor):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SpecError(
+                    "a sweep's folder must be written by one driver",
+                    got=f"another one holds {path}",
+                    hint="wait for it, or stop it, then resume",
+                ) from None
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)  # another driver salvaged the journal meanwhile, which made it another file
+
+
+@contextmanager
+def _closed_on_error(descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def in_the_way(path: Path) -> SpecError:
+    """A new sweep replaces no file, whoever wrote it."""
+    return SpecError(
+        "a new sweep must write to a folder of its own", got=f"{path}, which is there already",
+        hint="resume it with `tileflow sweep resume` if it is a sweep's, or name another folder",
+    )  # fmt: skip
+
+
+def never_begun(path: Path) -> bool:
+    """A driver died there before its header was whole, or the file is empty."""
+    if not path.is_file():
+        return False
+    content, begun = path.read_bytes(), b'{"kind":"header"'
+    return b"\n" not in content and (begun.startswith(content) or content.startswith(begun))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.damaged")
+
+
+def _said(path: Path, found: Parsed) -> str:
+    many = f"{len(found.damaged)} damaged line{'s' if len(found.damaged) > 1 else ''}"
+    return f"{path} had {many}, now in {_aside(path)}; the trials that they held are asked again"
+
+
+def _salvage(path: Path, found: Parsed) -> int:
+    """Append the damaged lines to the file beside the journal, then put a journal of the good ones in its place,
+    locked, in one step. Returns its descriptor."""
+    whole = path.read_bytes()
+    with _aside(path).open("ab") as aside:
+        aside.write(b"".join(whole[begin:end] for begin, end in found.damaged))
+        aside.flush()
+        os.fsync(aside.fileno())
+    fresh = path.with_name(f"{path.name}.salvaged")
+    descriptor = os.open(fresh, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, 0o644)
+    with _closed_on_error(descriptor):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        begin = 0
+        with os.fdopen(os.dup(descriptor), "ab") as file:
+            for damage, end in (*found.damaged, (found.end, found.end)):
+                file.write(whole[begin:damage])
+                begin = end
+        os.fsync(descriptor)
+        os.replace(fresh, path)
+    return descriptor
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """``lines``: those that can be read. ``end``: where the last whole line ends. ``damaged``: (begin, end) of each
+    whole line that cannot be read."""
+
+    lines: list[Line]
+    end: int
+    damaged: tuple[tuple[int, int], ...] = ()
 
 
 def read(path: Path) -> list[Line]:
-    """The whole lines of a journal, also while it is being written. Raises JournalError."""
+    """The lines of a journal that can be read, also while it is being written. Raises SpecError where there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         raise SpecError("a sweep's folder must hold journal.jsonl", got=str(path.parent)) from None
-    return parse(content)[0]
+    except OSError as error:
+        raise SpecError("a sweep's journal must be readable", got=error.strerror, where=str(path)) from None
+    found = parse(content)
+    if found.damaged:
+        log.warning("%d lines of %s cannot be read; `tileflow sweep resume` sets them aside", len(found.damaged), path)
+    return found.lines
 
 
-def parse(content: bytes) -> tuple[list[Line], int]:
-    """The lines in ``content`` and where the last whole one ends. Raises JournalError for damage before that."""
+def parse(content: bytes) -> Parsed:
+    """The whole lines in ``content``. What is behind the last newline is torn, or being written."""
     lines: list[Line] = []
-    end = 0
-    while (newline := content.find(b"\n", end)) >= 0:
-        try:
-            line = json.loads(content[end:newline])
-            lines.append({"kind": line["kind"]} | line)
-        except (ValueError, TypeError, KeyError):
-            if content.find(b"\n", newline + 1) < 0:
-                break  # a torn last line, whatever the file system put behind it
-            raise JournalError("every line before the last must be a JSON object with a kind",
-                               got=content[end:newline][:80], where=f"line {len(lines) + 1}",
-                               hint="the file was damaged after it was written") from None  # fmt: skip
+    damaged: list[tuple[int, int]] = []
+    begin = 0
+    while (newline := content.find(b"\n", begin)) >= 0:
         end = newline + 1
-    return lines, end
+        try:
+            lines.append(_line(content[begin:newline]))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, TileflowError):
+            damaged.append((begin, end))
+        begin = end
+    return Parsed(lines, begin, tuple(damaged))
+
+
+# What the folds read of an event; an event that is not here may have anything.
+EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "opened": ("epoch",),
+    "closed": ("epoch", "reason"),
+    "study": ("study", "semantic_hash", "space_fingerprint", "mode"),
+    "study_stopped": ("study", "reason"),
+    "clock": ("spent_s",),
+    "contest": ("study", "places", "device_s"),
+    "interpreted": ("study", "role", "config", "status", "error"),
+    "known": ("study", "trial_id", "config"),
+    "counters": (
+        "epoch", "elapsed_s", "considered", "considered_per_s", "measured", "measured_per_s", "modelled", "duplicates",
+        "retried", "cancelled", "device_idle",
+    ),
+}  # fmt: skip
+
+
+def _line(content: bytes) -> Line:
+    """Raises one of many errors for what is no line of a journal, or lacks what every reader of its kind asks for."""
+    line: Line = json.loads(content, parse_constant=_refuse)
+    kind = line["kind"]
+    if kind in ("trial", "remeasure"):
+        TrialRecord.from_json(line)
+    elif kind == "event":
+        for field in EVENT_FIELDS.get(line["event"], ()):
+            line[field]
+    return {"kind": kind} | line
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of a journal")
 
 
 # ---- folds ----------------------------------------------------------------------------------------------------------
@@ -174,9 +328,12 @@ def header(lines: Iterable[Line]) -> Line:
     """The header line. Raises JournalError where it is missing or of a newer schema."""
     first = next(iter(lines), None)
     if first is None or first["kind"] != "header":
-        raise JournalError("a journal must begin with its header", got=first and first["kind"])
-    if first["schema_version"] > SCHEMA_VERSION:
-        raise JournalError(f"the journal's schema must be at most {SCHEMA_VERSION}", got=first["schema_version"],
+        got = first["kind"] if first is not None else "no line of a journal"
+        raise JournalError("a journal must begin with its header", got=got,
+                           hint="is this a sweep's folder? Nothing was written to it")  # fmt: skip
+    version = first.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise JournalError(f"the journal's schema must be at most {SCHEMA_VERSION}", got=version,
                            hint="upgrade tileflow")  # fmt: skip
     return first
 
@@ -206,6 +363,8 @@ def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
     """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet."""
     state: dict[str, TrialRecord] = {}
     for attempt in attempts(lines):
+        if not attempt.trial_id:
+            continue
         known = state.get(attempt.trial_id)
         if known is None or not known.settled:
             state[attempt.trial_id] = attempt

@@ -207,14 +207,16 @@ class Replay:
     def _tags(self, record: TrialRecord) -> dict[str, str]:
         return {
             "tileflow.sweep_id": self._sweep_id,
-            "tileflow.kernel": record.kernel,
-            "tileflow.device_class": record.device_class,
+            "tileflow.kernel": record.study.kernel,
+            "tileflow.device_class": record.study.device_class,
         }
 
     def _log_trial(self, record: TrialRecord) -> None:
         self._history.setdefault(record.study, []).append(record)
         parent = self._parent(record)
-        attempt = (_ms(record.started_at), record.attempt)
+        attempt = (_ms(record.started_at), record.result.attempt)
+        if not record.trial_id:  # lost before it was known which trial it was
+            return
         if attempt <= self._logged.get(record.trial_id, (0, 0)):
             return
         run_id = self._children.get(record.trial_id)
@@ -224,7 +226,7 @@ class Replay:
             run_id = self._children[record.trial_id] = run.info.run_id
         verdict = self._verdict(record)
         self._client.log_batch(run_id, metrics=self._metrics(record), params=self._params(record), tags=verdict)
-        took = record.queue_s + record.compile_s + record.verify_s + record.bench_s
+        took = sum(record.seconds[name] for name in ("queue_s", "compile_s", "verify_s", "bench_s"))
         status = "FINISHED" if record.time_us is not None else "FAILED"
         self._client.set_terminated(run_id, status=status, end_time=_ms(record.started_at + took))
         self._logged[record.trial_id] = attempt
@@ -232,27 +234,30 @@ class Replay:
     def _params(self, record: TrialRecord) -> list[Any]:
         from mlflow.entities import Param
 
-        values = record.config.to_dict() | dict(record.problem)
+        values = record.config.to_dict() | dict(record.study.problem)
         return [Param(key_name(name), str(value)) for name, value in values.items()]
 
     def _metrics(self, record: TrialRecord) -> list[Any]:
         from mlflow.entities import Metric
 
         at = _ms(record.started_at)
-        named = ((name, getattr(record, name)) for name in _METRICS)
+        columns = record.columns()
+        named = ((name, columns[name]) for name in _METRICS)
         return [Metric(name, float(value), at, 0) for name, value in named if value is not None]
 
     def _verdict(self, record: TrialRecord) -> list[Any]:
         from mlflow.entities import RunTag
 
+        columns = record.columns()
+        error = (columns["error_class"], columns["error_digest"])
         values = {
             "tileflow.status": record.status.value,
             "tileflow.measured": str(record.measured).lower(),
             "tileflow.seed_source": record.seed_source,
             "tileflow.config": json.dumps(record.config.to_dict(), sort_keys=True),
-            "tileflow.error": ": ".join(text for text in (record.error_class, record.error_digest) if text),
-            "tileflow.host": record.host,
-            "tileflow.attempt": f"{_ms(record.started_at)} {record.attempt}",
+            "tileflow.error": ": ".join(filter(None, error)),
+            "tileflow.host": columns["host"],
+            "tileflow.attempt": f"{_ms(record.started_at)} {record.result.attempt}",
         }
         return [RunTag(name, value) for name, value in values.items() if value]
 
@@ -285,9 +290,9 @@ class Tail:
     def trials(self) -> list[TrialRecord]:
         with self._path.open("rb") as file:
             file.seek(self._offset)
-            lines, end = journals.parse(file.read())
-        self._offset += end
-        return list(journals.attempts(lines))
+            found = journals.parse(file.read())
+        self._offset += found.end
+        return list(journals.attempts(found.lines))
 
 
 def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path | None = None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from tileflow.runtime.table import write_atomically
 
-from .records import TrialRecord
+from .records import COLUMNS, TrialRecord
 
 _INTEGERS = {
     "attempt", "lease_epoch", "registers", "spills", "shared_bytes", "traffic_bytes", "flops", "sm_clock_mhz", "temp_c",
@@ -23,13 +22,16 @@ _TEXTS = {
 }  # fmt: skip
 
 
+_MAPPINGS = ("problem", "config", "compiled_by", "launched_by")
+
+
 def write(records: Iterable[TrialRecord], path: Path) -> int:
     """Write one row an attempt, in one step; mappings are JSON text. Returns the number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = [field.name for field in fields(TrialRecord)]
-    table = pa.Table.from_pylist([_row(r) for r in records], schema=pa.schema([(n, _type(pa, n)) for n in names]))
+    schema = pa.schema([(name, _type(pa, name)) for name in COLUMNS])
+    table = pa.Table.from_pylist([_row(r) for r in records], schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     write_atomically(path, sink.getvalue().to_pybytes())
@@ -47,8 +49,5 @@ def _type(pa: Any, name: str) -> Any:
 
 
 def _row(record: TrialRecord) -> dict[str, Any]:
-    row = {field.name: getattr(record, field.name) for field in fields(TrialRecord)}
-    for name in ("problem", "compiled_by", "launched_by"):
-        row[name] = json.dumps(dict(row[name]), sort_keys=True)
-    row["config"] = json.dumps(record.config.to_dict(), sort_keys=True)
-    return row | {"status": record.status.value}
+    row = record.columns()
+    return row | {name: json.dumps(row[name], sort_keys=True) for name in _MAPPINGS}

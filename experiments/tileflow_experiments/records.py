@@ -1,16 +1,19 @@
-"""TrialRecord: one attempt at a trial, as a journal line and a Parquet row hold it."""
+"""TrialRecord: one attempt at a trial, and the one place that flattens it for the journal, Parquet and MLflow."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tileflow_cluster.protocol import Mode, ProblemItems, TrialRequest, TrialResult, problem_key
+from tileflow_cluster.protocol import Mode, ProblemItems, problem_key
+from tileflow_cluster.trial import Build, DeviceIdentity, Phases, TrialResult
 
-from tileflow.config import Choice, Config
-from tileflow.measure.types import Status
+from tileflow.config import Config
+from tileflow.cost import Launch
+from tileflow.ir.traffic import Traffic
+from tileflow.measure.types import DeviceFacts, Measurement, Outcome, Status
+from tileflow.runtime.abi import Resources
 
 RecordKind = Literal["trial", "remeasure"]
 
@@ -37,166 +40,209 @@ class StudyKey:
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """One attempt. Times ending in ``_s`` are seconds, in ``_us`` microseconds, ``started_at`` seconds since 1970.
+    """One attempt: what was asked, and the evaluator's result as it came.
 
     ``kind``: a ``trial`` of the search, or a ``remeasure``: what an entrant of the contest at its end took.
-    ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``retried``:
-    infrastructure failed, another attempt follows. ``error_digest``: the first 2000 characters of the message.
-    ``blocklisted``: why the config will not run again. ``queue_s``: waiting for a compile worker; ``built_s``: waiting,
-    built, for a device; ``device_s``: with a device worker, of which ``prepare_s`` (inputs and references), ``load_s``,
-    ``verify_s`` and ``bench_s`` are parts. ``registers``: the most a region uses; ``spills`` and ``shared_bytes``
-    likewise. ``measured``: False for the cost model's time.
+    ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``started_at``:
+    seconds since 1970.
     """
 
     kind: RecordKind
     sweep_id: str
-    trial_id: str
-    attempt: int
-    lease_epoch: int
     seed_source: str
-    kernel: str
+    started_at: float
+    study: StudyKey
     semantic_hash: str
-    problem: ProblemItems
-    device_class: str
     mode: Mode
     config: Config
-    status: Status
-    measured: bool
-    started_at: float
-    source_hash: str = ""
-    gpu_uuid: str = ""
-    host: str = ""
-    compiled_by: tuple[tuple[str, str], ...] = ()
-    launched_by: tuple[tuple[str, str], ...] = ()
-    error_class: str = ""
-    error_digest: str = ""
-    retried: bool = False
-    blocklisted: str = ""
-    queue_s: float = 0.0
-    compile_s: float = 0.0
-    built_s: float = 0.0
-    device_s: float = 0.0
-    prepare_s: float = 0.0
-    load_s: float = 0.0
-    verify_s: float = 0.0
-    bench_s: float = 0.0
-    samples_us: tuple[float, ...] = ()
-    median_us: float | None = None
-    p20_us: float | None = None
-    p80_us: float | None = None
-    ci95_us: float | None = None
-    max_err: float | None = None
-    registers: int | None = None
-    spills: int | None = None
-    shared_bytes: int | None = None
-    occupancy: float | None = None
-    traffic_bytes: int | None = None
-    flops: int | None = None
-    roofline_frac: float | None = None
-    modelled_us: float | None = None
-    sm_clock_mhz: int | None = None
-    temp_c: int | None = None
-    power_w: float | None = None
-    throttled: bool | None = None
+    result: TrialResult
 
     @property
-    def study(self) -> StudyKey:
-        return StudyKey(self.kernel, self.problem, self.device_class)
+    def trial_id(self) -> str:
+        """Empty for an attempt that was lost before its source was known."""
+        return self.result.trial_id
+
+    @property
+    def status(self) -> Status:
+        return self.result.outcome.status
+
+    @property
+    def measured(self) -> bool:
+        """False for the cost model's time."""
+        return self.result.outcome.measured
 
     @property
     def settled(self) -> bool:
         """The attempt says something about the config: it ends its trial."""
-        return not self.retried and (bool(self.blocklisted) or not self.status.is_infrastructure)
+        return self.result.blames_config
+
+    @property
+    def measurement(self) -> Measurement | None:
+        """The times of a good trial; None for every other."""
+        return self.result.measurement if self.status is Status.OK else None
 
     @property
     def time_us(self) -> float | None:
         """The median of a good trial; None for every other."""
-        return self.median_us if self.status is Status.OK else None
+        return self.measurement.median_us if self.measurement is not None else None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Where the attempt's time went, phase by phase; those from ``prepare_s`` on are parts of ``device_s``."""
+        outcome, phases = self.result.outcome, self.result.phases
+        return {
+            "queue_s": phases.queue_s,
+            "compile_s": self.result.build.compile_s if self.result.build is not None else 0.0,
+            "built_s": phases.built_s,
+            "device_s": phases.device_s,
+            "prepare_s": outcome.prepare_s,
+            "load_s": outcome.load_s,
+            "verify_s": outcome.verify_s,
+            "bench_s": outcome.bench_s,
+        }
+
+    def columns(self) -> dict[str, Any]:
+        """Every field of docs/journal.md, in its order; None or an empty value where there is nothing."""
+        result, outcome = self.result, self.result.outcome
+        build = result.build if result.build is not None else Build("")
+        used, times, card = build.most_used, outcome.measurement, outcome.device
+        return {
+            "kind": self.kind,
+            "sweep_id": self.sweep_id,
+            "trial_id": build.trial_id,
+            "attempt": result.attempt,
+            "lease_epoch": result.epoch,
+            "seed_source": self.seed_source,
+            "kernel": self.study.kernel,
+            "semantic_hash": self.semantic_hash,
+            "problem": dict(self.study.problem),
+            "device_class": self.study.device_class,
+            "mode": self.mode,
+            "config": self.config.to_dict(),
+            "status": outcome.status.value,
+            "measured": outcome.measured,
+            "started_at": self.started_at,
+            "source_hash": build.source_hash,
+            "gpu_uuid": result.gpu_uuid,
+            "host": result.device.host if result.device is not None else build.host,
+            "compiled_by": dict(build.compiled_by),
+            "launched_by": dict(result.device.launched_by) if result.device is not None else {},
+            "error_class": outcome.error_class,
+            "error_digest": outcome.error_digest,
+            "retried": result.retried,
+            "blocklisted": result.blocklisted,
+            **self.seconds,
+            "samples_us": times.samples_us if times else (),
+            "median_us": times.median_us if times else None,
+            "p20_us": times.p20_us if times else None,
+            "p80_us": times.p80_us if times else None,
+            "ci95_us": times.ci95_us if times else None,
+            "max_err": outcome.max_err,
+            "registers": used.registers if used else None,
+            "spills": used.spills if used else None,
+            "shared_bytes": used.shared if used else None,
+            "occupancy": build.occupancy,
+            "traffic_bytes": build.traffic.bytes if build.traffic else None,
+            "flops": build.traffic.flops if build.traffic else None,
+            "roofline_us": build.roofline_us,
+            "roofline_frac": result.roofline_frac,
+            "modelled_us": build.modelled_us,
+            "sm_clock_mhz": card.sm_clock_mhz,
+            "temp_c": card.temp_c,
+            "power_w": card.power_w,
+            "throttled": card.throttled,
+        }
 
     def to_json(self) -> dict[str, Any]:
-        """The journal line: mappings as objects, fields that hold nothing left out."""
-        data: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is None or value in ("", ()):
-                continue
-            data[field.name] = dict(value) if field.name in _MAPPINGS else value
-        return data | {"config": self.config.to_dict(), "problem": dict(self.problem), "status": self.status.value}
+        """The journal line: columns that hold nothing are left out, but for the problem and the config."""
+        kept = ("problem", "config")
+        return {n: v for n, v in self.columns().items() if n in kept or not (v is None or v in ("", (), {}))}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> TrialRecord:
-        """Reads :meth:`to_json` back; fields of a later version are passed over."""
-        known = {field.name for field in dataclasses.fields(TrialRecord)}
-        values = {name: value for name, value in data.items() if name in known}
-        for name in _MAPPINGS:
-            values[name] = tuple(sorted(values.get(name, {}).items()))
-        config: dict[str, Choice] = data["config"]
-        values |= {
-            "problem": tuple(sorted(data["problem"].items())),
-            "config": Config.of(config),
-            "status": Status(data["status"]),
-            "samples_us": tuple(data.get("samples_us", ())),
-        }
-        return TrialRecord(**values)
+        """Reads :meth:`to_json` back, of this version's lines and of earlier ones'; columns of a later version are
+        passed over.
+
+        A line keeps the most that any launch of a call uses, so one launch is read back. An attempt that was lost
+        before its source was known belongs to no trial; earlier versions made up an id for it, which is passed over.
+        Raises KeyError, TypeError, ValueError and InternalError for what is no such line.
+        """
+        build = _build(data) if "trial_id" in data and not _made_up(data) else None
+        on = None
+        if "gpu_uuid" in data or "launched_by" in data:
+            launched_by = _pairs(data.get("launched_by", {}))
+            on = DeviceIdentity(data["device_class"], data.get("host", ""), data.get("gpu_uuid", ""), launched_by)
+        return TrialRecord(
+            kind=data["kind"],
+            sweep_id=data["sweep_id"],
+            seed_source=data["seed_source"],
+            started_at=data["started_at"],
+            study=StudyKey(data["kernel"], _pairs(data["problem"]), data["device_class"]),
+            semantic_hash=data["semantic_hash"],
+            mode=data["mode"],
+            config=Config.of(data["config"]),
+            result=TrialResult(
+                request_id="",
+                attempt=data["attempt"],
+                epoch=data["lease_epoch"],
+                build=build,
+                outcome=_outcome(data),
+                phases=Phases(*(data.get(name, 0.0) for name in ("queue_s", "built_s", "device_s"))),
+                device=on,
+                retried=data.get("retried", False),
+                blocklisted=data.get("blocklisted", ""),
+            ),
+        )
 
 
-_MAPPINGS = ("compiled_by", "launched_by")
+def _made_up(data: Mapping[str, Any]) -> bool:
+    """The trial id is one that earlier versions gave to what was lost before its source was known."""
+    lost = Status(data["status"]).is_infrastructure and (data.get("retried") or not data.get("blocklisted"))
+    return bool(data["kind"] == "trial" and lost and "source_hash" not in data)
 
 
-def record(
-    request: TrialRequest, result: TrialResult, *, kind: RecordKind, sweep_id: str, seed_source: str, started_at: float
-) -> TrialRecord:
-    """The record of one result of ``request``."""
-    outcome, measurement, device = result.outcome, result.outcome.measurement, result.outcome.device
-    return TrialRecord(
-        kind=kind,
-        sweep_id=sweep_id,
-        trial_id=result.trial_id,
-        attempt=result.attempt,
-        lease_epoch=result.epoch,
-        seed_source=seed_source,
-        kernel=request.kernel.name,
-        semantic_hash=request.kernel.semantic_hash,
-        source_hash=result.source_hash,
-        problem=request.problem,
-        device_class=request.device_class,
-        mode=request.mode,
-        config=request.config,
-        status=outcome.status,
-        measured=outcome.measured,
-        started_at=started_at,
-        gpu_uuid=result.gpu_uuid or device.gpu_uuid,
-        host=result.host,
-        compiled_by=result.compiled_by,
-        launched_by=result.launched_by,
-        error_class=outcome.error_class,
-        error_digest=outcome.error_digest,
-        retried=result.retried,
-        blocklisted=result.blocklisted,
-        queue_s=result.queue_s,
-        compile_s=result.compile_s,
-        built_s=result.built_s,
-        device_s=result.device_s,
-        prepare_s=outcome.prepare_s,
-        load_s=outcome.load_s,
-        verify_s=outcome.verify_s,
-        bench_s=outcome.bench_s,
-        samples_us=measurement.samples_us if measurement else (),
-        median_us=measurement.median_us if measurement else None,
-        p20_us=measurement.p20_us if measurement else None,
-        p80_us=measurement.p80_us if measurement else None,
-        ci95_us=measurement.ci95_us if measurement else None,
-        max_err=outcome.max_err,
-        registers=max((r.registers for r in result.resources), default=None),
-        spills=max((r.spills for r in result.resources), default=None),
-        shared_bytes=max((r.shared for r in result.resources), default=None),
-        occupancy=result.occupancy,
-        traffic_bytes=result.traffic_bytes,
-        flops=result.flops,
-        roofline_frac=result.roofline_frac,
-        modelled_us=result.modelled_us,
-        sm_clock_mhz=device.sm_clock_mhz,
-        temp_c=device.temp_c,
-        power_w=device.power_w,
-        throttled=device.throttled,
+def _build(data: Mapping[str, Any]) -> Build:
+    launches: tuple[Launch, ...] = ()
+    if "registers" in data:
+        launches = (Launch(Resources(data["registers"], data["spills"], data["shared_bytes"], threads=0), 0),)
+    roofline_us = data.get("roofline_us")
+    if roofline_us is None and "roofline_frac" in data:  # the first version of the format kept the share alone
+        roofline_us = data["roofline_frac"] * data["median_us"]
+    return Build(
+        trial_id=data["trial_id"],
+        source_hash=data.get("source_hash", ""),
+        compiled_by=_pairs(data.get("compiled_by", {})),
+        compile_s=data.get("compile_s", 0.0),
+        host=data.get("host", ""),
+        launches=launches,
+        traffic=Traffic(data["traffic_bytes"], data["flops"], "") if "traffic_bytes" in data else None,
+        roofline_us=roofline_us,
+        modelled_us=data.get("modelled_us"),
+        occupancy=data.get("occupancy"),
     )
+
+
+def _outcome(data: Mapping[str, Any]) -> Outcome:
+    times = None
+    if "median_us" in data:
+        middle = (data[name] for name in ("median_us", "p20_us", "p80_us", "ci95_us"))
+        times = Measurement(tuple(data.get("samples_us", ())), *middle)
+    card = DeviceFacts("", *(data.get(name) for name in ("sm_clock_mhz", "temp_c", "power_w", "throttled")))
+    return Outcome(
+        status=Status(data["status"]),
+        measurement=times,
+        error_class=data.get("error_class", ""),
+        error_digest=data.get("error_digest", ""),
+        max_err=data.get("max_err"),
+        **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
+        device=card,
+        measured=data["measured"],
+    )
+
+
+def _pairs(data: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(data.items()))
+
+
+_NOTHING = TrialResult("", 1, 1, None, Outcome(Status.CANCELLED))
+COLUMNS = tuple(TrialRecord("trial", "", "", 0.0, StudyKey("", (), ""), "", "static", Config(()), _NOTHING).columns())

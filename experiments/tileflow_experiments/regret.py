@@ -69,10 +69,15 @@ def regret(subject: Subject, folded: Folded, compilers: Compilers, device: Devic
     places = device.contest(contest, [code for _, _, code in able]).places
     if not places or able[0][0].config != first:
         return None
-    best = min(range(len(places)), key=lambda i: places[i].ratio)
+    best = min(range(len(places)), key=lambda i: _or_inf(places[i].ratio))
     mine, timed = places[0], places[0].outcome.measurement
-    return Regret(key.id, mine.ratio, mine.low, mine.high, len(timed.samples_us) if timed else 0,
-                  able[best][0].config.key, len(places))  # fmt: skip
+    return Regret(key.id, _or_inf(mine.ratio), _or_inf(mine.low), _or_inf(mine.high),
+                  len(timed.samples_us) if timed else 0, able[best][0].config.key, len(places))  # fmt: skip
+
+
+def _or_inf(ratio: float | None) -> float:
+    """Infinite for an entrant that failed."""
+    return math.inf if ratio is None else ratio
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tileflow_cluster.protocol import Facts, TrialRequest, source_hash, trial_id
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import TrialRequest, source_hash, trial_id
+from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow import cost
 from tileflow.cost import Launch
@@ -68,7 +68,7 @@ class RehearsedCompiler:
     pace: Pace
     compiled_by: Facts = (("triton", "rehearsed"),)
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         chance = random.Random(request.config.key)
         spent = self.pace.compile_s * math.exp(chance.uniform(-1, 1))
         time.sleep(spent)
@@ -82,7 +82,7 @@ class RehearsedCompiler:
         code = chance.randbytes(CODE_BYTES)
         binary = Binary(0, request.device_class, "cubin", code, abi, TRUE, resources, request.mode)
         roofline = cost.roofline_us(TRAFFIC, target(request.device_class))
-        compiled = CompiledTrial(
+        compiled = Build(
             identity, source, self.compiled_by, spent, socket.gethostname(), None, (Launch(resources, 1000),), TRAFFIC,
             roofline, roofline, 0.5,
         )  # fmt: skip
@@ -104,7 +104,7 @@ class RehearsedDevice:
     def prepare(self, request: TrialRequest) -> None:
         self._prepared(request)
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         prepare_s = self._prepared(request)
         chance = random.Random(request.config.key)
         time_us = 100.0 * (1 + sum(_hash(name, value) for name, value in request.config.items) / 4)
@@ -119,7 +119,7 @@ class RehearsedDevice:
 
     def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
         alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
         return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
 from .subject import Subject
 from .tables import Winner, winner
+from .verify import MADE
 
 MODEL_PAIRS = 5  # fewer say nothing of a ranking
 PHASES = {
@@ -22,6 +24,7 @@ PHASES = {
     "checking": "verify_s",
     "timing": "bench_s",
 }
+ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
 def render(folded: Folded, subjects: Sequence[Subject]) -> str:
@@ -113,7 +116,7 @@ def _throughput(folded: Folded) -> list[str]:
     measured = sum(r.measured and r.time_us is not None for r in settled)
     lines = [
         f"- distinct trials: {len(settled)}, measured {measured}; attempts journalled: {len(records)}",
-        f"- compiling: {sum(r.compile_s for r in records):.1f} s of CPU, summed over workers",
+        f"- compiling: {sum(r.seconds['compile_s'] for r in records):.1f} s of CPU, summed over workers",
     ]
     for event in folded.events:
         if event["event"] == "counters":
@@ -130,12 +133,12 @@ def _throughput(folded: Folded) -> list[str]:
 
 def _where_time_goes(folded: Folded) -> list[str]:
     """Seconds of each phase, summed, and milliseconds of a measured trial; of contests what their event says."""
-    timed = [r for group in folded.attempts.values() for r in group if r.device_s]
+    timed = [s for group in folded.attempts.values() for r in group if (s := r.seconds)["device_s"]]
     if not timed:
         return []
-    sums = {name: sum(getattr(r, field) for r in timed) for name, field in PHASES.items()}
-    on_device = sum(r.device_s for r in timed)
-    sums["else on the device worker"] = on_device - sum(r.prepare_s + r.load_s + r.verify_s + r.bench_s for r in timed)
+    sums = {name: sum(seconds[field] for seconds in timed) for name, field in PHASES.items()}
+    on_device = sum(seconds["device_s"] for seconds in timed)
+    sums["else on the device worker"] = on_device - sum(sums[name] for name in ON_THE_DEVICE)
     for event in folded.events:
         if event["event"] == "counters" and event.get("phase", "all") == "all":
             for name, field in (("asking", "ask_s"), ("ranking", "rank_s"), ("hearing", "hear_s")):
@@ -155,7 +158,8 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
     """How well the model ranks: Spearman's correlation over the configs that were measured."""
     lines = []
     for key, records in trials.items():
-        pairs = [(r.modelled_us, r.time_us) for r in records if r.measured and r.modelled_us and r.time_us]
+        builds = ((r.result.build, r.time_us) for r in records if r.measured)
+        pairs = [(b.modelled_us, time_us) for b, time_us in builds if b is not None and b.modelled_us and time_us]
         if len(pairs) >= MODEL_PAIRS:
             from scipy.stats import spearmanr
 
@@ -167,17 +171,22 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
 
 
 def _checks(events: Iterable[Line]) -> list[str]:
-    checks = [e for e in events if e["event"] == "interpreted"]
+    made = (e for e in events if e["event"] == "interpreted")
+    checks = list({(e["study"], json.dumps(e["config"], sort_keys=True)): e for e in made}.values())
     if not checks:
         return ["None were made."]
-    counts = Counter((e["role"], e["status"]) for e in checks)
+    counts = Counter((e["role"], _check_status(e)) for e in checks)
     lines = [f"- {role} configs: {n} {status}" for (role, status), n in sorted(counts.items())]
     for check in checks:
         if check["status"] != "ok":
-            lines.append(
-                f"- {check['status']}: {check['study']} with `{check['config']}`: {_first_line(check['error'])}"
-            )
+            what = f"{check['study']} with `{check['config']}`"
+            lines.append(f"- {_check_status(check)}: {what}: {_first_line(check['error'])}")
     return lines
+
+
+def _check_status(check: Line) -> str:
+    status: str = check["status"]
+    return status if status in MADE else f"not checked ({status})"
 
 
 def _events(events: Iterable[Line]) -> list[str]:
@@ -185,6 +194,8 @@ def _events(events: Iterable[Line]) -> list[str]:
     for event in events:
         if event["event"] == "closed" and event["reason"]:
             lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
+        if event["event"] == "salvaged":
+            lines.append(f"- {event['lines']} damaged lines of the journal were set aside in {event['kept']}")
     return ["## What went wrong", "", *lines] if lines else []
 
 

@@ -45,7 +45,7 @@ class Standing:
 
     @staticmethod
     def of(config: Config, place: Place) -> Standing:
-        if place.outcome.measurement is None:
+        if place.ratio is None or place.low is None or place.high is None:
             return Standing(config, None, None, None, False)
         return Standing(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
 
@@ -63,8 +63,8 @@ def finalists(records: Iterable[TrialRecord], default: TrialRecord | None) -> li
 
 
 def _end(record: TrialRecord, side: int) -> float:
-    assert record.median_us is not None
-    return record.median_us + side * (record.ci95_us or 0.0)
+    assert record.measurement is not None
+    return record.measurement.median_us + side * record.measurement.ci95_us
 
 
 def contests(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
@@ -87,11 +87,13 @@ def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord]
     kernel's other problems, and scattered least in the contest. ``again``: the records of that."""
 
     def key(record: TrialRecord) -> tuple[int, int, float, str]:
-        return record.spills or 0, -wins[record.config], _spread(again[record.config]), record.trial_id
+        used = record.result.build.most_used if record.result.build is not None else None
+        spills = used.spills if used is not None else 0
+        return spills, -wins[record.config], _spread(again[record.config]), record.trial_id
 
     return min(tied, key=key)
 
 
 def _spread(record: TrialRecord) -> float:
-    assert record.p80_us is not None and record.p20_us is not None and record.median_us is not None
-    return (record.p80_us - record.p20_us) / record.median_us
+    assert record.measurement is not None
+    return (record.measurement.p80_us - record.measurement.p20_us) / record.measurement.median_us

@@ -35,6 +35,11 @@ DTYPES = (
     "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
     "int64", "int32", "int16", "int8", "uint8", "bool",
 )  # fmt: skip
+MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
+MOST_TRIALS = 10**9
+MOST_SECONDS = 10**9
+MOST_SIZE = 2**63 - 1
+SHOWN_CHARS = 200
 T = TypeVar("T")
 
 
@@ -121,8 +126,8 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError("the sweep spec must be YAML", got=str(error), where=str(path)) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none, and nesting
+        raise SpecError("the sweep spec must be YAML", got=str(error)[:500], where=str(path)) from None
     try:
         return parse_data(data)
     except SpecError as error:
@@ -229,7 +234,9 @@ def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:
 
 def _strategy(node: _Node) -> StrategySpec:
     fields = node.mapping(required=("name",), optional=("seed",))
-    return StrategySpec(fields["name"].text(), fields["seed"].integer(least=0) if "seed" in fields else 0)
+    return StrategySpec(
+        fields["name"].text(), fields["seed"].integer(least=0, most=MOST_SEED) if "seed" in fields else 0
+    )
 
 
 def _budget(node: _Node) -> Budget:
@@ -237,7 +244,7 @@ def _budget(node: _Node) -> Budget:
     if len(fields) != 1:
         raise node.error("a budget must be one of trials and seconds", "for example budget: {trials: 100}")
     if "trials" in fields:
-        return Budget(trials=fields["trials"].integer(least=1))
+        return Budget(trials=fields["trials"].integer(least=1, most=MOST_TRIALS))
     return Budget(seconds=fields["seconds"].seconds())
 
 
@@ -278,6 +285,15 @@ def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T
 # ---- strict reading -------------------------------------------------------------------------------------------------
 
 
+def _shown(value: object) -> str:
+    """``value`` as Python writes it, cut short."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError) as error:  # Python writes no number of more than 4300 digits
+        text = f"{type(value).__name__}, which cannot be shown: {error}"
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}... ({len(text)} characters)"
+
+
 @dataclass(frozen=True, slots=True)
 class _Node:
     """A value of the file and its path."""
@@ -286,7 +302,7 @@ class _Node:
     path: str
 
     def error(self, constraint: str, hint: str) -> SpecError:
-        return SpecError(constraint, got=repr(self.value), where=self.path or "the top level", hint=hint)
+        return SpecError(constraint, got=_shown(self.value), where=self.path or "the top level", hint=hint)
 
     def entries(self) -> dict[str, _Node]:
         if not isinstance(self.value, Mapping) or not self.value or not all(isinstance(k, str) for k in self.value):
@@ -326,20 +342,24 @@ class _Node:
             raise self.error(f"the field must be {what} that tileflow knows", f"{hint}known: {', '.join(known)}{more}")
         return str(self.value)
 
-    def integer(self, least: int) -> int:
-        if not isinstance(self.value, int) or isinstance(self.value, bool) or self.value < least:
-            raise self.error(f"the field must be a whole number, at least {least}", "write digits without quotes")
+    def integer(self, least: int, most: int) -> int:
+        if not isinstance(self.value, int) or isinstance(self.value, bool) or not least <= self.value <= most:
+            raise self.error(f"the field must be a whole number from {least} to {most}", "write digits without quotes")
         return self.value
 
     def seconds(self) -> float:
         value = self.value
-        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
-            raise self.error("the field must be a positive number of seconds", "write digits without quotes")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_SECONDS:
+            raise self.error(
+                f"the field must be a number of seconds above 0, at most {MOST_SECONDS}", "write digits without quotes"
+            )
         return float(value)
 
     def parameter(self) -> Parameter:
         if isinstance(self.value, float) and not math.isfinite(self.value):
             raise self.error("a number must be finite", "write a finite number")
+        if isinstance(self.value, int) and abs(self.value) > MOST_SIZE:
+            raise self.error(f"a whole number must be at most {MOST_SIZE}", "no tensor has a larger size")
         if not isinstance(self.value, int | float | bool | str):
             raise self.error("the field must be a number, text or true/false", "nested values are not taken here")
         return self.value

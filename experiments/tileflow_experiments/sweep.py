@@ -15,6 +15,7 @@ import logging
 import re
 import secrets
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ from tileflow_search.registry import STRATEGIES, shares, warm_up
 
 import tileflow
 from tileflow.config import Config
+from tileflow.errors import ClusterError, TileflowError
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
@@ -37,7 +39,7 @@ from tileflow.runtime.table import dump_table, load_table, write_atomically
 from . import journal as journals
 from . import mlflow_log, parquet, report, siblings, spec, tables
 from .driver import Built, Driver, open_studies, study_keys, take_turns
-from .journal import Journal, JournalFull
+from .journal import Journal, JournalError, JournalFull
 from .portable import BuiltRow, Failure, Order, build_rows, homes
 from .portfolio import Portfolio, choose
 from .progress import Progress
@@ -52,6 +54,12 @@ log = logging.getLogger(__name__)
 MLFLOW_FINISH_S = 120.0
 # Ray's `job stop` kills three seconds after its SIGTERM.
 MLFLOW_STOP_S = 0.5
+
+
+class OutputError(TileflowError):
+    """The sweep's folder does not take what is exported. The journal has it all."""
+
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,13 @@ class Outputs:
     def table(self, kernel: str) -> Path:
         return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}.json"
 
+    def require_none(self) -> None:
+        """Raises SpecError where a file is in the way, whoever wrote it: a new sweep replaces nothing."""
+        ours = (self.journal, self.parquet, self.tables, self.bundle, self.report, self.folder / "mlflow.db")
+        for path in ours:
+            if path.exists() and not (path == self.journal and journals.never_begun(path)):
+                raise journals.in_the_way(path)
+
     def files(self) -> list[Path]:
         """What MLflow keeps as artifacts."""
         return [self.parquet, self.report, *sorted(self.tables.glob("*.json"))]
@@ -115,10 +130,11 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     wrong with its kernel whatever the config.
     """
     outputs = Outputs(out)
-    if outputs.journal.exists() and journals.read(outputs.journal):
-        Journal.create(outputs.journal, {})  # refuses, in its own words
+    outputs.require_none()
+    _require_writable(out)
     with _opened(sweep, tools) as (subjects, evaluator):
-        out.mkdir(parents=True, exist_ok=True)
+        with _writing(out):
+            out.mkdir(parents=True, exist_ok=True)
         journal = Journal.create(outputs.journal, {
             "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
             "spec": sweep.to_json(),
@@ -132,13 +148,17 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
     outputs = Outputs(out)
     sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    _require_writable(out)
     with _opened(sweep, tools) as (subjects, evaluator):
         journal = Journal.resume(outputs.journal)
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
-    """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code."""
+    """Write Parquet, tables and report from the journal of ``out``, whatever state the sweep is in; no machine code.
+
+    Raises OutputError where the folder does not take them.
+    """
     outputs = Outputs(out)
     sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
     _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
@@ -200,7 +220,7 @@ def _run(
     built: list[Built] = []
     portable: list[BuiltRow] = []
     try:
-        with _stopped_by_signals(driver):
+        with _stopped_by_signals(driver), _stopped_by_its_cluster(driver):
             driver.search()
             driver.complete()
             _count(journal, driver, "search")
@@ -208,7 +228,7 @@ def _run(
             if not driver.stopping:
                 with _checker(tools) as check:
                     verify(
-                        studies, journal, check, seed=seed, give_up=driver.give_up,
+                        studies, journal, check, seed=seed,
                         stopping=lambda: bool(driver.stopping),
                     )  # fmt: skip
             if not driver.stopping:
@@ -218,15 +238,24 @@ def _run(
                 portable = [row for row in rows if isinstance(row, BuiltRow)]
                 _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
         _close(journal, driver)
-    except JournalFull as error:  # what was under way is lost to the journal, and asked again on resuming
+    except JournalError as error:  # what was under way is lost to the journal, and asked again on resuming
         driver.stop(str(error))
         log.error("%s", error)
     finally:
         progress.close()
-        journal.close()
-    _export(outputs, subjects, built, portable)
+        try:
+            journal.close()
+        except JournalFull as error:
+            driver.stop(str(error))
+            log.error("%s", error)
+    unwritten = ""
+    try:
+        _export(outputs, subjects, built, portable)
+    except OutputError as error:
+        unwritten = str(error)
+        log.error("%s", error)
     logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
-    return "; ".join(filter(None, (driver.stopping, _stopped(studies))))
+    return "; ".join(filter(None, (driver.stopping, _stopped(studies), unwritten)))
 
 
 def _stopped(studies: Sequence[Study]) -> str:
@@ -271,6 +300,11 @@ def _count(journal: Journal, driver: Driver, phase: str) -> None:
 def _export(
     outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built] = (), portable: Sequence[BuiltRow] = ()
 ) -> None:
+    with _writing(outputs.folder):
+        _write(outputs, subjects, built, portable)
+
+
+def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built], portable: Sequence[BuiltRow]) -> None:
     lines = journals.read(outputs.journal)
     folded = journals.fold(lines)
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
@@ -285,7 +319,26 @@ def _export(
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries:
         write_bundle(made, binaries, outputs.bundle)
-    write_atomically(outputs.report, report.render(folded, subjects).encode())
+    write_atomically(outputs.report, report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Raises OutputError for what the system says against writing to ``folder``."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            "a sweep's folder must take its files", got=error.strerror or error, where=str(error.filename or folder),
+            hint="make room, or make it writable; `tileflow sweep export` writes tables and report from the journal",
+        ) from error  # fmt: skip
+
+
+def _require_writable(folder: Path) -> None:
+    """Raises OutputError before minutes are spent on what cannot be kept."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    with _writing(folder), tempfile.TemporaryFile(dir=there):
+        pass
 
 
 def _say_what_measures(evaluator: Evaluator) -> None:
@@ -301,6 +354,16 @@ def _checker(tools: Tools) -> Iterator[Check]:
         return
     with InterpreterProcess() as process:
         yield process.check
+
+
+@contextmanager
+def _stopped_by_its_cluster(driver: Driver) -> Iterator[None]:
+    """Nothing can be asked of the evaluator any more: what is known is kept."""
+    try:
+        yield
+    except ClusterError as error:
+        driver.stop(str(error))
+        log.error("%s", error)
 
 
 @contextmanager

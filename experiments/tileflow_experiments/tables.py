@@ -49,7 +49,7 @@ class Winner:
 
     record: TrialRecord
     time_us: float
-    ci95_us: float | None
+    ci95_us: float
     samples: int
     default_us: float | None
     ties: tuple[str, ...]
@@ -81,27 +81,30 @@ def _of_contest(
     standings: Mapping[Config, Standing],
     subject: Subject,
 ) -> Winner:
-    assert timed.time_us is not None
+    times = timed.measurement
+    assert times is not None
     mine, default = standings[best.config], standings.get(subject.default)
     default_us = None
     if default is not None and default.ratio is not None and mine.ratio is not None:
-        default_us = timed.time_us * default.ratio / mine.ratio
+        default_us = times.median_us * default.ratio / mine.ratio
     ties = tuple(sorted(r.config.key for r in tied if r is not best))
-    return Winner(best, timed.time_us, timed.ci95_us, len(timed.samples_us), default_us, ties)
+    return Winner(best, times.median_us, times.ci95_us, len(times.samples_us), default_us, ties)
 
 
 def _of_search(good: Sequence[TrialRecord], subject: Subject) -> Winner:
     best = good[0]
-    assert best.time_us is not None
+    times = best.measurement
+    assert times is not None
     default = next((r for r in good if r.config == subject.default), None)
     ties = tuple(sorted(r.config.key for r in good[1:] if best.measured and r.measured and _overlap(r, best)))
     default_us = default.time_us if default is not None else None
-    return Winner(best, best.time_us, best.ci95_us, len(best.samples_us), default_us, ties)
+    return Winner(best, times.median_us, times.ci95_us, len(times.samples_us), default_us, ties)
 
 
 def _overlap(one: TrialRecord, other: TrialRecord) -> bool:
-    assert one.time_us is not None and other.time_us is not None
-    return abs(one.time_us - other.time_us) <= (one.ci95_us or 0.0) + (other.ci95_us or 0.0)
+    mine, theirs = one.measurement, other.measurement
+    assert mine is not None and theirs is not None
+    return abs(mine.median_us - theirs.median_us) <= mine.ci95_us + theirs.ci95_us
 
 
 def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
@@ -198,7 +201,7 @@ def _key_schema(entries: Sequence[Entry], portfolios: Sequence[Portfolio]) -> tu
 def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
     record = won.record
     return Entry(
-        device=record.device_class,
+        device=subject.key.device_class,
         problem=subject.problem,
         config=record.config,
         origin="measured" if record.measured else "modelled",
@@ -209,8 +212,8 @@ def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
         tie_set=won.ties,
         launches=launches_of(code),
         requirements=requirements_of(subject.space, record.config, subject.problem),
-        measured_on=record.device_class if record.measured else "",
-        toolchain=toolchain_text(record.compiled_by),
+        measured_on=subject.key.device_class if record.measured else "",
+        toolchain=toolchain_text(record.result.build.compiled_by if record.result.build is not None else ()),
         trial_id=record.trial_id,
     )
 
@@ -219,7 +222,7 @@ def _without_a_winner(records: Sequence[TrialRecord], subject: Subject, stopped:
     """The default row of a problem for which no config works, with the reasons. ``stopped``: why its study was."""
     device = target(subject.key.device_class)
     counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
-    digests = Counter(r.error_digest.splitlines()[0] for r in records if r.error_digest)
+    digests = Counter(text.splitlines()[0] for r in records if (text := r.result.outcome.error_digest))
     reason = f"no config worked for {subject.key.title}: {counts or 'none was tried'}"
     if digests:
         reason += f"; most often: {digests.most_common(1)[0][0]}"
@@ -232,5 +235,6 @@ def _without_a_winner(records: Sequence[TrialRecord], subject: Subject, stopped:
 
 
 def _validators(records: Iterable[TrialRecord]) -> tuple[Validator, ...]:
-    versions = {version for record in records for version in record.compiled_by}
+    builds = [record.result.build for record in records]
+    versions = {version for build in builds if build is not None for version in build.compiled_by}
     return tuple(Validator(name, value, "warn") for name, value in sorted(versions))

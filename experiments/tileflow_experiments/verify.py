@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from tileflow.config import Config
 from tileflow.errors import TileflowError
+from tileflow.measure.failure import failed
 from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
@@ -20,6 +22,8 @@ from .study import Study, leaders
 
 Check = Callable[[InterpretRequest], Outcome]
 
+# How a check ends that was made. Any other end says nothing of the config; the next opening tries again.
+MADE = (Status.OK, Status.INCORRECT, Status.NONFINITE)
 WINNERS_TRIED = 3
 RANDOM_CONFIGS = 5
 
@@ -30,28 +34,25 @@ def verify(
     check: Check,
     *,
     seed: int,
-    give_up: Callable[[Study, TileflowError], None],
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``.
 
-    ``give_up``: told of a study whose kernel fails whatever the config.
+    A check that cannot be made says nothing of a config, so it costs no study anything: it is journalled, for the
+    report to count and to name.
     """
     known = {
-        (e["study"], Config.of(e["config"])): Status(e["status"]) for e in journals.events(journal.lines, "interpreted")
-    }
+        (e["study"], Config.of(e["config"])): Status(e["status"])
+        for e in journals.events(journal.lines, "interpreted") if e["status"] in MADE
+    }  # fmt: skip
 
-    def checked(study: Study, config: Config, role: str) -> Status | None:
-        """None where the check itself raised."""
+    def checked(study: Study, config: Config, role: str) -> Status:
         key = (study.subject.key.id, config)
         if key not in known:
             try:
                 outcome = check(_request(study, config, seed))
             except TileflowError as error:
-                if error.retryable:
-                    raise
-                give_up(study, error)
-                return None
+                outcome = replace(failed(Status.CANCELLED, error), measured=False)
             journal.event(
                 "interpreted", study=study.subject.key.id, role=role, config=config.to_dict(),
                 status=outcome.status.value, max_err=outcome.max_err, error=outcome.error_digest,
@@ -63,7 +64,7 @@ def verify(
         for record in [r for r in leaders(study.settled.values()) if not r.measured][:WINNERS_TRIED]:
             if stopping() or (study.best is not None and study.best.measured):
                 break
-            if checked(study, record.config, "winner") in (Status.OK, None):
+            if checked(study, record.config, "winner") is Status.OK:
                 break
     for study in _one_a_problem(studies):
         for config in _random_configs(study, seed):

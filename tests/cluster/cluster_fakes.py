@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tileflow_cluster.protocol import Facts, KernelRef, TrialRequest, problem_items, source_hash, trial_id
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items, source_hash, trial_id
+from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow.config import Config
 from tileflow.cost import Launch
@@ -27,6 +27,7 @@ from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 KERNEL = KernelRef("cluster_fakes:kernel", "c0ffee")
 GPU, MODELLED = "nvidia-h200", "amd-mi300x"
 FOREVER_S = 3600.0
+FILL_BYTES, FILL_STEP = 4 << 30, 64 << 20
 
 
 def request(
@@ -76,6 +77,8 @@ class FakeStages:
             os.kill(os.getpid(), signal.SIGSTOP)
         if "hang" in fault:
             time.sleep(FOREVER_S)
+        if "fill" in fault:
+            fill_memory()
         if "raise" in fault:
             raise ValueError("a stage with a mistake")
         if "mend" in fault:
@@ -96,13 +99,21 @@ class FakeStages:
             log.write(line)
 
 
+def fill_memory() -> None:
+    """Take memory little by little, until whoever watches it ends this process."""
+    held = []
+    for _ in range(FILL_BYTES // FILL_STEP):
+        held.append(b"\x01" * FILL_STEP)
+        time.sleep(0.1)
+
+
 class FakeCompiler:
     compiled_by: Facts = (("triton", "0"),)
 
     def __init__(self, stages: FakeStages) -> None:
         self.stages = stages
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         self.stages.note("compile", request)
         fault = self.stages.suffer("compile", request)
         time.sleep(self.stages.compile_s)
@@ -112,7 +123,7 @@ class FakeCompiler:
         )
         rejected = Outcome(Status.COMPILE_ERROR, None, "BuildError", "as told") if fault == "compile_error" else None
         binary = fake_binary(request)
-        compiled = CompiledTrial(
+        compiled = Build(
             identity, source, self.compiled_by, self.stages.compile_s, "here", rejected,
             (Launch(binary.resources, 1),), Traffic(1000, 10, "float32"), roofline_us=50.0, occupancy=0.5,
         )  # fmt: skip
@@ -130,7 +141,7 @@ class FakeDevice:
     def prepare(self, request: TrialRequest) -> None:
         self.stages.note("prepare", request)
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         assert [binary.sha256 for binary in binaries] == [fake_binary(request).sha256]
         self.stages.note("device", request)
         fault = self.stages.suffer("device", request)
@@ -144,7 +155,7 @@ class FakeDevice:
 
     def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
         alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
         return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, median_us, request
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.protocol import Evaluator, TrialRequest, TrialResult
+from tileflow_cluster.protocol import Evaluator, TrialRequest
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_cluster.replay import ReplayEvaluator
+from tileflow_cluster.trial import TrialResult
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status

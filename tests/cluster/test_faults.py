@@ -12,18 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, request
+import ray
+from cluster_fakes import FILL_BYTES, GPU, MODELLED, FakeStages, fake_binary, request
 from conftest import NODE
+from ray import exceptions
+from ray._private.utils import get_system_memory, get_used_memory
 from test_evaluators import run
 from tileflow_cluster.fleet import Recycling
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.protocol import TrialRequest, TrialResult, problem_items
+from tileflow_cluster.protocol import TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 from tileflow_cluster.shelf import Shelf
+from tileflow_cluster.trial import TrialResult
+from tileflow_cluster.workers import DeviceWorker
 
 from tileflow.errors import ClusterError
-from tileflow.measure.types import Status
+from tileflow.measure.types import Outcome, Status
 
 pytestmark = pytest.mark.cluster
 IMPATIENT = Patience(answer_s=1.5, replan_s=0.5, drain_s=0.3)
@@ -102,7 +107,7 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
     results = run(evaluator, requests)
     assert statuses(results["hangs"]) == [Status.WORKER_LOST, Status.COMPILE_TIMEOUT]
     assert all(statuses(results[f"q{x}"]) == [Status.OK] for x in range(1, 7))
-    assert results["q6"][0].queue_s > 1.0
+    assert results["q6"][0].phases.queue_s > 1.0
     for _, _, pid in log_of(tmp_path, "compile")[:1]:
         assert not _running(pid)
 
@@ -228,3 +233,73 @@ def _running(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
     except FileNotFoundError:
         return False
+
+
+def test_rays_memory_monitor_ends_a_worker_and_not_the_driver(start: Start, ray_cluster: Any) -> None:
+    """Fault 7 and issue 15: OutOfMemoryError, which is no RayActorError, ended the driver. A node's monitor finds its
+    memory short while a trial fills it."""
+    labels = {DEVICE_CLASS: "nvidia-b200"}
+    share = (get_used_memory() + FILL_BYTES / 2) / get_system_memory()
+    monitor = {"RAY_memory_usage_threshold": f"{share:.4f}", "RAY_memory_monitor_refresh_ms": "100"}
+    node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels, env_vars=monitor)
+    evaluator = start(("nvidia-b200",), compilers=1, patience=IMPATIENT)
+    results = run(evaluator, [request("m", 1, "device_fill_once", device_class="nvidia-b200")])["m"]
+    evaluator.close()
+    ray_cluster.remove_node(node)
+    *lost, last = results
+    assert last.outcome.status is Status.OK and not last.blocklisted
+    assert lost and {r.outcome.status for r in lost} == {Status.WORKER_LOST}
+    assert "OutOfMemoryError" in {r.outcome.error_class for r in lost}
+    assert any("memory" in r.outcome.error_digest for r in lost)
+
+
+def test_an_environment_that_cannot_be_made_ends_its_class(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 15: RuntimeEnvSetupError, which is no RayActorError either."""
+
+    def nowhere(stages: Any, device_class: str) -> Any:
+        environment = {"working_dir": "file:///nowhere/at/all.zip"}
+        return ray.remote(DeviceWorker).options(num_cpus=0, runtime_env=environment).remote(stages, device_class, False)
+
+    monkeypatch.setattr("tileflow_cluster.fleet.start_model", nowhere)
+    evaluator = start((MODELLED,), compilers=1)
+    (ended,) = run(evaluator, [request("e", 1, device_class=MODELLED)])["e"]
+    assert ended.outcome.status is Status.DEVICE_LOST and "nowhere" in ended.outcome.error_digest
+    with pytest.raises(ClusterError, match=r"nowhere"):
+        evaluator.capacity(MODELLED)
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """The first answer of a device worker that is fetched is ``error`` instead."""
+    fetch, left = ray.get, [error]
+
+    def get(answer: Any, **options: Any) -> Any:
+        value = fetch(answer, **options)
+        if left and isinstance(value, tuple) and isinstance(value[0], Outcome):
+            raise left.pop()
+        return value
+
+    monkeypatch.setattr(ray, "get", get)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [exceptions.RaySystemError("lost"), exceptions.OutOfDiskError("full"), exceptions.NodeDiedError("gone")],
+    ids=lambda error: type(error).__name__,
+)
+def test_rays_own_errors_are_retried_and_blame_nobody(
+    start: Start, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Issue 15: each of them ended the driver."""
+    evaluator = start((MODELLED,), compilers=1)
+    failing_once(monkeypatch, error)
+    first, last = run(evaluator, [request("s", 1, device_class=MODELLED)])["s"]
+    assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
+    assert first.outcome.error_class == type(error).__name__ and str(error) in first.outcome.error_digest
+    assert last.outcome.status is Status.OK
+
+
+def test_a_cluster_that_is_gone_is_one_error(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = start((MODELLED,), compilers=1)
+    failing_once(monkeypatch, exceptions.LocalRayletDiedError("gone"))
+    with pytest.raises(ClusterError, match=r"LocalRayletDiedError(.|\n)*sweep resume"):
+        run(evaluator, [request("c", 1, device_class=MODELLED)])

@@ -48,10 +48,11 @@ def test_one_kernel_for_two_vendors(evaluator: InlineEvaluator) -> None:
         assert result.outcome.status is Status.OK, result.outcome
         assert not result.outcome.measured and result.outcome.measurement is not None
         assert {b.format for b in evaluator.fetch_binaries(result.trial_id)} == {form}
-        assert result.traffic_bytes == 3 * 4 << 20
+        assert result.build is not None and result.build.traffic is not None
+        assert result.build.traffic.bytes == 3 * 4 << 20
         assert result.roofline_frac is not None and 0 < result.roofline_frac <= 1
-        assert result.occupancy is not None and 0 < result.occupancy <= 1
-        assert "triton=" in result.toolchain and result.compile_s > 0
+        assert result.build.occupancy is not None and 0 < result.build.occupancy <= 1
+        assert "triton" in dict(result.build.compiled_by) and result.build.compile_s > 0
     assert nvidia.trial_id != amd.trial_id
 
 

@@ -13,7 +13,7 @@ from cluster_fakes import GPU, KERNEL, MODELLED
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
-from tileflow_experiments.records import StudyKey
+from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.spec import parse
 from tileflow_experiments.subject import Subject
 from tileflow_experiments.sweep import Tools
@@ -64,7 +64,13 @@ def spec(budget: int, *sizes: int) -> Any:
 
 def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
     lines = journals.read(out / "journal.jsonl")
-    return Counter((r.device_class, r.source_hash, r.status.value) for r in journals.attempts(lines) if r.settled)
+    settled = (r for r in journals.attempts(lines) if r.settled)
+    return Counter((r.study.device_class, _source(r), r.status.value) for r in settled)
+
+
+def _source(record: TrialRecord) -> str:
+    assert record.result.build is not None
+    return record.result.build.source_hash
 
 
 def tools(start: Callable[..., RayEvaluator], faults: tuple[str, ...], **options: Any) -> Tools:
@@ -82,7 +88,7 @@ def test_dying_workers_change_no_verdict(start: Callable[..., RayEvaluator], tmp
     for device in (GPU, MODELLED):
         assert statuses[device, "ok"] == 4 * 4
         assert statuses[device, "incorrect"] == statuses[device, "compile_error"] == 4
-    lost = [r for r in journals.attempts(journals.read(tmp_path / "out/journal.jsonl")) if r.retried]
+    lost = [r for r in journals.attempts(journals.read(tmp_path / "out/journal.jsonl")) if r.result.retried]
     assert len(lost) >= 3 * 4
 
 
@@ -136,7 +142,9 @@ def test_a_kernel_to_mend_ends_its_own_study_alone(
     lines = journals.read(out / "journal.jsonl")
     (event,) = journals.events(lines, "study_stopped")
     assert event["study"] == f'{KERNEL.name} {{"m":32}} {GPU}' and "cuDNN error" in event["reason"]
-    found = Counter((r.device_class, dict(r.problem)["m"], r.status.value) for r in journals.attempts(lines))
+    found = Counter(
+        (r.study.device_class, dict(r.study.problem)["m"], r.status.value) for r in journals.attempts(lines)
+    )
     assert found == {(GPU, 64, "ok"): 4, (MODELLED, 32, "ok"): 4, (MODELLED, 64, "ok"): 4}
     (path,) = (out / "tables").glob("*.json")
     table = load_table(path)

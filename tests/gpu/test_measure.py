@@ -127,7 +127,7 @@ def test_a_kernel_that_changes_its_arguments(ask: Any) -> None:
 def test_a_planted_miscompile_is_not_timed(ask: Any, variant: str, status: Status) -> None:
     outcome = ask(variant)
     assert outcome.status is status, outcome.error_digest
-    assert outcome.measurement is None and outcome.max_err > 1
+    assert outcome.measurement is None and (outcome.max_err is None or outcome.max_err > 1)
 
 
 def test_an_illegal_access_costs_one_trial(ask: Any) -> None:

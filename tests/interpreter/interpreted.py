@@ -19,6 +19,7 @@ from tileflow.build.serve import resolve
 from tileflow.config import Choice, Config
 from tileflow.errors import TileflowError
 from tileflow.ir.analysis import tile_length
+from tileflow.ir.attributes import LoopAttrs
 from tileflow.ir.graph import Block, KernelIR
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
@@ -67,7 +68,7 @@ def steps(lowered: Lowered, config: Config) -> int:
         return -(-max(tile_length(ir, name), 1) // ir.tiles[name].block.evaluate(numbers))
 
     def visit(ir: KernelIR, block: Block) -> int:
-        inner = [(count(ir, op.attrs["tile"]) if op.kind == "for" else 1, op.regions) for op in block.ops]
+        inner = [(count(ir, LoopAttrs.of(op).tile) if op.kind == "for" else 1, op.regions) for op in block.ops]
         return len(block.ops) + sum(times * visit(ir, region) for times, regions in inner for region in regions)
 
     return sum(prod(count(ir, name) for name in ir.grid) * visit(ir, ir.body) for ir in lowered.regions)

@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from tileflow.build.interpret import interpreter_launcher
 from tileflow.config import Config
-from tileflow.errors import InternalError, LaunchError
+from tileflow.errors import LaunchError
 from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
@@ -56,9 +56,24 @@ def test_planted_mistakes_are_caught(process: InterpreterProcess, variant: str, 
     assert outcome.status is status, outcome.error_digest
 
 
+def test_what_the_author_raises_at_a_made_up_size_means_not_this_size(process: InterpreterProcess) -> None:
+    """Issue 15: such an assertion was an InternalError, which threw the whole study away. 64 and 320 are no multiples
+    of its chunk; 896 is."""
+    assert check(process, "right", "chunked", n=896).status is Status.OK
+    assert check(process, "wrong", "chunked", n=896).status is Status.INCORRECT
+    never = check(process, "right", "chunked", n=895)
+    assert never.status is Status.CANCELLED and "whole chunks only" in never.error_digest
+
+
 def test_the_authors_inputs_are_not_the_configs_fault(process: InterpreterProcess) -> None:
-    with pytest.raises(InternalError, match="the author's inputs fail"):
-        check(process, "right", "broken")
+    outcome = check(process, "right", "broken")
+    assert outcome.status is Status.CANCELLED and "the author's inputs fail" in outcome.error_digest
+
+
+def test_an_infinite_error_is_no_number(process: InterpreterProcess) -> None:
+    """Issue 15: the infinity of a NaN in the output ended the sweep."""
+    outcome = check(process, "nan")
+    assert (outcome.status, outcome.max_err) == (Status.NONFINITE, None)
 
 
 def test_an_endless_kernel_is_killed(process: InterpreterProcess) -> None:

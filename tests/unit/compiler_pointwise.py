@@ -30,6 +30,12 @@ UNARY: tuple[str, ...] = (
     "abs(a) ** -0.5", "2 ** (a & 7)", "a ** 3", "a ** 2.0", "a * a + 1", "torch.round(a / 3, decimals=1)",
     "1 / a", "2 - a", "a.logical_not()", "a.arctan()", "torch.logit(a, 0.1)", "a.copysign(-1.0)",
     "a.float_power(2)", "torch.ldexp(a, torch.full_like(a, 3))",
+    "a // 3", "a // -3", "a % 3", "a % -3", "torch.fmod(a, 3)", "a // 0.1", "a % 0.1", "0.1 // a", "1 % a",
+    "torch.remainder(a, -0.1)", "300 + a", "a - 300", "a * 300", "a & 300", "torch.where(a > 1, 300, a)", "a > 0.1",
+    "a == 0.1", "a < 0.3", "a > 300", "a < -1", "torch.clamp(a, max=-2)", "torch.clamp(a, 2, 1)", "a ** 0.5",
+    "a ** 1.7", "a ** -4.4", "a ** -1", "a ** -2", "a ** torch.inf", "a ** -torch.inf", "2.0 ** a", "(-2.0) ** a",
+    "0.0 ** a", "torch.lerp(a, a + 1, 0.3)", "torch.addcmul(a, a, a, value=3)", "torch.addcdiv(a, a, a + 2, value=3)",
+    "torch.logit(a)", "torch.ldexp(a, a)", "F.gelu(a)",
     "torch.nan_to_num(a, 1.0, 2.0, -3.0)", "a.to(device='cpu')", "a.to('cpu', torch.float32)", *_ACTIVATIONS, *_CASTS,
 )  # fmt: skip
 
@@ -37,7 +43,7 @@ _SYMBOLS = ("+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&"
 _BINARY_FUNCTIONS = (
     "add", "sub", "mul", "div", "minimum", "maximum", "fmod", "remainder", "floor_divide", "true_divide", "eq", "ne",
     "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "atan2", "hypot", "copysign", "heaviside", "logaddexp", "logaddexp2", "xlogy", "isclose", "less",
+    "float_power", "atan2", "hypot", "copysign", "heaviside", "logaddexp", "logaddexp2", "xlogy", "isclose", "less",
     "greater_equal", "not_equal",
 )  # fmt: skip
 
@@ -52,20 +58,18 @@ BINARY: tuple[str, ...] = (
 )  # fmt: skip
 
 # between ints such a power is refused
-POWERS = ("a ** abs(b)", "torch.pow(abs(a), b)", "abs(a) ** 1.7", "2.0 ** b", "a ** -3", "b ** 20")
+POWERS = ("a ** abs(b)", "a ** b", "torch.pow(abs(a), b)", "abs(a) ** 1.7", "2.0 ** b", "a ** -3", "b ** 20")
 
-# a quotient that is rounded to a whole number: where it is infinite torch's result is NaN, and where its own rounding
-# reaches a whole number the result jumps
-ROUNDED = frozenset(
-    e.format(*operands)
-    for operands in ("ab", "ba")
-    for e in ("{} // {}", "{} % {}", "torch.fmod({}, {})", "torch.remainder({}, {})", "torch.floor_divide({}, {})",
-              "torch.div({}, {}, rounding_mode='floor')", "torch.div({}, {}, rounding_mode='trunc')")
-)  # fmt: skip
+# remainders: of a quotient beyond the dtype torch's own vector code makes NaN, and in float64 they are other numbers
+MODULAR = ("%", "//", "fmod", "remainder", "floor_divide", "rounding_mode='floor'")
+# sums of several terms: exact but for the rounding of the largest
+SUMS = ("lerp", "addc", "alpha=", "logaddexp", "tanhshrink", "softshrink", "F.gelu", "cos(", "sin(", "tan(",
+        "a * a + 1", "ndtr", "softplus", "mish", "a ** b", "pow")  # fmt: skip
 
 TERNARY: tuple[str, ...] = (
     "torch.where(a > b, a, b)", "torch.where(a != b, b, a * 2)", "torch.addcmul(a, a, b)", "torch.clamp(a, min=b)",
     "torch.addcmul(a, a, b, value=2)", "torch.addcdiv(a, a, b, value=0.5)", "torch.lerp(a, b, 0.25)",
+    "torch.lerp(a, b, a)",
     "torch.clamp(b, max=a)", "torch.max(a, b)", "torch.min(a, b)", "(a > 0) & (b > 1)", "(a > 0) | ~(b > 1)",
     "a * (b > 1)",
 )  # fmt: skip

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.protocol import Facts, KernelRef, Mode, TrialRequest, source_hash, trial_id
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import KernelRef, Mode, TrialRequest, source_hash, trial_id
+from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 from tileflow_experiments.portable import BuiltRow, Order
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
@@ -93,12 +93,12 @@ class FakeCompiler:
     stages: FakeStages
     compiled_by: Facts = (("triton", "3.7.1"),)
 
-    def compile(self, request: TrialRequest) -> tuple[CompiledTrial, tuple[Binary, ...]]:
+    def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         self.stages.compiled.append(request)
         source = source_hash([str(request.config["x"]), str(request.config["y"])])
         parts = (request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode, "t")
         binary = fake_binary(request)
-        compiled = CompiledTrial(
+        compiled = Build(
             trial_id=trial_id(*parts),
             source_hash=source,
             compiled_by=self.compiled_by,
@@ -121,7 +121,7 @@ class FakeDevice:
 
     def prepare(self, request: TrialRequest) -> None: ...
 
-    def run(self, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Outcome:
+    def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         time = time_us(request.config)
         if request.config["x"] == BAD:
             outcome = Outcome(Status.INCORRECT, None, "", "off by much\nand more", 7.5, measured=self.measured)
@@ -132,7 +132,7 @@ class FakeDevice:
 
     def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
         alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, CompiledTrial(""), code) for each, code in zip(alone, entrants, strict=True)]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
         return Outcome(Status.OK, places=by_medians(outcomes))
 
     def close(self) -> None: ...

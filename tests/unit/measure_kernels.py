@@ -15,6 +15,7 @@ from tileflow.build.serve import report
 from tileflow.config import Config
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError
+from tileflow.measure.failure import NO_ROOM
 from tileflow.measure.request import MeasureRequest
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.launch import Launcher
@@ -99,7 +100,18 @@ class Broken(Add):
         raise ValueError("planted: the author's inputs fail")
 
 
-add, accumulate, broken = Add(), Accumulate(), Broken()
+class Chunked(Add):
+    """Its author asserts that ``n`` is a multiple of 128, which no size that tileflow makes up at first is."""
+
+    def small(self, problem: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 64}
+
+    def reference(self, x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
+        assert len(x) % 128 == 0, "planted: whole chunks only"
+        return super().reference(x, y, scale)
+
+
+add, accumulate, broken, chunked = Add(), Accumulate(), Broken(), Chunked()
 
 
 def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
@@ -109,6 +121,8 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     what = request.entrants[0].config.get("what", "ok")
     if what == "slow_inputs":
         time.sleep(30)
+    if what == "no_room":
+        return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
     if what == "author":
         raise ConfigError("planted", got=what)
     report("check")

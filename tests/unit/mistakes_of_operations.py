@@ -687,12 +687,12 @@ def inline_triton_syntax(x):
 
 @mistake(
     ShapeError,
-    ("dimensions that meet must have the same size", "but got 96 and tile", "shapes align at the right: ["),
+    ("dimensions that meet must have the same size", "but got 96 and 5", "shapes align at the right: ["),
     "x[tile, :] = math.exp",
 )
 def math_func(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, :] = math.exp(x[tile, 0])  # <-
+        x[tile, :] = math.exp(x[0, :5])  # <-
 
 
 @mistake(
@@ -849,3 +849,31 @@ def chunk3(x):
 def gather_bad(x):
     for tile in tfl.tile(64):
         x[tile, :] = torch.gather(x[tile, :], 1, x[tile, :])  # <-
+
+
+# finding 1: these normalised over the whole block, so that its size changed the result
+@mistake(ShapeError, ("softmax without dim normalises a whole dimension", "loop `tile`", "say dim=0"), "F.softmax")
+def softmax_of_a_block(x):
+    for tile in tfl.tile(96):
+        x[0, tile] = F.softmax(x[0, tile])  # <-
+
+
+@mistake(ShapeError, ("softmin without dim", "dimension 1, of which a block of the loop `tile_n`"), "F.softmin")
+def softmin_of_a_block(x):
+    for tile_m, tile_n in tfl.tile([64, 96]):
+        x[tile_m, tile_n] = F.softmin(x[tile_m, tile_n])  # <-
+
+
+@mistake(ShapeError, ("log_softmax without dim", "accumulate over the loop"), "F.log_softmax")
+def log_softmax_of_a_block(x):
+    for tile in tfl.tile(96):
+        x[0, tile] = F.log_softmax(x[0, tile])  # <-
+
+
+# finding 7: it ran, and what it returned was never written
+@mistake(TraceError, ("an outermost tile loop stores what it computes", "a launch without an effect"), "for tile")
+def without_effect(x):
+    out = torch.empty_like(x)
+    for tile in tfl.tile(64):  # <-
+        x[tile, :] * 2
+    return out

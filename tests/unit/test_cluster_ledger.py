@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, Ledger
-from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest, TrialResult
-from tileflow_cluster.stages import CompiledTrial, DeviceIdentity
+from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest
+from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 
 from tileflow.config import Config
 from tileflow.cost import Launch, StaticFacts
@@ -33,7 +33,7 @@ def compile_next(ledger: Ledger[str], source: str = "", rejected: Outcome | None
     lease = ledger.lease("compile", "c")
     assert lease is not None
     identity = source or f"t{lease.request.config['x']}"
-    ledger.compiled(lease, CompiledTrial(identity, rejected=rejected, roofline_us=2.0), f"code {identity}")
+    ledger.compiled(lease, Build(identity, rejected=rejected, roofline_us=2.0), f"code {identity}")
     return lease
 
 
@@ -98,7 +98,7 @@ def test_what_is_not_compiled_yet_is_withdrawn() -> None:
     assert [(r.request_id, r.outcome.status) for r in finals(ledger)] == [
         ("compiling", Status.CANCELLED), ("queued", Status.CANCELLED),
     ]  # fmt: skip
-    ledger.compiled(compiling, CompiledTrial("late"), "code")
+    ledger.compiled(compiling, Build("late"), "code")
     assert ledger.counters().dropped == 1
     ledger.finish(device_next(ledger), OK, ON)
     assert [r.request_id for r in finals(ledger)] == ["built"]
@@ -116,9 +116,23 @@ def test_poison_is_known_afterwards() -> None:
     retried, final = ledger.take_results()
     assert retried.retried and final.blames_config
     assert "worker 0" in final.blocklisted and "worker 1" in final.blocklisted
+    assert final.trial_id and not retried.trial_id, "a verdict is always a trial's"
     ledger.submit(request("b"))
     (again,) = ledger.take_results()
     assert again.duplicate_of == "a" and again.blocklisted == final.blocklisted
+
+
+def test_an_attempt_lost_before_it_was_built_names_no_trial() -> None:
+    """Issue 15: it got an id of its own, of a trial that nobody ever saw again."""
+    ledger: Ledger[str] = Ledger()
+    ledger.submit(request("a"))
+    lease = ledger.lease("compile", "worker 0")
+    assert lease is not None
+    ledger.lost(lease, LOST, blame=True)
+    compile_next(ledger)
+    ledger.finish(device_next(ledger), OK, ON)
+    lost, final = ledger.take_results()
+    assert (lost.retried, lost.build, lost.trial_id) == (True, None, "") and final.trial_id == "t0"
 
 
 def test_losses_without_blame_end_too() -> None:
@@ -218,7 +232,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(script: list[tuple[str, int]]) 
 def _answer(ledger: Ledger[str], lease: Lease[str]) -> None:
     if lease.phase == "compile":
         source = f"t{int(lease.request.config['x']) // 2}"
-        ledger.compiled(lease, CompiledTrial(source), f"code {source}")
+        ledger.compiled(lease, Build(source), f"code {source}")
     else:
         ledger.finish(lease, OK, ON)
 
@@ -249,7 +263,7 @@ def judged(judge: Largest, *names: str, remeasure: bool = False) -> Ledger[str]:
         ledger.submit(request(name, int(name[-1]), remeasure=remeasure))
     launch = Launch(Resources(32, 0, 0, 128), 132)
     while (lease := ledger.lease("compile", "c")) is not None:
-        known = CompiledTrial(f"t{lease.request.config['x']}", launches=(launch,), traffic=Traffic(1000, 0, "float32"))
+        known = Build(f"t{lease.request.config['x']}", launches=(launch,), traffic=Traffic(1000, 0, "float32"))
         ledger.compiled(lease, known, "code")
     return ledger
 
@@ -276,7 +290,7 @@ def test_a_contest_goes_straight_to_its_device_and_teaches_nothing_of_its_first_
     assert lease.entrants == ("code of 1", "code of 2") and lease.payload is None
     ledger.finish(lease, Outcome(Status.OK), DeviceIdentity(GPU), 0.5)
     (result,) = finals(ledger)
-    assert result.request_id == "c" and result.device_s == 0.5
+    assert result.request_id == "c" and result.phases.device_s == 0.5
     ledger.submit(first)
     assert ledger.lease("compile", "c") is not None
     assert ledger.counters().considered == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -13,18 +15,20 @@ from tileflow_cluster.placement import Node, gpus_for, plan, replan, unlabelled
 from tileflow_cluster.protocol import (
     KernelRef,
     TrialRequest,
-    TrialResult,
     config_trial_id,
     problem_items,
     problem_key,
     source_hash,
     trial_id,
 )
+from tileflow_cluster.trial import Build, Phases, TrialResult
 
+from tileflow import cost
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError
-from tileflow.measure.types import Outcome, Status
-from tileflow.target import CATALOGUE
+from tileflow.errors import ClusterError, InternalError, SpecError
+from tileflow.ir.traffic import Traffic
+from tileflow.measure.types import DeviceFacts, Measurement, Outcome, Place, Status
+from tileflow.target import CATALOGUE, target
 
 H200 = Node("1", "a", ((DEVICE_CLASS, "nvidia-h200"),), cpus=8, gpus=4)
 MI300X = Node("2", "b", ((DEVICE_CLASS, "amd-mi300x"),), cpus=8, gpus=8)
@@ -69,16 +73,16 @@ def test_a_trial_id_does_not_run_its_parts_together() -> None:
 
 def test_requests_and_results_pickle() -> None:
     request = TrialRequest("r", KernelRef("m:k", "h", ("/src",)), (("n", 1),), "nvidia-h200", Config.of({"x": 1}))
-    result = TrialResult("r", 1, 1, config_trial_id(request), Outcome(Status.CANCELLED))
+    result = TrialResult("r", 1, 1, Build(config_trial_id(request)), Outcome(Status.CANCELLED))
     assert pickle.loads(pickle.dumps((request, result))) == (request, result)
     assert pickle.loads(pickle.dumps(request)).key == request.key
 
 
 def test_infrastructure_blames_no_config_unless_blocklisted() -> None:
-    lost = TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST))
+    lost = TrialResult("r", 1, 1, Build("t"), Outcome(Status.WORKER_LOST))
     assert not lost.blames_config
-    assert TrialResult("r", 1, 1, "t", Outcome(Status.WORKER_LOST), blocklisted="twice").blames_config
-    assert not TrialResult("r", 1, 1, "t", Outcome(Status.OOM), retried=True).blames_config
+    assert TrialResult("r", 1, 1, Build("t"), Outcome(Status.WORKER_LOST), blocklisted="twice").blames_config
+    assert not TrialResult("r", 1, 1, Build("t"), Outcome(Status.OOM), retried=True).blames_config
 
 
 def test_labels_come_from_the_catalogue() -> None:
@@ -135,3 +139,32 @@ def test_a_plan_follows_the_nodes() -> None:
 
 def test_forgotten_gpus_are_found() -> None:
     assert unlabelled([H200, CPUS, FORGOTTEN]) == (FORGOTTEN,)
+
+
+INFINITE = (math.inf, -math.inf, math.nan)
+
+
+@pytest.mark.parametrize("number", INFINITE)
+def test_no_part_of_a_record_holds_what_a_journal_refuses(number: float) -> None:
+    """Issue 15: an infinite ``max_err`` ended the sweep, and each resume."""
+    made: list[Callable[[], object]] = [
+        lambda: Outcome(Status.INCORRECT, max_err=number),
+        lambda: Outcome(Status.OK, verify_s=number),
+        lambda: Place(Outcome(Status.OK), number),
+        lambda: DeviceFacts(power_w=number),
+        lambda: Measurement((1.0, number), 1.0, 1.0, 1.0, 0.0),
+        lambda: Measurement((1.0,), 1.0, 1.0, 1.0, number),
+        lambda: Build("t", roofline_us=number),
+        lambda: Phases(device_s=number),
+    ]
+    for make in made:
+        with pytest.raises(InternalError, match="must be finite"):
+            make()
+
+
+def test_a_time_is_above_0() -> None:
+    """What calls nothing took no time, and ended the sweep where a strategy was told so."""
+    with pytest.raises(InternalError, match="above 0"):
+        Measurement((0.0,), 0.0, 0.0, 0.0, 0.0)
+    outcome = cost.model(Traffic(0, 0, "float32"), (), target("nvidia-h200"))
+    assert outcome.status is Status.INVALID_STATIC and "launches nothing" in outcome.error_digest

@@ -13,6 +13,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.errors import TraceError
 from tileflow.expr import Expr
+from tileflow.ir.attributes import LoadAttrs, PointwiseAttrs, ReduceAttrs, WhereMaskAttrs
 from tileflow.ir.graph import KernelIR, Op
 from tileflow.ir.printer import render
 from tileflow.lowered import Lowered
@@ -106,14 +107,14 @@ def test_the_load_fills_the_lanes(function: Callable[..., Any], other: float) ->
     ir = masked(function)
     assert kinds(ir)["where_mask"] == 0
     (load,) = ops(ir, "load")
-    assert load.attrs["other"] == other
+    assert LoadAttrs.of(load).other == other
 
 
 def test_a_mask_that_is_needed_stays() -> None:
     """exp(0) is 1."""
     ir = masked(total_of_exp)
     (where,) = ops(ir, "where_mask")
-    assert where.inputs[1] == 0 and where.attrs["axes"] == (1,)
+    assert where.inputs[1] == 0 and WhereMaskAttrs.of(where).axes == (1,)
     (reduce,) = ops(ir, "reduce")
     assert reduce.inputs[0] == where.output
 
@@ -122,7 +123,7 @@ def test_one_load_fills_for_one_reader() -> None:
     ir = masked(total_and_largest)
     (load,) = ops(ir, "load")
     (where,) = ops(ir, "where_mask")
-    assert {load.attrs["other"], where.inputs[1]} == {0.0, float("-inf")}
+    assert {LoadAttrs.of(load).other, where.inputs[1]} == {0.0, float("-inf")}
 
 
 def test_a_power_of_two_has_no_lanes_to_mask() -> None:
@@ -160,7 +161,7 @@ def test_masks_of_products() -> None:
     args = meta(100, 300), meta(300, 200)
     assert kinds(masked(plain, *args))["where_mask"] == 0
     (where,) = ops(masked(of_exp, *args), "where_mask")
-    assert where.attrs["axes"] == (1,), "the inner dimension only"
+    assert WhereMaskAttrs.of(where).axes == (1,), "the inner dimension only"
 
 
 def test_what_masked_lanes_hold() -> None:
@@ -176,11 +177,11 @@ def test_what_masked_lanes_hold() -> None:
 
     ir = region(several, meta(100, 300), meta(100, 4))
     known = MaskedValues(ir)
-    by_fn = {op.attrs["fn"]: op.output for op in ops(ir, "pointwise")}
+    by_fn = {PointwiseAttrs.of(op).fn: op.output for op in ops(ir, "pointwise")}
     assert known.at(by_fn["relu"], 1) == 0.0
     assert known.at(by_fn["where"], 1) == 5.0
     assert known.at(by_fn["gt"], 1) == 0.0
-    sums = [op for op in ops(ir, "pointwise") if op.attrs["fn"] == "add"]
+    sums = [op for op in ops(ir, "pointwise") if PointwiseAttrs.of(op).fn == "add"]
     assert known.at(sums[0].output, 1) is None
 
 
@@ -214,7 +215,7 @@ def test_phases(function: Callable[..., Any], phases: int) -> None:
     assert all("load" in {op.kind for op in loop.regions[0].ops} for loop in loops(ir))
     whole = masked(function)
     assert not loops(whole)
-    assert {op.attrs["fn"] for op in ops(ir, "reduce")} == {op.attrs["fn"] for op in ops(whole, "reduce")}
+    assert {ReduceAttrs.of(op).fn for op in ops(ir, "reduce")} == {ReduceAttrs.of(op).fn for op in ops(whole, "reduce")}
 
 
 def test_what_a_loop_carries() -> None:
@@ -408,7 +409,7 @@ def test_a_retraced_body_leaves_no_names_behind() -> None:
             x[tile, 0] = acc
 
     ir = region(retried)
-    assert [op.attrs["site"] for op in ops(ir, "load")] == ["load:x#0"]
+    assert [LoadAttrs.of(op).site for op in ops(ir, "load")] == ["load:x#0"]
     assert ir.blocks and [b.name for b in ir.blocks] == ["block:tile", "block:tile_n"]
     assert set(ir.tiles) == {"tile", "tile_n"}
 

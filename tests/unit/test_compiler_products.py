@@ -20,6 +20,7 @@ import tileflow.language as tfl
 from tileflow.api import load_kernel
 from tileflow.build.compile import _compile
 from tileflow.errors import ConfigError, KernelError
+from tileflow.ir.attributes import DotAttrs
 from tileflow.ir.graph import Op
 from tileflow.lowered import Lowered
 from tileflow.runtime.keys import call_key
@@ -198,7 +199,7 @@ def test_float32_follows_torch(precision: Callable[[str], None]) -> None:
     found = {}
     for name in ("highest", "high", "medium"):
         precision(name)
-        found[name] = dots(augmented)[0].attrs["precision"]
+        found[name] = DotAttrs.of(dots(augmented)[0]).precision
     assert found == {"highest": "ieee", "high": "tf32", "medium": "tf32"}
 
 
@@ -314,7 +315,9 @@ def test_nibbles_become_halves_without_shifts_of_bytes() -> None:
     region = it.lower(args, target("nvidia-h200")).regions[0]
     made = [op for op in region.walk() if op.kind == "nibbles"]
     assert len(made) == 1 and {v.type.dtype for v in made[0].outputs} == {"bfloat16"}
-    assert not [op for op in region.walk() if op.kind == "cast" or op.attrs.get("fn") in ("shift_left", "shift_right")]
+    assert not [
+        op for op in region.walk() if op.kind == "cast" or getattr(op.attrs, "fn", "") in ("shift_left", "shift_right")
+    ]
 
 
 # ---- products in flight -------------------------------------------------------------------------

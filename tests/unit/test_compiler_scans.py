@@ -14,6 +14,7 @@ import torch
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import ShapeError, TraceError, UnsupportedOp
+from tileflow.ir.attributes import LoadAttrs
 from tileflow.language.scans import arguments
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
@@ -206,7 +207,7 @@ def from_the_back(x):
 def test_the_load_of_a_product_from_the_back_fills_with_1() -> None:
     (ir,) = lower(from_the_back).regions
     (load,) = (op for op in specialise(ir, ()).walk() if op.kind == "load")
-    assert load.attrs["other"] == 1.0
+    assert LoadAttrs.of(load).other == 1.0
 
 
 def test_flops_of_a_function_count_once_an_element() -> None:

@@ -177,3 +177,29 @@ def test_products_in_full_precision_are_short() -> None:
         config = default(function, *args)
         inner = config.get("block:tk", 128)
         assert config["block:tm"] * config["block:tn"] * inner <= 1 << 19, function
+
+
+def test_a_block_size_that_host_code_counts_parts_by_is_chosen_so_that_all_parts_fit() -> None:
+    """14.6: a tile as wide as there are parts was held against the parts of the first block size alone."""
+
+    @tileflow.kernel
+    def scan_of_parts(x: torch.Tensor) -> torch.Tensor:
+        m, n = x.shape
+        b = tfl.register_block_size(m)
+        part = torch.empty([(m + b - 1) // b, n], dtype=torch.float32, device=x.device)
+        for tm in tfl.tile(m, block_size=b):
+            part[tm.id, :] = x[tm, :].sum(0)
+        out = torch.empty_like(part)
+        for tn in tfl.tile(n):
+            out[:, tn] = torch.cumsum(part[:, tn], 0)
+        return out
+
+    for mode in ("static", "dynamic"):
+        lowered = scan_of_parts.lower((meta(3_000_000, 64),), H200, mode)
+        config = lowered.default
+        block = config["block:b"]
+        assert isinstance(block, int) and -(-3_000_000 // block) <= 65536
+        assert len(lowered.emit(config)) >= 2
+        for smaller in (block // 2, block // 4):  # whose parts do not fit
+            broken = lowered.space.violations(config.with_({"block:b": smaller}))
+            assert any("registers" in constraint.reason for constraint in broken)

@@ -61,7 +61,7 @@ def test_the_counts_agree_across_journal_mlflow_and_parquet(finished: Path) -> N
     import pyarrow.parquet as pq
 
     lines = journals.read(finished / "journal.jsonl")
-    assert any(r.retried for r in journals.attempts(lines))
+    assert any(r.result.retried for r in journals.attempts(lines))
     wanted = set(journals.trials(lines))
     found = children(sweep.Outputs(finished).mlflow_uri)
     rows = pq.read_table(finished / "trials.parquet").column("trial_id").to_pylist()
@@ -76,7 +76,7 @@ def test_a_child_run_carries_its_trial(finished: Path) -> None:
         record = trials[run.data.tags["tileflow.trial_id"]]
         assert run.data.params == {k: str(v) for k, v in (record.config.to_dict() | {"n": 64}).items()}
         assert run.data.tags["tileflow.status"] == record.status
-        assert run.data.metrics.get("median_us") == record.median_us
+        assert run.data.metrics.get("median_us") == record.time_us
         assert run.info.status == ("FINISHED" if record.status is Status.OK else "FAILED")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,6 +25,7 @@ def kernels(**changes: Any) -> dict[str, Any]:
     return {"kernels": [KERNELS[0] | changes]}
 
 
+HUGE = 10**400
 WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     # changes, field path, got, remedy
     ({"nmae": "x"}, "nmae", "'nmae'", "did you mean name?"),
@@ -62,6 +64,14 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ({"budget": {"trials": 0}}, "budget.trials", "0", "digits"),
     ({"budget": {"seconds": -2}}, "budget.seconds", "-2", "digits"),
     ({"budget": {"hours": 1}}, "budget.hours", "'hours'", "known: trials, seconds"),
+    # Finding 8 of issue 17: numbers of 400 digits were tracebacks.
+    ({"budget": {"seconds": HUGE}}, "budget.seconds", "1000", "digits"),
+    ({"budget": {"seconds": float("inf")}}, "budget.seconds", "inf", "digits"),
+    ({"budget": {"trials": HUGE}}, "budget.trials", "1000", "digits"),
+    ({"strategy": {"name": "tpe", "seed": HUGE}}, "strategy.seed", "1000", "digits"),
+    (kernels(problems=[{"m": HUGE}]), "kernels[0].problems[0].m", "1000", "no tensor"),
+    (kernels(problems=[{"m": -HUGE}]), "kernels[0].problems[0].m", "-1000", "no tensor"),
+    (kernels(problems=[{"m": 16**5000}]), "kernels[0].problems[0].m", "int, which cannot be shown", "no tensor"),
     ({"seeds": "t.json"}, "seeds", "'t.json'", "write [a, b]"),
     ({"seeds": ["t.json"]}, "seeds[0]", "'t.json'", "did you mean /"),
     ({"modes": ["statc"]}, "modes[0]", "'statc'", "did you mean static?"),
@@ -98,6 +108,16 @@ def test_a_spec_survives_the_journals_header() -> None:
     assert parse(whole.to_json()) == whole
     assert whole.budget == Budget(seconds=2.0)
     assert parse(parse(spec_data()).to_json()) == parse(spec_data())
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "2026-13-45", "0x" + "f" * 5000, "[" * 5000])
+def test_whatever_a_file_says_is_one_error_that_fits_a_screen(tmp_path: Path, number: str) -> None:
+    """Finding 8 of issue 17: Python reads no number of 5000 digits, and YAML no thirteenth month."""
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(spec_data()) + f"output: {number}\n")
+    with pytest.raises(SpecError, match=re.escape(str(path))) as error:
+        spec.read(path)
+    assert len(str(error.value)) < 1500
 
 
 def test_the_file_is_named(tmp_path: Path) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
+import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import experiments_fakes as fakes
 from experiments_fakes import GPU, KERNEL, MODELLED, sweep_spec, tools
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.protocol import KernelRef, TrialRequest, TrialResult
+from tileflow_cluster.protocol import KernelRef, TrialRequest
+from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 from tileflow_experiments.driver import Driver, open_studies, study_keys
@@ -27,7 +32,9 @@ from tileflow_experiments.journal import Journal
 from tileflow_experiments.portable import Failure
 from tileflow_experiments.records import TrialRecord
 
-from tileflow.errors import InternalError, SpecError
+from tileflow.errors import ClusterError, InternalError, SpecError
+from tileflow.measure.check import Verdict
+from tileflow.measure.failure import checked
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.bundle import load_bundle
 from tileflow.runtime.table import load_table
@@ -391,15 +398,23 @@ def test_what_was_found_before_the_kernel_failed_is_kept(tmp_path: Path) -> None
     assert sorted(bool(entry.launches) for entry in table.entries) == [False, True, True, True]
 
 
-def test_a_reference_that_raises_in_the_interpreter_ends_its_own_study_alone(tmp_path: Path) -> None:
+def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
+    """Issue 15: what the author's code raised at made-up sizes threw the study away, its winners included."""
+
     def check(request: Any) -> Outcome:
         if request.problem == (("n", 64),):
-            raise SpecError("the reference must not raise")
+            raise InternalError("check_here must not raise AssertionError", got="n must be a multiple of 128")
         return fakes.checked_ok(request)
 
     spec = sweep_spec(device_classes=[MODELLED])
-    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == f"1 of 2 studies: {KERNEL} n=64 on {MODELLED}"
-    assert "SpecError: the reference must not raise" in (tmp_path / "report.md").read_text()
+    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == ""
+    assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
+    report = (tmp_path / "report.md").read_text()
+    assert "- winner configs: 3 not checked (cancelled)" in report and "- winner configs: 1 ok" in report
+    assert f'not checked (cancelled): {KERNEL} {{"n":64}} {MODELLED}' in report and "a multiple of 128" in report
+    # Mended, and resumed: what was not checked is.
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert "- winner configs: 2 ok" in (tmp_path / "report.md").read_text()
 
 
 def test_the_only_study_raises_what_its_author_must_mend(tmp_path: Path) -> None:
@@ -410,3 +425,113 @@ def test_the_only_study_raises_what_its_author_must_mend(tmp_path: Path) -> None
     assert "cuDNN error" in event["reason"]
     sweep.export(tmp_path, fakes.prepare)
     assert "cuDNN error" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_an_infinity_in_a_device_worker_ends_nothing(tmp_path: Path, number: float) -> None:
+    """Issue 15: the infinite error of a NaN or a wrong shape ended the sweep, and each resume."""
+
+    def wrong_shape(request: TrialRequest, outcome: Outcome) -> Outcome:
+        if request.config["x"] != 1:
+            return outcome
+        return replace(checked(Verdict(Status.INCORRECT, number, "wrong shape")), measured=outcome.measured)
+
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    assert sweep.run(spec, tmp_path, tools(wrong_shape)) == ""
+    wrong = [r for r in trials(tmp_path) if r.config["x"] == 1]
+    assert {(r.status, r.result.outcome.max_err) for r in wrong} == {(Status.INCORRECT, None)}
+    assert sweep.resume(tmp_path, tools(wrong_shape)) == ""
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "report.md", "trials.parquet", "tables", "bundle", "mlflow.db"])
+def test_a_new_sweep_touches_no_file_that_is_there(tmp_path: Path, name: str) -> None:
+    """Issue 15: a ``journal.jsonl`` of one line was truncated, any other file replaced."""
+    (tmp_path / name).write_text("mine\n")
+    opened: list[Any] = []
+    quiet = replace(tools(), evaluator=lambda spec: opened.append(spec) or fakes.evaluator(fakes.FakeStages()))
+    with pytest.raises(SpecError, match=f"{name}, which is there already"):
+        sweep.run(sweep_spec(), tmp_path, quiet)
+    assert not opened, "before any worker was started"
+    assert (tmp_path / name).read_text() == "mine\n" and [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_damaged_journal_goes_on_to_the_same_trials(tmp_path: Path) -> None:
+    """Finding 8 of issue 17."""
+    spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
+    sweep.run(spec, tmp_path, tools())
+    whole = settled(tmp_path)
+    path = tmp_path / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for n in range(6, len(lines), 7):
+        lines[n] = b"\xff" + lines[n][1:]
+    path.write_bytes(b"".join(lines) + b"\0\0\n\0\n")
+    sweep.export(tmp_path, fakes.prepare)
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert settled(tmp_path) == whole
+    damaged = len(range(6, len(lines), 7)) + 2
+    assert f"- {damaged} damaged lines of the journal were set aside in" in (tmp_path / "report.md").read_text()
+
+
+@contextmanager
+def small_files(limit: int) -> Iterator[None]:
+    """No file of this process grows beyond ``limit`` bytes: what a full disk says, to all libraries alike."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_at_export_is_one_error(tmp_path: Path) -> None:
+    """Finding 8 of issue 17: a traceback."""
+    sweep.run(sweep_spec(), tmp_path, tools())
+    (tmp_path / "report.md").unlink()
+    with small_files(100), pytest.raises(sweep.OutputError, match=r"File too large(.|\n)*sweep export"):
+        sweep.export(tmp_path, fakes.prepare)
+    sweep.export(tmp_path, fakes.prepare)
+    assert (tmp_path / "report.md").exists()
+
+
+def test_a_sweep_whose_exports_find_no_room_ends_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export = sweep._write
+
+    def full(*arguments: Any) -> None:
+        with small_files(100):
+            export(*arguments)
+
+    monkeypatch.setattr(sweep, "_write", full)
+    assert "File too large" in sweep.run(sweep_spec(), tmp_path, tools())
+    monkeypatch.setattr(sweep, "_write", export)
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert (tmp_path / "report.md").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    never = replace(tools(), evaluator=lambda spec: pytest.fail("started"))
+    for out in (tmp_path / "file", tmp_path / "file/out", Path("/proc/out")):
+        with pytest.raises(sweep.OutputError, match="must take its files"):
+            sweep.run(sweep_spec(), out, never)
+
+
+class Vanishing(InlineEvaluator):
+    """Its cluster is gone after some results."""
+
+    polls = 0
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        self.polls += 1
+        if self.polls > 20:
+            raise ClusterError("the Ray cluster must answer", got="LocalRayletDiedError: gone")
+        return super().poll(timeout_s)
+
+
+def test_a_cluster_that_is_gone_ends_the_sweep_with_its_tables(tmp_path: Path) -> None:
+    gone = replace(tools(), evaluator=lambda spec: Vanishing(fakes.FakeStages(), measured=(GPU,)))
+    assert "LocalRayletDiedError" in sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, gone)
+    assert "LocalRayletDiedError" in (tmp_path / "report.md").read_text()
+    assert load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert sweep.resume(tmp_path, tools()) == ""
+    assert sum(settled(tmp_path).values()) == 20

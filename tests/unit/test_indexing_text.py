@@ -108,7 +108,7 @@ def gather(x, rows, out):
 
 def test_the_lanes_of_a_tail_gather_nothing() -> None:
     load, through = masks(text(gather, meta(9, 32), meta(100, dtype=torch.int64), meta(100, 32), t=16))
-    assert load == "t_mask" and through == "t_mask[:, None]"
+    assert load == "t_mask" and through == "t_mask[:, None] & (v1[:, None] >= 0) & (v1[:, None] < 9)"
 
 
 def loaded_twice(x, offsets, out):
@@ -147,7 +147,7 @@ def test_every_lane_of_the_parent_has_lanes_of_its_own() -> None:
     """Also where the blocks divide the sizes, and in blocks of one."""
     for block in (1, 16):
         found = masks(text(jagged, meta(64, 64), meta(64, dtype=torch.int32), meta(64), t=16, j=block))
-        assert re.fullmatch(r"\(j_idx\[None, :\] < v\d+\[:, None\]\)", found[1])
+        assert re.fullmatch(r"\(j_idx\[None, :\] < v\d+\[:, None\]\) & \(j_idx\[None, :\] < 64\)", found[1])
     assert "other=float('-inf')" in text(jagged, meta(64, 64), meta(64, dtype=torch.int32), meta(64))
 
 

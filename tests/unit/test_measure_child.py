@@ -16,6 +16,7 @@ from tileflow.errors import LaunchError
 from tileflow.measure import child, prepared
 from tileflow.measure.contest import Rules
 from tileflow.measure.device import DeviceInfo
+from tileflow.measure.failure import NO_ROOM
 from tileflow.measure.request import Entrant, MeasureRequest
 from tileflow.measure.types import DeviceFacts, Status
 
@@ -45,6 +46,10 @@ class Twice:
                 raise LaunchError("an illegal memory access was planted")
             if fault == "wrong_on_the_second_seed" and not torch.equal(x, Twice().inputs(n=len(x))[0]):
                 return x
+            if fault == "nan":
+                return x * float("nan")
+            if fault == "shape":
+                return x[1:]
             return x * 2 if fault != "wrong" else x
 
         call.us = us  # type: ignore[attr-defined]
@@ -143,6 +148,22 @@ def test_a_contest_fails_with_its_device() -> None:
 def test_a_contest_of_none_that_passes_has_no_leader() -> None:
     outcome = contest(("wrong", 50.0), ("wrong", 10.0))
     assert outcome.status is Status.OK and not any(place.tied for place in outcome.places)
+
+
+def test_a_reference_without_room_is_told_from_a_config_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("planted: 300 GiB")
+
+    monkeypatch.setattr(twice, "reference", reference, raising=False)
+    outcome = ask(("", 50.0))
+    assert (outcome.status, outcome.error_class, outcome.error_digest) == (Status.OOM, NO_ROOM, "planted: 300 GiB")
+
+
+@pytest.mark.parametrize("fault", ["nan", "shape"])
+def test_an_infinite_error_is_no_number(fault: str) -> None:
+    """Issue 15: the infinity of a NaN or a wrong shape was refused by the journal, and ended the sweep."""
+    outcome = ask((fault, 50.0))
+    assert outcome.status in (Status.INCORRECT, Status.NONFINITE) and outcome.max_err is None and outcome.error_digest
 
 
 def test_what_is_kept_makes_room_for_a_librarys_workspace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,12 @@ def test_short_memory_is_tried_once_more_in_a_clean_process(process: MeasureProc
     assert outcome.status is Status.OOM and served_by(outcome) != before
 
 
+def test_a_problem_that_never_fits_is_raised_for_all_its_configs(process: MeasureProcess) -> None:
+    """Issue 15: each of 51 configs was told ``oom`` for it, after two tries of 8 s."""
+    with pytest.raises(SpecError, match=r"must fit the card, but got planted: 300 GiB(.|\n)*smaller sizes"):
+        ask(process, "no_room")
+
+
 def test_the_authors_mistakes_are_raised(process: MeasureProcess) -> None:
     with pytest.raises(ConfigError, match="planted"):
         ask(process, "author")

@@ -28,6 +28,7 @@ from tileflow.runtime.dispatch import RuntimeContext
 from tileflow.runtime.outside import DeviceReads, read_outside
 from tileflow.runtime.paths import Symbol, digest_of, read_symbol
 from tileflow.runtime.settled import Settled
+from tileflow.target import target
 
 FLAG, WORD, COUNT = True, "add", 3
 NAMES = [torch.sin]
@@ -275,3 +276,33 @@ def test_a_message_names_the_guard_that_failed_alone() -> None:
         context.launch(0, {"x": x, "n": 5}, 8)
     assert "(4 == n) with n = 5" in str(caught.value)
     assert "x.shape" not in str(caught.value)
+
+
+@tileflow.kernel
+def sum_of_parts(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(4, device=x.device)
+    parts = x.split(4)
+    for tile in tfl.tile(4):
+        total = tfl.zeros([tile])
+        for part in parts:
+            total = total + part[tile]
+        out[tile] = total
+    return out
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic", "wide", "generic", "generic_ones"])
+def test_a_variant_declines_a_list_of_another_length_than_it_was_traced_for(mode: str) -> None:
+    # its loop is written out, and a longer list was cut short in silence
+    lowered = sum_of_parts.lower((torch.empty(8, device="meta"),), target("nvidia-h200"), mode)
+    (source,) = lowered.emit(lowered.default)
+    part = torch.zeros(4)
+
+    def accepts(*parts: torch.Tensor) -> bool:
+        frame = {"parts": parts, "out": torch.zeros(4)}
+        symbols = {
+            s: read_symbol(Symbol.parse(s), frame, sum_of_parts.scope, (0,), (4,)) for s in source.guards.symbols()
+        }
+        return bool(source.guards.evaluate(symbols))
+
+    assert accepts(part, part)
+    assert not accepts(part, part, part)

@@ -47,7 +47,7 @@ class Guarded(RuntimeContext):
         self.subject, self.sources, self.aligned = subject, sources, aligned
         self.launches: list[tuple[dict[str, Any], list[TritonSource]]] = []
 
-    def accepting(self, region: int, frame: dict[str, Any], begins: Any, ends: Any) -> Any:
+    def accepting(self, region: int, frame: dict[str, Any], begins: Any, ends: Any, given: Any = None) -> Any:
         bounds = {f"begin.{i}": v for i, v in enumerate(begins)} | {f"end.{i}": v for i, v in enumerate(ends)}
         captured = {**frame, **bounds}
         sources = [s for s in self.sources if s.region == region]

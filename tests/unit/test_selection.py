@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_cluster.stages import CompiledTrial
+from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.lab.record import Compilers
-from tileflow_experiments.records import TrialRecord
+from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.regret import POOL, regret
 from tileflow_experiments.rehearsal import Pace, RehearsedStages
 from tileflow_experiments.selection import ENTRANTS, Standing, contests, finalists, most_robust, votes
 
 from tileflow.config import Config
+from tileflow.cost import Launch
 from tileflow.measure.contest import by_medians
 from tileflow.measure.types import Measurement, Outcome, Place, Status
+from tileflow.runtime.abi import Resources
 from tileflow.runtime.table import load_table
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,15 +31,24 @@ sys.path.insert(0, str(Path(__file__).parent))
 import experiments_fakes as fakes
 from experiments_fakes import GPU, MODELLED, sweep_spec, tools
 
-TRIAL = TrialRecord(
-    "trial", "s", "t", 1, 1, "default", "m:k", "h", (("n", 1),), GPU, "static",
-    Config.of({"x": 0}), Status.OK, True, 0.0,
-)  # fmt: skip
+STUDY = StudyKey("m:k", (("n", 1),), GPU)
 
 
-def trial(x: int, time_us: float, ci95_us: float = 0.5, **changes: Any) -> TrialRecord:
-    found = replace(TRIAL, trial_id=f"t{x:03}", config=Config.of({"x": x}), median_us=time_us, ci95_us=ci95_us)
-    return replace(found, p20_us=time_us - 1, p80_us=time_us + 1, **changes)
+def trial(
+    x: int,
+    time_us: float,
+    ci95_us: float = 0.5,
+    *,
+    p80_us: float | None = None,
+    spills: int = 0,
+    status: Status = Status.OK,
+    measured: bool = True,
+    study: StudyKey = STUDY,
+) -> TrialRecord:
+    times = Measurement((), time_us, time_us - 1, p80_us or time_us + 1, ci95_us)
+    build = Build(f"t{x:03}", launches=(Launch(Resources(32, spills, 0, 128), 1),))
+    result = TrialResult("", 1, 1, build, Outcome(status, times, measured=measured))
+    return TrialRecord("trial", "s", "default", 0.0, study, "h", "static", Config.of({"x": x}), result)
 
 
 class TestFinalists:
@@ -51,24 +62,23 @@ class TestFinalists:
         assert len(finalists(records, None)) == ENTRANTS
 
     def test_are_measured_and_work(self) -> None:
-        wrong = replace(trial(1, 50.0), status=Status.INCORRECT)
+        wrong = trial(1, 50.0, status=Status.INCORRECT)
         assert finalists([wrong, trial(2, 50.0, measured=False)], None) == []
         assert finalists([trial(3, 60.0)], wrong) == [trial(3, 60.0)]
 
 
 class TestMostRobust:
     def test_spills_least_then_wins_elsewhere_then_scatters_least(self) -> None:
-        steady, shaky, liked, spilling = trial(1, 100.0), trial(2, 99.0, ci95_us=1.0), trial(3, 101.0), trial(4, 90.0)
-        spilling, shaky = replace(spilling, spills=8), replace(shaky, p80_us=120.0)
-        liked = replace(liked, p80_us=130.0)
+        steady, shaky = trial(1, 100.0), trial(2, 99.0, ci95_us=1.0, p80_us=120.0)
+        liked, spilling = trial(3, 101.0, p80_us=130.0), trial(4, 90.0, spills=8)
         tied = [spilling, shaky, steady, liked]
         again = {r.config: r for r in tied}
         assert most_robust(tied, again, Counter({liked.config: 1, spilling.config: 3})) is liked
         assert most_robust(tied, again, Counter()) is steady
 
     def test_votes_are_those_of_the_kernels_other_problems_here(self) -> None:
-        keys = [replace(TRIAL, problem=(("n", n),)).study for n in range(3)]
-        keys.append(replace(TRIAL, device_class="amd-mi300x").study)
+        keys = [replace(STUDY, problem=(("n", n),)) for n in range(3)]
+        keys.append(replace(STUDY, device_class="amd-mi300x"))
         place = Standing(Config.of({"x": 1}), 1.0, 1.0, 1.0, True).to_json()
         events = [{"event": "contest", "study": key.id, "places": [place]} for key in keys]
         assert votes(events, keys[0], keys) == {Config.of({"x": 1}): 2}
@@ -102,7 +112,7 @@ def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> N
         def contest(self, request: TrialRequest, entrants: Any) -> Outcome:
             outcomes = []
             for (_, config), code in zip(request.entrants, entrants, strict=True):
-                alone = self.run(replace(request, config=config, entrants=()), CompiledTrial(""), code)
+                alone = self.run(replace(request, config=config, entrants=()), Build(""), code)
                 best = (config["x"], config["y"]) == (6, 2)
                 outcomes.append(Outcome(Status.INCORRECT, error_digest="on the other seed") if best else alone)
             return Outcome(Status.OK, places=by_medians(outcomes))
@@ -116,7 +126,7 @@ def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> N
     for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
         assert (entry.config["x"], entry.config["y"]) != (6, 2)
     again = list(journals.attempts(journals.read(tmp_path / "journal.jsonl"), "remeasure"))
-    assert {r.error_digest for r in again if r.status is Status.INCORRECT} == {"on the other seed"}
+    assert {r.result.outcome.error_digest for r in again if r.status is Status.INCORRECT} == {"on the other seed"}
 
 
 def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_path: Path) -> None:
@@ -152,7 +162,8 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
     report = (tmp_path / "report.md").read_text()
     for phase in ("compiling", "built, waiting for a device", "inputs and references", "checking", "driver, asking"):
         assert f"| {phase} |" in report
-    prepared = [r.prepare_s for r in journals.attempts(journals.read(tmp_path / "journal.jsonl")) if r.device_s]
+    records = journals.attempts(journals.read(tmp_path / "journal.jsonl"))
+    prepared = [s["prepare_s"] for r in records if (s := r.seconds)["device_s"]]
     assert Counter(prepared) == {0.01: 2, 0.0: len(prepared) - 2}
 
 

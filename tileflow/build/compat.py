@@ -216,13 +216,20 @@ def mend_interpreter() -> None:
     def constant(self: Any, value: float) -> Any:
         return interpreter.TensorHandle(bfloat16_bits([value]), tl.bfloat16)
 
+    def all_ones(self: Any, type_: Any) -> Any:  # numpy takes no -1 for an unsigned number
+        bits = (1 << type_.scalar.primitive_bitwidth) - 1
+        is_signed = type_.scalar.is_int_signed()
+        return interpreter.TensorHandle(
+            interpreter.np.full(1, -1 if is_signed else bits, dtype=interpreter._get_np_dtype(type_)), type_.scalar
+        )
+
     def patch_tensor(tensor: Any, scope: Any) -> None:
         patch_lang_tensor(tensor, scope)
         # 3.6 asks numpy for the int of an array of one element, which numpy 2.4 and later refuse
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
     builder.tileflow_dot = builder.create_dot = dot
-    builder.get_bf16, builder.create_fsub = constant, fsub
+    builder.get_bf16, builder.create_fsub, builder.get_all_ones_value = constant, fsub, all_ones
     builder.create_fp_to_fp, builder.cast_impl = fp_to_fp, cast
     builder.create_dot_scaled, TritonSemantic.dot_scaled = dot_scaled, dot_scaled_of_names
     builder.create_atomic_rmw = atomic_rmw

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ..config import Choice, Config, ConfigSpace, Knob
 from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
 from ..target import Target
 from .products import product_config
 from .streaming import streaming_config
@@ -20,7 +21,7 @@ def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Targ
     """A config that needs no search and no measurement; valid in ``space``."""
     wanted: dict[str, Choice] = {}
     for ir in regions:
-        has_product = any(op.kind == "dot" for op in ir.walk())
+        has_product = any(op.kind is OpKind.DOT for op in ir.walk())
         wanted |= product_config(ir, target) if has_product else streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     return space.normalise(space.repair(Config.of(chosen)))

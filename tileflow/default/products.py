@@ -8,7 +8,9 @@ from math import prod
 
 from ..config import Choice
 from ..ir.analysis import in_full_precision, tile_length
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
 from ..ir.types import Dim, Value, itemsize
 from ..passes.subtile import epilogue, subtilable
@@ -39,7 +41,7 @@ WIDE_HEAD = 128  # from here on the operands of chained products fill the regist
 
 def product_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """The knobs of a region with products that should not have their plain defaults."""
-    dots = [op for op in ir.walk() if op.kind == "dot"]
+    dots = [op for op in ir.walk() if op.kind is OpKind.DOT]
     wanted = chunk_sizes(ir, target.sm_count, {})
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target)
@@ -74,8 +76,10 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     share a multiprocessor and one's exponentials run beside another's products."""
     a, b = _operands(scores)
     wide = pow2(extent_length(ir, a.dims[-1].tile, a.dims[-1].extent)) >= WIDE_HEAD
-    loops = [op for op in ir.walk() if op.kind == "for" and any(inner.kind == "dot" for inner in op.regions[0].ops)]
-    products = max((sum(inner.kind == "dot" for inner in op.regions[0].ops) for op in loops), default=0)
+    loops = [
+        op for op in ir.walk() if op.kind is OpKind.FOR and any(inner.kind is OpKind.DOT for inner in op.regions[0].ops)
+    ]
+    products = max((sum(inner.kind is OpKind.DOT for inner in op.regions[0].ops) for op in loops), default=0)
     rows, columns, warps, stages = (64, 64, 4, 3) if wide else (64, 128, 4, 2)
     blocks = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
     is_hopper = target.vendor == "nvidia" and target.capability // 10 == HOPPER
@@ -104,18 +108,18 @@ def _two_share(ir: KernelIR, blocks: dict[str, int], stages: int, target: Target
     those of a loop once a stage. A quarter of its registers is for addresses and the like."""
     sizes = {**dict.fromkeys((block.name for block in ir.blocks), 1), **ir.hints, **blocks}
     held = max(sum(_elements(v, sizes) for v in tiles) for tiles in beside_products(ir))
-    turns = [op.regions[0] for op in ir.walk() if op.kind == "for"]
-    repeated = {op.output for turn in turns for op in turn.ops if op.kind == "load"}
+    turns = [op.regions[0] for op in ir.walk() if op.kind is OpKind.FOR]
+    repeated = {op.output for turn in turns for op in turn.ops if op.kind is OpKind.LOAD}
     staged = sum(_elements(v, sizes) * itemsize(v.type.dtype) * (stages if v in repeated else 1) for v in _loads(ir))
     return 2 * held <= target.regs_per_sm * 3 // 4 and 2 * staged <= target.smem_per_sm
 
 
 def _loads(ir: KernelIR) -> set[Value]:
     """What products take as a load brought it, perhaps permuted."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
-    operands = {v for op in ir.walk() if op.kind == "dot" for v in _operands(op)}
-    sources = {makers[v].values[0] if v in makers and makers[v].kind == "permute" else v for v in operands}
-    return {v for v in sources if v in makers and makers[v].kind == "load"}
+    makers = ir.definitions
+    operands = {v for op in ir.walk() if op.kind is OpKind.DOT for v in _operands(op)}
+    sources = {makers[v].values[0] if v in makers and makers[v].kind is OpKind.PERMUTE else v for v in operands}
+    return {v for v in sources if v in makers and makers[v].kind is OpKind.LOAD}
 
 
 def _elements(value: Value, sizes: Mapping[str, int]) -> int:
@@ -139,8 +143,8 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     for name in ir.grid:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
-    direct = is_loaded(b, {v: op for op in ir.walk() for v in op.outputs})
-    turned = op.attrs["site"] in transposable(ir) and target.capability // 10 == HOPPER
+    direct = is_loaded(b, ir.definitions)
+    turned = site_of(op) in transposable(ir) and target.capability // 10 == HOPPER
     if target.vendor == "nvidia" and in_full_precision(op):
         return _precise(ir, op, lengths, batch, target)
     if pow2(lengths[0]) <= FEW_ROWS:
@@ -152,7 +156,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(op.attrs["site"])] = turned
+    wanted[transposed_knob(site_of(op))] = turned
     wanted[suffixed(ir, "num_warps")] = warps
     wanted[suffixed(ir, "num_stages")] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
     wanted[suffixed(ir, "group")] = 8
@@ -237,7 +241,7 @@ def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool
     columns = 64 if direct else 128 if turned else 32
     dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), columns, k)
     wanted: dict[str, Choice] = {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(op.attrs["site"])] = turned
+    wanted[transposed_knob(site_of(op))] = turned
     wanted[suffixed(ir, "num_warps")] = 4
     wanted[suffixed(ir, "num_stages")] = 5 if target.vendor == "nvidia" else 2
     return wanted | (_boxes(ir, target) if turned else {})

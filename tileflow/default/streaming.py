@@ -11,7 +11,10 @@ from types import MappingProxyType
 from ..config import Choice
 from ..expr import Expr
 from ..ir.analysis import tile_length
+from ..ir.attributes import AccessAttrs, AxisAttrs
 from ..ir.graph import KernelIR, SliceIndex, TileIndex
+from ..ir.kinds import OpKind
+from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
@@ -89,14 +92,14 @@ def _tiles(ir: KernelIR, name: str, blocks: Mapping[str, Choice]) -> int:
 
 def _element(ir: KernelIR) -> int:
     """Bytes of an element of what most of the loads of tiles read."""
-    sizes = [itemsize(op.output.type.dtype) for op in ir.walk() if op.kind == "load" and op.output.dims]
+    sizes = [itemsize(op.output.type.dtype) for op in ir.walk() if op.kind is OpKind.LOAD and op.output.dims]
     return max(set(sizes), key=sizes.count, default=4)
 
 
 def _reduces_runs(ir: KernelIR) -> bool:
     """Whether the author's own loops reduce rows, a block of neighbours at a time."""
     runs = _runs(ir)
-    reduced = (op.values[0].dims[op.attrs["axis"]] for op in ir.walk() if op.kind == "reduce")
+    reduced = (op.values[0].dims[AxisAttrs.of(op).axis] for op in ir.walk() if op.kind is OpKind.REDUCE)
     longest = max(runs.values(), default=0)
     return any(AS_LONG * runs[symbol] >= longest > 0 for dim in reduced for symbol in dim.extent.symbols())
 
@@ -140,7 +143,7 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str,
     where that leaves each block as long as a transaction of memory."""
     blocks = {ir.tiles[name].block.args[0] for name in ir.grid if ir.tiles[name].block.op == "sym"}
     limits = {symbol: size for symbol, size in sizes.items() if symbol in blocks}
-    if not limits or chunks(ir) or not any(op.kind == "for" for op in ir.walk()):
+    if not limits or chunks(ir) or not any(op.kind is OpKind.FOR for op in ir.walk()):
         return {}  # chunks are as many as it takes
     while 2 * prod(_tiles(ir, name, limits) for name in ir.grid) <= target.sm_count:
         widest = max(limits, key=limits.__getitem__)
@@ -193,11 +196,11 @@ def _runs(ir: KernelIR) -> Counter[str]:
 def _accesses(ir: KernelIR) -> Iterator[tuple[str, int, Expr]]:
     """The block symbol of each dimension that a tile or a slice indexes, the tensor's bytes, the stride."""
     for op in ir.walk():
-        if op.kind not in ("load", "store", "atomic"):
+        if op.kind not in ACCESSES:
             continue
-        tensor = ir.tensor(op.attrs["tensor"])
+        tensor = ir.tensor(AccessAttrs.of(op).tensor)
         size = prod(ir.hint(n) for n in tensor.shape) * itemsize(tensor.dtype)
-        for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
+        for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
             block = ir.tiles[item.tile].block if isinstance(item, TileIndex) else None
             if block is not None and block.op == "sym":
                 yield block.args[0], size, stride

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
-from ..ir.graph import Op, TensorParam, ValueIndex
+from ..ir.attributes import AccessAttrs, AtomicAttrs
+from ..ir.graph import Op, TensorParam, may_lie_outside
+from ..ir.kinds import OpKind
 from ..ir.types import is_float
 from . import indexing
 from .dtypes import literal, triton_dtype
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 _BITS = {"float32": "int32", "float64": "int64"}
 
 
-@emits("atomic")
+@emits(OpKind.ATOMIC)
 def atomic(e: Emitter, op: Op) -> None:
-    fn, tensor, out = op.attrs["fn"], e.plan.ir.tensor(op.attrs["tensor"]), op.output
+    fn, tensor, out = AtomicAttrs.of(op).fn, e.plan.ir.tensor(AccessAttrs.of(op).tensor), op.output
     if fn == "cas" and any(size.constant == 0 for size in tensor.shape):  # no lane has an element
         e.define(out, f"tl.full({e.shape(out.dims)}, 0, {triton_dtype(tensor.dtype)})", tensor.dtype)
         return
@@ -28,7 +30,7 @@ def atomic(e: Emitter, op: Op) -> None:
     pointer = indexing.pointer(e, op, out.dims, wide=fn == "xchg")
     mask = indexing.mask(e, out.dims, op)
     masked = f", mask={mask}" if mask and fn != "cas" else ""
-    suffix = f"{masked}, sem='{op.attrs['sem']}')"
+    suffix = f"{masked}, sem='{AtomicAttrs.of(op).sem}')"
     if fn == "cas":
         pointer, values = _masked_swap(e, tensor, pointer, values, mask)
     if fn == "xchg" and is_float(tensor.dtype):  # the interpreter exchanges ints only
@@ -37,7 +39,7 @@ def atomic(e: Emitter, op: Op) -> None:
         text = f"tl.atomic_xchg({swapped}{suffix}.to({triton_dtype(tensor.dtype)}, bitcast=True)"
     else:
         text = f"tl.atomic_{fn}({pointer}, {', '.join(values)}{suffix}"
-    if mask and (op.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in op.attrs["index"])):
+    if mask and (AccessAttrs.of(op).has_mask or any(map(may_lie_outside, AccessAttrs.of(op).index))):
         text = f"tl.where({mask}, {text}, {literal(0, tensor.dtype)})"  # what lies outside reads 0
     e.define(out, text, tensor.dtype)
 

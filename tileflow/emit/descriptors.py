@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..expr import Expr
 from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
+from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, itemsize
 from ..runtime.abi import LaunchArg, TensorMap
 from .dtypes import signature
@@ -44,12 +46,12 @@ def wanted(e: Emitter, op: Op) -> bool:
     """Whether the config asks for a descriptor here and one does. The variant of a dynamic kernel whose strides may
     have any value goes by pointers, as do loads of lanes that the engine does not fill as they ask.
     """
-    if e.plan.choice(f"{op.attrs['site']}.access", "pointer") != "descriptor":
+    if e.plan.choice(f"{site_of(op)}.access", "pointer") != "descriptor":
         return False
-    strides = e.plan.ir.tensor(op.attrs["tensor"]).strides[:-1]
+    strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides[:-1]
     if not e.divisible and any(s.constant is None for s in strides):
         return False
-    return op.kind == "store" or not _needs_mask(e, op)
+    return op.kind is OpKind.STORE or not _needs_mask(e, op)
 
 
 def load(e: Emitter, op: Op) -> None:
@@ -71,22 +73,20 @@ def store(e: Emitter, op: Op) -> None:
 
 def _box(e: Emitter, op: Op) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards."""
-    tensor = e.plan.ir.tensor(op.attrs["tensor"])
-    dims = boxed(op)
-    block = []
-    for item in op.attrs["index"]:
-        is_scalar = isinstance(item, ExprIndex | ValueIndex)
-        block.append(1 if is_scalar else e.plan.extent(dims[item.axis].extent))
+    access, dims = AccessAttrs.of(op), boxed(op)
+    tensor, block = e.plan.ir.tensor(access.tensor), list[int]()
+    for item in access.index:
+        block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent(dims[item.axis].extent))
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):
             e.plan.guard(size.le(INT32_MAX))  # boxes are counted in 32 bits, whatever the offset in bytes
     for stride in tensor.strides[:-1]:
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
-    for item, size in zip(op.attrs["index"], tensor.shape, strict=True):
+    for item, size in zip(access.index, tensor.shape, strict=True):
         if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
-    aligned = aligned_start(e.plan.ir, op.attrs["index"][-1], tensor)
+    aligned = aligned_start(e.plan.ir, access.index[-1], tensor)
     assert aligned is not None
     e.plan.guard(aligned)
     box = Box(tensor, tuple(block))
@@ -95,7 +95,7 @@ def _box(e: Emitter, op: Op) -> Box:
 
 
 def _offsets(e: Emitter, op: Op) -> str:
-    return ", ".join(_offset(e, op, item) for item in op.attrs["index"])
+    return ", ".join(_offset(e, op, item) for item in AccessAttrs.of(op).index)
 
 
 def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
@@ -118,9 +118,10 @@ def _narrow(e: Emitter, value: Expr) -> str:
 
 def _needs_mask(e: Emitter, op: Op) -> bool:
     """Whether some dimension of a load has lanes that do not count and that the engine fills otherwise than asked."""
-    sizes = e.plan.ir.tensor(op.attrs["tensor"]).shape
+    sizes = e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape
     return any(
-        e.plan.is_masked(op.output.dims[item.axis]) and (op.attrs["other"] != 0 or not covers(e.plan.ir, item, size))
-        for item, size in zip(op.attrs["index"], sizes, strict=True)
+        e.plan.is_masked(op.output.dims[item.axis])
+        and (LoadAttrs.of(op).other != 0 or not covers(e.plan.ir, item, size))
+        for item, size in zip(AccessAttrs.of(op).index, sizes, strict=True)
         if isinstance(item, TileIndex | SliceIndex)
     )

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from math import gcd
 
 from ..expr import Expr
+from ..ir.attributes import PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 
 _GCD = frozenset({"add", "sub", "minimum", "maximum"})  # the result is divisible by what divides both operands
@@ -22,7 +24,7 @@ class Divisors:
     def __init__(self, ir: KernelIR, number: Callable[[Expr], int | None]) -> None:
         self._ir = ir
         self._number = number
-        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
+        self._definitions = ir.definitions
 
     def of(self, bound: Expr | Operand) -> int:
         """A number that divides the bound; 0 for zero, 1 where nothing is known."""
@@ -36,18 +38,18 @@ class Divisors:
 
     def _of_op(self, op: Op) -> int:
         match op.kind:
-            case "size":
-                return self.of(op.attrs["value"])
-            case "tile_begin":
-                return self._begin(op.attrs["tile"])
-            case "tile_end":
-                name = op.attrs["tile"]
+            case OpKind.SIZE:
+                return self.of(SizeAttrs.of(op).value)
+            case OpKind.TILE_BEGIN:
+                return self._begin(TileAttrs.of(op).tile)
+            case OpKind.TILE_END:
+                name = TileAttrs.of(op).tile
                 return gcd(self._begin(name), self.of(self._ir.tiles[name].end))
-            case "cast":
+            case OpKind.CAST:
                 return self.of(op.inputs[0]) if op.output.type.dtype in ("int32", "int64") else 1
-            case "pointwise" if op.attrs["fn"] in _GCD:
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).fn in _GCD:
                 return gcd(*(self.of(v) for v in op.inputs))
-            case "pointwise" if op.attrs["fn"] == "mul":
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).fn == "mul":
                 a, b = (self.of(v) for v in op.inputs)
                 return a * b
         return 1

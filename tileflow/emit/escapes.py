@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..expr import Expr
 from ..frontend.operations.triton_text import assigned, replaced
+from ..ir.attributes import ForeignAttrs, InlineAsmAttrs, PrintAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .dtypes import triton_dtype
 from .table import emits
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
 
 
-@emits("inline_asm")
+@emits(OpKind.INLINE_ASM)
 def inline_asm(e: Emitter, op: Op) -> None:
     """Where the text is interpreted, the reference's ops instead: the compiler never looks at them."""
     interpreted = e.constant(*INTERPRETED)
@@ -44,19 +46,20 @@ def _asm(e: Emitter, op: Op) -> str:
     args = ", ".join(e.as_dtype(v, v.type.dtype) for v in op.values)
     dtypes = [triton_dtype(o.type.dtype) for o in op.outputs]
     dtype = dtypes[0] if len(dtypes) == 1 else f"({', '.join(dtypes)})"
+    its = InlineAsmAttrs.of(op)
     return (
-        f"tl.inline_asm_elementwise({op.attrs['asm']!r}, {op.attrs['constraints']!r}, [{args}], dtype={dtype}, "
-        f"is_pure={op.attrs['is_pure']}, pack={op.attrs['pack']})"
+        f"tl.inline_asm_elementwise({its.asm!r}, {its.constraints!r}, [{args}], dtype={dtype}, "
+        f"is_pure={its.is_pure}, pack={its.pack})"
     )
 
 
-@emits("foreign")
+@emits(OpKind.FOREIGN)
 def foreign(e: Emitter, op: Op) -> None:
-    names = {placeholder: _argument(e, op, value) for placeholder, value in op.attrs["arguments"]}
-    names |= {name: e.fresh(f"{name}_") for name in assigned(op.attrs["text"])}
-    for name, text in op.attrs["functions"]:
+    names = {placeholder: _argument(e, op, value) for placeholder, value in ForeignAttrs.of(op).arguments}
+    names |= {name: e.fresh(f"{name}_") for name in assigned(ForeignAttrs.of(op).text)}
+    for name, text in ForeignAttrs.of(op).functions:
         e.helper(name, text)
-    *statements, last = replaced(op.attrs["text"], names)
+    *statements, last = replaced(ForeignAttrs.of(op).text, names)
     for statement in statements:
         for line in statement.splitlines():
             e.writer.line(line)
@@ -83,7 +86,7 @@ def _argument(e: Emitter, op: Op, value: Any) -> str:
     return str(value)
 
 
-@emits("device_print")
+@emits(OpKind.DEVICE_PRINT)
 def device_print(e: Emitter, op: Op) -> None:
     values = "".join(f", {e.name(v)}" for v in op.inputs)
-    e.writer.line(f"tl.device_print({op.attrs['prefix']!r}{values})")
+    e.writer.line(f"tl.device_print({PrintAttrs.of(op).prefix!r}{values})")

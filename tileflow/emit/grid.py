@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..ir.attributes import TileAttrs
+from ..ir.kinds import OpKind
 from ..space.grids import MOST_PROGRAMS, growing_tiles
 from .loops import guard_turns
 
@@ -76,8 +78,8 @@ def emit_grid(e: Emitter) -> None:
         return
     flatten = ", flatten=True" if e.plan.choice(e.knob("flatten"), False) else ""
     if flatten:  # a turn of the loop inside is one of the loop over tiles too
-        for op in (op for op in e.plan.ir.walk() if op.kind == "for"):
-            guard_turns(e, e.plan.ir.tiles[op.attrs["tile"]])
+        for op in (op for op in e.plan.ir.walk() if op.kind is OpKind.FOR):
+            guard_turns(e, e.plan.ir.tiles[TileAttrs.of(op).tile])
     e.writer.line(f"for pid in tl.range({_walk(e, program, _count_text(e, total(e)))}{flatten}):")
     with e.writer.indented():
         _tiles(e)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import ExprIndex, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
 from ..ir.types import Dim, Value
 
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
 def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> str:
     """The text of the block of pointers that ``op`` reads or writes; ``wide``: by 64-bit offsets in any case."""
-    tensor = e.plan.ir.tensor(op.attrs["tensor"])
+    tensor = e.plan.ir.tensor(AccessAttrs.of(op).tensor)
     wide = e.plan.is_wide(tensor) or wide
     terms = []
-    for item, stride in zip(op.attrs["index"], tensor.strides, strict=True):
+    for item, stride in zip(AccessAttrs.of(op).index, tensor.strides, strict=True):
         term = _times(e, _index(e, op, item, len(dims), wide), stride)
         if term is not None:
             terms.append(term)
@@ -57,26 +58,33 @@ def _times(e: Emitter, index: str, stride: Expr) -> str | None:
 
 def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     """The text of the mask over ``dims``, with what ``op`` leaves out itself; empty where every lane counts."""
-    parts = [e.lane_mask(dims, axis) for axis, d in enumerate(dims) if e.plan.is_masked(d)]
-    if op is not None:
-        parts += _outside(e, op, len(dims))
-    if op is not None and op.attrs["has_mask"]:
+    ends = {} if op is None else _outside(e, op, len(dims))
+    parts = []
+    for axis, dim in enumerate(dims):
+        parts += [e.lane_mask(dims, axis)] if e.plan.is_masked(dim) else []
+        parts += ends.pop(axis, [])  # beside the mask of the same lanes, so that a loop over others computes both once
+    parts += [text for texts in ends.values() for text in texts]
+    if op is not None and AccessAttrs.of(op).has_mask:
         explicit = op.inputs[-1]
         assert isinstance(explicit, Value)
         parts.append(e.name(explicit))
     return " & ".join(parts)
 
 
-def _outside(e: Emitter, op: Op, rank: int) -> list[str]:
-    """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside."""
-    parts = []
-    for item, size in zip(op.attrs["index"], e.plan.ir.tensor(op.attrs["tensor"]).shape, strict=True):
-        if isinstance(item, ValueIndex) and item.inside is not None:
-            index = _index(e, op, item, rank)
+def _outside(e: Emitter, op: Op, rank: int) -> dict[int, list[str]]:
+    """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside: of tiles by
+    their axis, all others by the rank."""
+    parts: dict[int, list[str]] = {}
+    for item, size in zip(AccessAttrs.of(op).index, e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True):
+        if not isinstance(item, SliceIndex) and item.inside is not None:
+            index, own = (
+                _index(e, op, item, rank),
+                parts.setdefault(item.axis if isinstance(item, TileIndex) else rank, []),
+            )
             if not e.plan.holds(item.inside.below):
-                parts.append(f"({index} >= 0)")
+                own.append(f"({index} >= 0)")
             if not e.plan.holds(item.inside.above):
-                parts.append(f"({index} < {e.plan.text(size)})")
+                own.append(f"({index} < {e.plan.text(size)})")
     return parts
 
 

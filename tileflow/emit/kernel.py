@@ -11,7 +11,8 @@ from ..config import Config
 from ..errors import InternalError, TileflowError
 from ..expr import Expr
 from ..ir.graph import Block, KernelIR, Op, Operand, TensorParam, Tile
-from ..ir.ops import EFFECTS
+from ..ir.kinds import OpKind
+from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX, Dim, Value
 from ..runtime.abi import LaunchArg
 from ..runtime.paths import Symbol
@@ -26,6 +27,7 @@ from . import random_numbers as _random_numbers
 from . import reductions as _reductions
 from . import scans as _scans
 from . import views as _views
+from .accumulators import Accumulators
 from .descriptors import Box
 from .dtypes import signature
 from .indexing import tensor_name
@@ -71,11 +73,14 @@ class Emitter:
         self.writer = Writer()
         self._helpers: dict[str, str] = {}
         self._constants: dict[str, str] = {}
+        self._imports: dict[str, None] = {}
         self._names: dict[Value, str] = {}
         self._held: dict[Value, str] = {}
         self.boxes: dict[str, Box] = {}
         self._tensors: dict[str, TensorParam] = {}
         self._scalars: dict[str, str] = {}
+        self.accumulators = Accumulators.of(ir)
+        self._has_doubles = any(v.type.dtype == "float64" for v in self.accumulators.makers)
         self._barriers = barriers(self.plan, self.plan.int_choice(self.knob("num_warps"), 4) * target.warp_size)
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
         self._counts: dict[str, int] = {}
@@ -93,6 +98,10 @@ class Emitter:
             taken = self._helpers.values()
             self._helpers[text] = name if name not in taken else f"{name}{len(taken)}"
         return self._helpers[text]
+
+    def imports(self, line: str) -> None:
+        """A line of imports that the module needs besides Triton's."""
+        self._imports[line] = None
 
     def constant(self, name: str, text: str) -> str:
         """A constant of the module; its name."""
@@ -158,6 +167,11 @@ class Emitter:
         name = next(s.name for s in self.plan.ir.scalars if s.path == path)
         self._scalars[path] = name
         return name
+
+    def number_dtype(self, dtype: str) -> str:
+        """The dtype that a number of the author's is held in: a Python float is a double, and stays one wherever the
+        kernel computes in doubles."""
+        return "float64" if dtype == "float32" and self._has_doubles else dtype
 
     # ---- lanes ----------------------------------------------------------------------------------
 
@@ -251,11 +265,11 @@ class Emitter:
         self._converted.pop()
 
     def _op(self, op: Op) -> None:
-        if op.kind == "for":
+        if op.kind is OpKind.FOR:
             loops.emit_for(self, op)
-        elif op.kind == "while":
+        elif op.kind is OpKind.WHILE:
             loops.emit_while(self, op)
-        elif op.kind == "if":
+        elif op.kind is OpKind.IF:
             loops.emit_if(self, op)
         else:
             EMIT[op.kind](self, op)
@@ -288,11 +302,12 @@ class Emitter:
         )
 
     def _head(self, name: str, args: tuple[LaunchArg, ...]) -> str:
+        imports = "".join(f"{line}\n" for line in self._imports)
         constants = "".join(f"\n{name} = {text}\n" for name, text in self._constants.items())
         helpers = constants + "".join(f"\n\n@triton.jit\ndef {helper}{text}" for text, helper in self._helpers.items())
         parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
         inner = "".join(f"    {p},\n" for p in parameters)
-        return f"{_HEADER}{helpers}\n\n@triton.jit\ndef {name}(\n{inner}):\n"
+        return f"{_HEADER}{imports}{helpers}\n\n@triton.jit\ndef {name}(\n{inner}):\n"
 
     def _args(self) -> tuple[LaunchArg, ...]:
         """Pointers, descriptors, run-time floats, ints."""
@@ -310,7 +325,9 @@ class Emitter:
         ]
         args += [replace(box.arg, **self._captured(box.tensor)) for box in self.boxes.values()]
         args += [
-            LaunchArg(s.name, "float", "fp32", path=s.path) for s in self.plan.ir.scalars if s.path in self._scalars
+            LaunchArg(s.name, "float", signature(self.number_dtype("float32")), path=s.path)
+            for s in self.plan.ir.scalars
+            if s.path in self._scalars
         ]
         for symbol, name in sorted(self.plan.symbols.items()):
             args.append(self._int_arg(symbol, name))
@@ -318,11 +335,7 @@ class Emitter:
 
     def _captured(self, tensor: TensorParam) -> dict[str, Any]:
         """What the binary assumes of a tensor, and whether it may write into it."""
-        ops = self.plan.ir.walk()
-        stored = any(
-            (op.kind in EFFECTS and op.attrs["tensor"] == tensor.path) or tensor.path in op.attrs.get("tensors", ())
-            for op in ops
-        )
+        stored = any(tensor.path in effects_of(op).writes for op in self.plan.ir.walk())
         return {"dtype": tensor.torch_dtype or tensor.dtype, "rank": len(tensor.shape), "stored": stored}
 
     def _int_arg(self, symbol: str, name: str) -> LaunchArg:

@@ -5,26 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..ir.attributes import IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, Operand, Tile, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, having
+from ..ir.opdef import Trait
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
 from ..space.names import loop_site
-from ..space.staging import PRODUCTS
+from .accumulators import OPAQUE
 from .dtypes import compute_dtype
 
 if TYPE_CHECKING:
     from .kernel import Emitter
 
 _FEW = 4  # operations an element, of a branch that is not worth a jump
-_WITHOUT_EFFECT = frozenset({"pointwise", "cast", "full", "size", "tile_index", "tile_begin", "tile_end", "unsqueeze",
-                             "squeeze", "expand"})  # fmt: skip
+_NOT_STREAMED = frozenset({OpKind.DOT, OpKind.DOT_SCALED, OpKind.FOR, OpKind.WHILE, OpKind.IF})
+_WITHOUT_EFFECT = having(Trait.SPECULATIVE)
 
 
 def emit_for(e: Emitter, op: Op) -> None:
     """``for tile_begin in tl.range(begin, end, BLOCK, ...)``."""
     (body,) = op.regions
-    tile = e.plan.ir.tiles[op.attrs["tile"]]
-    _carry(e, op, op.inputs[op.attrs["bounds"] :])
+    tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
+    _carry(e, op, op.inputs[LoopAttrs.of(op).bounds :])
     name = e.tile(tile.name)
     counter = f"{name}_at" if tile.wide else f"{name}_begin"
     e.writer.line(f"for {counter} in {_range(e, tile, body)}:")
@@ -49,10 +53,13 @@ def emit_while(e: Emitter, op: Op) -> None:
 def _carry(e: Emitter, op: Op, entry: tuple[Operand, ...]) -> None:
     """The variables that a loop carries, with their values before it."""
     (body,) = op.regions
-    for initial, param, out in zip(entry, body.params, op.outputs, strict=True):
+    for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
         name = e.fresh("c")
-        e.writer.line(f"{name} = {e.as_dtype(initial, held)}")
+        text = e.as_dtype(initial, held)
+        if op.kind is OpKind.FOR and e.accumulators.starts_opaque(op, number):
+            text = f"{e.helper('_opaque', OPAQUE)}({text})"
+        e.writer.line(f"{name} = {text}")
         e.bind(param, name, held)
         e.bind(out, name, held)
 
@@ -90,13 +97,13 @@ def guard_turns(e: Emitter, tile: Tile) -> None:
 def _is_memory_loop(body: Block) -> bool:
     """A loop that streams tiles. One with branches is left alone: Triton 3.6 pipelines a branch's loads wrongly."""
     ops = list(walk(body))
-    streams = any(op.kind == "load" and op.output.dims for op in ops)
-    return streams and not {op.kind for op in ops} & {"dot", "dot_scaled", "for", "if", "while"}
+    streams = any(op.kind is OpKind.LOAD and op.output.dims for op in ops)
+    return streams and not {op.kind for op in ops} & _NOT_STREAMED
 
 
 def emit_if(e: Emitter, op: Op) -> None:
     """Both branches assign the same variables; where the config answers, one of them is written."""
-    test = op.attrs.get("test")
+    test = IfAttrs.of(op).test
     answer = e.plan.number(test) if test is not None else None
     if answer is not None:
         _emit_side(e, op, op.regions[0 if answer else 1])
@@ -127,7 +134,7 @@ def _is_choice(e: Emitter, op: Op) -> bool:
     if e.target.has_warp_groups or not any(o.kind in PRODUCTS for o in e.plan.ir.walk()):
         return False
     ops = [inner for side in op.regions for inner in side.ops]
-    work = sum(POINTWISE[o.attrs["fn"]].flops for o in ops if o.kind == "pointwise")
+    work = sum(POINTWISE[PointwiseAttrs.of(o).fn].flops for o in ops if o.kind is OpKind.POINTWISE)
     return work <= _FEW and all(o.kind in _WITHOUT_EFFECT for o in ops) and all(out.dims for out in op.outputs)
 
 

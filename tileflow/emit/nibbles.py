@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import NibblesAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from .dtypes import triton_dtype
 from .table import emits
 
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 _UNIT = {"float16": (0x6400, 1024), "bfloat16": (0x4300, 128)}
 
 
-@emits("nibbles")
+@emits(OpKind.NIBBLES)
 def nibbles(e: Emitter, op: Op) -> None:
     (value,), (low, high), dtype = op.values, op.outputs, op.outputs[0].type.dtype
     bits, power = _UNIT[dtype]
-    shift = 8 if op.attrs["signed"] else 0
+    shift = 8 if NibblesAttrs.of(op).signed else 0
     byte = e.as_dtype(value, value.type.dtype)
     if value.type.dtype == "int8":
         byte += ".to(tl.uint8, bitcast=True)"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from ..ir.attributes import AtomicAttrs
 from ..ir.hazards import Access, hazards
+from ..ir.kinds import OpKind
 from .plan import Plan
 
 _IN_ANY_ORDER = frozenset({"add", "and", "or", "xor", "min", "max"})  # of atomics
@@ -15,10 +17,10 @@ def barriers(plan: Plan, threads: int) -> set[int]:
 
     def conflict(earlier: Access, later: Access) -> bool:
         kinds = {earlier.op.kind, later.op.kind}
-        if kinds == {"atomic"}:
-            functions = {earlier.op.attrs["fn"], later.op.attrs["fn"]}
+        if kinds == {OpKind.ATOMIC}:
+            functions = {AtomicAttrs.of(earlier.op).fn, AtomicAttrs.of(later.op).fn}
             return len(functions) > 1 or not functions <= _IN_ANY_ORDER
-        if earlier.writes and later.op.kind != "store":
+        if earlier.writes and later.op.kind is not OpKind.STORE:
             return True  # what is stored once, by one of the threads that hold it, may be loaded by all of them
         # a thread keeps its own order; with fewer lanes than threads, several load one, and one of them stores it
         return not earlier.is_lanewise(later) or prod(plan.extent(d.extent) for d in later.dims) < threads

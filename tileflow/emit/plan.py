@@ -139,6 +139,8 @@ class Plan:
             divisor = gcd(self._divisors.of(tile.begin), self._divisors.of(tile.end))
             return block is None or divisor % block != 0
         length = self.number(tile.end - tile.begin)
+        if length is not None and length <= 0:  # a loop that the hardware may enter ahead of time
+            return True
         return length is None or block is None or length % block != 0
 
     # ---- 64 bits --------------------------------------------------------------------------------

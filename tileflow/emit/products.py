@@ -9,7 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import DotAttrs, DotScaledAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, itemsize
 from ..space.loops import HOPPER
 from .dtypes import compute_dtype, triton_dtype
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
 _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of sums
 
 
-@emits("dot")
+@emits(OpKind.DOT)
 def dot(e: Emitter, op: Op) -> None:
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
-    held, out = op.attrs["acc"], op.output
+    held, out = DotAttrs.of(op).acc, op.output
     left, right, shape = _operands(e, a, b, out)
     left, right = _padded(e, a, b, left, right, shape)
     operands = f"{left}, {right}"
@@ -34,14 +36,14 @@ def dot(e: Emitter, op: Op) -> None:
         total = e.as_dtype(acc[0], held)
         operands += f", acc={total if shape is None else f'tl.reshape({total}, {_text(shape.result)})'}"
     if a.type.dtype == "float32":
-        operands += f", input_precision='{_precision(e, op.attrs['precision'])}'"
+        operands += f", input_precision='{_precision(e, DotAttrs.of(op).precision)}'"
     if held != "float32":
         operands += f", out_dtype={triton_dtype(held)}"
     text = f"tl.dot({operands})"
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
 
 
-@emits("settle")
+@emits(OpKind.SETTLE)
 def settle(e: Emitter, op: Op) -> None:
     """The sum as it is, by way of an assembly text without instructions: a use that Triton has the product wait for."""
     held = compute_dtype(op.output.type.dtype)
@@ -54,11 +56,11 @@ def settle(e: Emitter, op: Op) -> None:
     e.define(op.output, name, held)
 
 
-@emits("dot_scaled")
+@emits(OpKind.DOT_SCALED)
 def dot_scaled(e: Emitter, op: Op) -> None:
     a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
-    left, right = (rest.pop(0) if scaled else "None" for scaled in op.attrs["scaled"])
-    formats = [f"'{name}'" for name in op.attrs["formats"]]
+    left, right = (rest.pop(0) if scaled else "None" for scaled in DotScaledAttrs.of(op).scaled)
+    formats = [f"'{name}'" for name in DotScaledAttrs.of(op).formats]
     acc = f", acc={rest[0]}" if rest else ""
     e.define(op.output, f"tl.dot_scaled({a}, {left}, {formats[0]}, {b}, {right}, {formats[1]}{acc})", "float32")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..expr import Expr
+from ..ir.attributes import RandomAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .dtypes import literal
 from .table import emits
@@ -17,7 +19,7 @@ _INT32_MAX = 2**31 - 1
 _UNIT = 2.0**-24
 
 
-@emits("random")
+@emits(OpKind.RANDOM)
 def random(e: Emitter, op: Op) -> None:
     bits = e.fresh("bits")
     e.writer.line(f"{bits} = {_words(e, op)}")
@@ -44,7 +46,7 @@ def _words(e: Emitter, op: Op) -> str:
     e.writer.line(f"{position} = {_position(e, op, wide, quads)}")
     counter = position if quads else f"({position} >> 2)"
     upper = f"({counter} >> 32).to(tl.uint32)" if wide else "0"
-    stream = ", ".join(map(str, op.attrs["stream"]))
+    stream = ", ".join(map(str, RandomAttrs.of(op).stream))
     words = [e.fresh("word") for _ in range(4)]
     e.writer.line(f"{', '.join(words)} = tl.philox({_seed(e, op)}, {counter}.to(tl.uint32), {upper}, {stream})")
     shape = e.shape(op.output.dims)
@@ -63,7 +65,7 @@ def _seed(e: Emitter, op: Op) -> str:
 def _is_wide(e: Emitter, op: Op) -> bool:
     """Whether positions need 64 bits; where 32 suffice for the example, launches check that."""
     total = Expr.of(1)
-    for size in op.attrs["sizes"]:
+    for size in RandomAttrs.of(op).sizes:
         if size is None:
             return True
         total = total * size
@@ -78,22 +80,22 @@ def _is_wide(e: Emitter, op: Op) -> bool:
 
 def _has_quads(e: Emitter, op: Op) -> bool:
     """Whether the last dimension's lanes are whole groups of four, and each row begins at one."""
-    dims, sizes = op.output.dims, op.attrs["sizes"]
+    dims, sizes = op.output.dims, RandomAttrs.of(op).sizes
     if not dims or e.plan.extent(dims[-1].extent) % 4:
         return False
-    begins = [op.attrs["offsets"][-1]]
+    begins = [RandomAttrs.of(op).offsets[-1]]
     if dims[-1].tile is not None:
         tile = e.plan.ir.tiles[dims[-1].tile]
         if isinstance(tile.begin, Value):
             return False
         begins += [tile.begin, tile.block]
-    steps = [e.plan.number(b) for b in (*begins, *sizes[-1:] * (len(dims) > 1))]
+    steps = [None if b is None else e.plan.number(b) for b in (*begins, *sizes[-1:] * (len(dims) > 1))]
     return all(s is not None and s % 4 == 0 for s in steps)
 
 
 def _position(e: Emitter, op: Op, wide: bool, quads: bool) -> str:
     """The text of the elements' positions, row by row; of the groups of four with ``quads``."""
-    dims, sizes, offsets = op.output.dims, op.attrs["sizes"], op.attrs["offsets"]
+    dims, sizes, offsets = op.output.dims, RandomAttrs.of(op).sizes, RandomAttrs.of(op).offsets
     if not dims:
         return f"tl.full([], 0, tl.{'int64' if wide else 'int32'})"
     rank, terms, stride = len(dims), [], Expr.of(1)
@@ -108,6 +110,7 @@ def _position(e: Emitter, op: Op, wide: bool, quads: bool) -> str:
         terms.append(text if last else f"{text} * {e.plan.text(stride)}")
         if axis:
             size = sizes[axis]
+            assert size is not None  # the first one only
             stride = stride * (Expr.of((e.plan.number(size) or 0) // 4) if quads and last else size)
     return " + ".join(reversed(terms))
 

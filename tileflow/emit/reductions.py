@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 from .dtypes import compute_dtype
 from .table import emits
@@ -38,11 +40,11 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
-@emits("reduce")
+@emits(OpKind.REDUCE)
 def reduce(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
-    fn, axis = op.attrs["fn"], op.attrs["axis"]
+    fn, axis = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis
     dtype = compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
     if fn in _ARG_EXTREMES and is_float(dtype):

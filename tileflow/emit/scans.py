@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import AxisAttrs, CombineAttrs, CombineScanAttrs, ScanAttrs
 from ..ir.graph import Block, Op
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from ..passes.masks import jagged_axes
 from .dtypes import compute_dtype
@@ -21,25 +23,27 @@ if TYPE_CHECKING:
 _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 
-@emits("scan")
+@emits(OpKind.SCAN)
 def scan(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
     held = compute_dtype(value.type.dtype)
-    reverse = ", reverse=True" if op.attrs["reverse"] else ""
-    e.define(op.output, f"{_SCANS[op.attrs['fn']]}({e.as_dtype(value, held)}, axis={op.attrs['axis']}{reverse})", held)
+    attrs = ScanAttrs.of(op)
+    reverse = ", reverse=True" if attrs.reverse else ""
+    e.define(op.output, f"{_SCANS[attrs.fn]}({e.as_dtype(value, held)}, axis={attrs.axis}{reverse})", held)
 
 
-@emits("combine_scan")
+@emits(OpKind.COMBINE_SCAN)
 def combine_scan(e: Emitter, op: Op) -> None:
-    axis, dims = op.attrs["axis"], op.values[0].dims
-    flags = _flags(e, dims, axis) if op.attrs["reverse"] or not _ends_masked(e, dims, axis) else ""
-    _combine(e, op, "tl.associative_scan", flags, ", reverse=True" if op.attrs["reverse"] else "")
+    axis, dims = AxisAttrs.of(op).axis, op.values[0].dims
+    reverse = CombineScanAttrs.of(op).reverse
+    flags = _flags(e, dims, axis) if reverse or not _ends_masked(e, dims, axis) else ""
+    _combine(e, op, "tl.associative_scan", flags, ", reverse=True" if reverse else "")
 
 
-@emits("combine")
+@emits(OpKind.COMBINE)
 def combine(e: Emitter, op: Op) -> None:
-    flags = _flags(e, op.values[0].dims, op.attrs["axis"]) if op.attrs["other"] is None else ""
+    flags = _flags(e, op.values[0].dims, AxisAttrs.of(op).axis) if CombineAttrs.of(op).other is None else ""
     _combine(e, op, "tl.reduce", flags)
 
 
@@ -67,7 +71,7 @@ def _combine(e: Emitter, op: Op, function: str, flags: str, suffix: str = "") ->
         helper = _flagged(e, helper, len(op.values))
     names = [e.fresh("s") for _ in operands]
     values = operands[0] if len(operands) == 1 else f"({', '.join(operands)})"
-    e.writer.line(f"{', '.join(names)} = {function}({values}, {op.attrs['axis']}, {helper}{suffix})")
+    e.writer.line(f"{', '.join(names)} = {function}({values}, {AxisAttrs.of(op).axis}, {helper}{suffix})")
     for out, name in zip(op.outputs, names[: len(op.outputs)], strict=True):
         held = compute_dtype(out.type.dtype)
         e.define(out, name if held == _carried(held) else f"{name} != 0", held)

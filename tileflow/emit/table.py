@@ -6,16 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 
 if TYPE_CHECKING:
     from .kernel import Emitter
 
 Rule = Callable[["Emitter", Op], None]
 
-EMIT: dict[str, Rule] = {}
+EMIT: dict[OpKind, Rule] = {}
 
 
-def emits(*kinds: str) -> Callable[[Rule], Rule]:
+def emits(*kinds: OpKind) -> Callable[[Rule], Rule]:
     """Register what writes the ops of these kinds."""
 
     def register(rule: Rule) -> Rule:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.attributes import AxisAttrs, PermuteAttrs
 from ..ir.graph import Op
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .dtypes import compute_dtype
 from .table import emits
@@ -13,42 +15,42 @@ if TYPE_CHECKING:
     from .kernel import Emitter
 
 
-@emits("unsqueeze")
+@emits(OpKind.UNSQUEEZE)
 def unsqueeze(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
-    rank, axis = len(op.output.dims), op.attrs["axis"]
+    rank, axis = len(op.output.dims), AxisAttrs.of(op).axis
     e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
 
 
-@emits("squeeze", "reshape")
+@emits(OpKind.SQUEEZE, OpKind.RESHAPE)
 def reshape(e: Emitter, op: Op) -> None:
     e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
-@emits("permute")
+@emits(OpKind.PERMUTE)
 def permute(e: Emitter, op: Op) -> None:
-    order = ", ".join(map(str, op.attrs["order"]))
+    order = ", ".join(map(str, PermuteAttrs.of(op).order))
     e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
 
 
-@emits("expand")
+@emits(OpKind.EXPAND)
 def expand(e: Emitter, op: Op) -> None:
     e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
-@emits("narrow")
+@emits(OpKind.NARROW)
 def narrow(e: Emitter, op: Op) -> None:
     e.bind(op.output, e.name(op.inputs[0]), e.held(op.inputs[0]))
 
 
-@emits("join")
+@emits(OpKind.JOIN)
 def join(e: Emitter, op: Op) -> None:
     a, b = op.inputs
     held = e.held(a) if e.held(a) == e.held(b) else compute_dtype(op.output.type.dtype)
     e.define(op.output, f"tl.join({e.as_dtype(a, held)}, {e.as_dtype(b, held)})", held)
 
 
-@emits("split")
+@emits(OpKind.SPLIT)
 def split(e: Emitter, op: Op) -> None:
     value = op.inputs[0]
     names = [e.fresh("v") for _ in op.outputs]
@@ -57,18 +59,18 @@ def split(e: Emitter, op: Op) -> None:
         e.bind(out, name, e.held(value))
 
 
-@emits("sort")
+@emits(OpKind.SORT)
 def sort(e: Emitter, op: Op) -> None:
     held = e.held(op.inputs[0])
-    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {op.attrs['axis']})", held)
+    e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {AxisAttrs.of(op).axis})", held)
 
 
-@emits("gather")
+@emits(OpKind.GATHER)
 def gather(e: Emitter, op: Op) -> None:
     value, index = op.inputs
     assert isinstance(value, Value)
     held, places = e.held(value), e.as_dtype(index, "int32")
     if held == "bool":  # a byte is the least that moves between threads
-        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {op.attrs['axis']}) != 0", held)
+        e.define(op.output, f"tl.gather({e.name(value)}.to(tl.int8), {places}, {AxisAttrs.of(op).axis}) != 0", held)
     else:
-        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {op.attrs['axis']})", held)
+        e.define(op.output, f"tl.gather({e.name(value)}, {places}, {AxisAttrs.of(op).axis})", held)

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..expr import FALSE, TRUE, Expr
+from ..ir.attributes import AccessAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Inside, Op, Operand, Tile
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .trace import Tracer
 from .values import SymInt, TileValue
@@ -49,11 +51,21 @@ def tile_between(t: Tracer, start: Expr, length: Expr) -> tuple[str, Expr] | Non
 
 def inside(t: Tracer, start: Expr, length: Expr, size: Expr) -> Inside:
     """Whether ``start`` up to ``start + length`` lies inside ``[0, size)``: what the config must settle."""
-    least, most = _extreme(t, start, -1), _extreme(t, start + length, 1)
+    return between(t, _extreme(t, start, -1), _extreme(t, start + length, 1), size)
+
+
+def between(t: Tracer, least: Expr | None, end: Expr | None, size: Expr) -> Inside:
+    """Whether ``least`` up to ``end`` lies inside ``[0, size)``; None where it is not known."""
     return Inside(
         FALSE if least is None else _settled(t, Expr.of(0).le(least)),
-        FALSE if most is None else _settled(t, most.le(size)),
+        FALSE if end is None else _settled(t, end.le(size)),
     )
+
+
+def extremes(t: Tracer, x: Value) -> tuple[Expr | None, Expr | None]:
+    """The least and the largest number that a scalar is, by its form; None where not known."""
+    form = _form(t, x)
+    return _extreme(t, form, -1), _extreme(t, form, 1)
 
 
 def _settled(t: Tracer, condition: Expr) -> Expr:
@@ -75,25 +87,25 @@ def _form(t: Tracer, x: Operand) -> Expr:
 def _of_op(t: Tracer, op: Op) -> Expr | None:
     """The form of an op's result; None where it is an atom."""
     match op.kind:
-        case "size":
-            return op.attrs["value"]  # type: ignore[no-any-return]
-        case "cast" | "full" if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
+        case OpKind.SIZE:
+            return SizeAttrs.of(op).value
+        case OpKind.CAST | OpKind.FULL if op.output.type.dtype in ("int32", "int64") and not op.output.dims:
             return _form(t, op.inputs[0])
-        case "tile_id":
-            return Expr.sym(_ID + op.attrs["tile"])
-        case "tile_begin":
-            return _begin(t, op.attrs["tile"])
-        case "tile_end":
-            return Expr.sym(_END + op.attrs["tile"])
-        case "load" if not op.output.dims and not op.attrs["has_mask"]:
+        case OpKind.TILE_ID:
+            return Expr.sym(_ID + TileAttrs.of(op).tile)
+        case OpKind.TILE_BEGIN:
+            return _begin(t, TileAttrs.of(op).tile)
+        case OpKind.TILE_END:
+            return Expr.sym(_END + TileAttrs.of(op).tile)
+        case OpKind.LOAD if not op.output.dims and not AccessAttrs.of(op).has_mask:
             return _loaded(t, op)
-        case "pointwise" if op.attrs["operand"] in ("int32", "int64") and not op.output.dims:
+        case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in ("int32", "int64") and not op.output.dims:
             return _arithmetic(t, op)
     return None
 
 
 def _arithmetic(t: Tracer, op: Op) -> Expr | None:
-    fn = op.attrs["fn"]
+    fn = PointwiseAttrs.of(op).fn
     if fn not in ("add", "sub", "mul", "neg"):
         return None
     forms = [_form(t, v) for v in op.inputs]
@@ -109,10 +121,11 @@ def _arithmetic(t: Tracer, op: Op) -> Expr | None:
 
 def _loaded(t: Tracer, op: Op) -> Expr | None:
     """Loads of one element that no store of the kernel stands between are one atom."""
-    tensor = op.attrs["tensor"]
-    writes = sum(path == tensor and first <= op.output.id for first, path in t.builder.writes)
+    tensor = AccessAttrs.of(op).tensor
+    sharing = t.sharing(tensor)
+    writes = sum(path in sharing and first <= op.output.id for first, path in t.builder.writes)
     places = ",".join(str(_form(t, v)) for v in op.inputs)
-    return Expr.sym(f"%load:{tensor}{op.attrs['index']}({places})@{writes}")
+    return Expr.sym(f"%load:{tensor}{AccessAttrs.of(op).index}({places})@{writes}")
 
 
 def _begin(t: Tracer, name: str) -> Expr:
@@ -143,6 +156,11 @@ def _extreme(t: Tracer, form: Expr, sign: int) -> Expr | None:
 def _sign(factor: Expr) -> int:
     constant = factor.args[0].constant if factor.op == "prod" else factor.constant
     return -1 if constant is not None and constant < 0 else 1
+
+
+def is_nonnegative(e: Expr) -> bool:
+    """Whether a size is known to be 0 or more: a sum of products of such."""
+    return all(_sign(term) > 0 and _is_positive(term) for term in (e.args if e.op == "sum" else (e,)))
 
 
 def _is_positive(factor: Expr) -> bool:

@@ -11,7 +11,9 @@ from typing import Any
 
 from ..errors import TraceError
 from ..expr import TRUE, Expr
+from ..ir.attributes import IfAttrs
 from ..ir.graph import Block, Op
+from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value
 from .structures import all_apart, all_together, common_structure
 from .trace import Tracer
@@ -37,8 +39,7 @@ def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str])
     ends = zip(flat, traced, strict=True)
     blocks = tuple(_close(t, [v for _, v in leaves], scope, ops, merged) for leaves, (_, scope, ops) in ends)
     outputs = tuple(t.builder.value(m, t.location()) for m in merged if isinstance(m, TileType))
-    attrs = {} if condition is None else {"test": condition}
-    t.builder.append(Op("if", inputs, outputs, attrs, blocks, t.location()))
+    t.builder.append(Op(OpKind.IF, inputs, outputs, IfAttrs(condition), blocks, t.location()))
     found = iter(outputs)
     return all_together(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
 

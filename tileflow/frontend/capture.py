@@ -13,7 +13,9 @@ import torch
 
 from ..errors import TraceError
 from ..expr import Expr
+from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
+from ..ir.kinds import OpKind
 from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell
 from ..runtime.paths import digest_of
@@ -42,6 +44,7 @@ class Capturer:
     ) -> None:  # fmt: skip
         self.t = tracer
         self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
+        self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -61,6 +64,7 @@ class Capturer:
         if isinstance(value, float):
             return self._float(path)
         if isinstance(value, (tuple, list)):
+            self._made(value, path)  # a loop over it is written out: a longer one would be cut short
             items = [self.capture(v, f"{path}.item:{i}") for i, v in enumerate(value)]
             if type(value) is list:
                 return HostList(items, path, self.t)
@@ -72,6 +76,7 @@ class Capturer:
         if isinstance(value, FunctionType) and (value.__closure__ or self._has_own_defaults(value, path)):
             return self._function(value, path)
         if isinstance(value, dict):
+            self._made(value, path)
             return HostDict({key: self._entry(key, item, path) for key, item in value.items()}, path, self.t)
         if isinstance(value, functools.partial):
             parts = (self.capture(getattr(value, n), f"{path}.attr:{n}") for n in ("func", "args", "keywords"))
@@ -142,8 +147,16 @@ class Capturer:
         # two numbers of 4 bits are a byte to device code
         own = str(value.dtype).removeprefix("torch.")
         dtype = "uint8" if value.dtype is torch.float4_e2m1fn_x2 else dtype_name(value.dtype)
-        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own)
+        shares = self._sharing(value, path)
+        t.tensors[path] = TensorParam(path, dtype, shape, strides, aligned, identifier(path), own, shares)
         return TensorRef(path, dtype, shape, strides, t)
+
+    def _sharing(self, value: torch.Tensor, path: str) -> tuple[str, ...]:
+        """The paths of the tensors captured before in whose memory ``value`` lies."""
+        memory = value.untyped_storage()
+        found = tuple(p for p, known in self._memory.items() if known is memory)
+        self._memory[path] = memory
+        return found
 
     def _size(self, symbol: str, number: int) -> Expr:
         """A constant in static mode, else a symbol; 1 is a constant where it may broadcast."""
@@ -198,7 +211,7 @@ class Capturer:
     def _float(self, path: str) -> Any:
         name = identifier(path)
         self.t.scalars[path] = ScalarParam(path, _SCALAR_FLOAT, name)
-        return self.t.emit("scalar", (), TileType(_SCALAR_FLOAT, weak=True), path=path)
+        return self.t.emit(OpKind.SCALAR, (), TileType(_SCALAR_FLOAT, weak=True), ScalarAttrs(path))
 
     def _function(self, value: FunctionType, path: str) -> FunctionType:
         """The same code over captured cells: tensors it closes over are read anew at each launch."""

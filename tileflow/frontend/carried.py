@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ShapeError, TraceError
+from ..ir.attributes import NO_ATTRS, LoopAttrs, WhereMaskAttrs
 from ..ir.graph import Block, Op, Operand, Tile
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType
 from .trace import Tracer, show
 from .values import UNDEFINED, SymInt, TileValue
@@ -139,7 +141,7 @@ class _Attempt:
             value = t.cast(result, target.dtype)
             axes = tuple(n for n, d in enumerate(value.value.dims) if self._is_own(d))
             if axes:
-                kept = t.emit("where_mask", (value.value, param.value), target, axes=axes)
+                kept = t.emit(OpKind.WHERE_MASK, (value.value, param.value), target, WhereMaskAttrs(axes))
                 yields.append(kept.value)
             else:
                 yields.append(t.expand(value, target.dims).value)
@@ -153,7 +155,8 @@ class _Attempt:
         bounds = () if tile is None else tile.bounds
         outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
         body = Block(params, self.ops, tuple(self.yields))
-        kind, attrs = ("while", {}) if tile is None else ("for", {"tile": tile.name, "bounds": len(bounds)})
+        attrs = NO_ATTRS if tile is None else LoopAttrs(tile.name, len(bounds))
+        kind = OpKind.WHILE if tile is None else OpKind.FOR
         t.builder.append(Op(kind, (*bounds, *entry), outputs, attrs, (body,), t.location()))
         found = iter(outputs)
         return tuple(t.wrap(next(found)) if isinstance(e, TileValue) else e for e in self.entry)

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import TraceError
 from ..expr import Expr
 from ..ir.graph import Tile
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .branches import both, branch, is_open, opposite
 from .calls import call
@@ -71,6 +72,7 @@ class Control:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self._asked = 0
+        self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class Control:
             it = scalar_loop(it.start, it.stop, it.step)
         if isinstance(it, TileLoop):
             return self._device_loop(it, targets, body, names, values)
+        self.has_chosen = True
         for item in self._iterate(it):
             values = body(item, *values)
         return values
@@ -139,7 +142,7 @@ class Control:
 
         def run(values: tuple[Any, ...]) -> tuple[Any, ...]:
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
-            found = (*proxies, it.item(t.tile_scalar("tile_begin", proxy)) if it.scalar else proxy)
+            found = (*proxies, it.item(t.tile_scalar(OpKind.TILE_BEGIN, proxy)) if it.scalar else proxy)
             if axis + 1 < len(it.ends):
                 return tuple(self._axis(it, axis + 1, targets, found, body, Carried(carried.names, values)))
             return tuple(body(found if it.several else found[0], *values))
@@ -208,6 +211,7 @@ class Control:
     def static_bool(self, test: Any, loc: int) -> bool:
         """A condition that Python decides while tracing; sizes are guarded, tiles refused."""
         self._asked += 1
+        self.has_chosen = True
         if self._asked > _MOST_ANSWERS:
             raise TraceError("a loop of Python ends while the kernel is recorded", got=f"{_MOST_ANSWERS} conditions",
                              where=self.tracer.location(), hint="count by a Python int, or use range(n)")  # fmt: skip

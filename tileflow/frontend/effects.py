@@ -10,7 +10,7 @@ import torch
 
 from ..errors import CallError
 from ..ir.graph import KernelIR
-from ..ir.ops import EFFECTS
+from ..ir.op_table import effects_of
 from ..runtime.argtree import Leaf, flatten, leaves_of, rebuild_call
 from ..runtime.paths import Path, read_path
 from .lower import lower_call
@@ -56,8 +56,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     written: list[torch.UntypedStorage] = []
 
     def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
-        paths = {op.attrs["tensor"] for op in ir.walk() if op.kind in EFFECTS}
-        paths |= {path for op in ir.walk() if op.kind == "foreign" for path in op.attrs["tensors"]}  # for all we know
+        paths = {path for op in ir.walk() for path in effects_of(op).writes}
         written.extend(read_path(Path.parse(path), frame, host.fn).untyped_storage() for path in paths)
 
     lower_call(host, args, "static", watch=watch)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..ir.attributes import AccessAttrs, LoadAttrs, PointwiseAttrs, StoreAttrs
 from ..ir.graph import IndexItem, Op, Operand, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
+from .promotion import promote
 from .resolve import Resolved, resolve, written
 from .trace import Tracer
 from .values import TensorRef, TileValue
@@ -16,13 +19,13 @@ def load(
     tracer: Tracer, ref: TensorRef, index: Any, extra_mask: Any = None, eviction_policy: str | None = None
 ) -> TileValue:
     """Record ``ref[index]``."""
-    resolved = resolve(tracer, ref, index, extra_mask is not None)
-    attrs = {"tensor": ref.path, "index": tuple(resolved.items), "site": tracer.names.numbered(f"load:{ref.path}"),
-             "other": 0.0, "has_mask": extra_mask is not None, "eviction": eviction_policy}  # fmt: skip
+    resolved = resolve(tracer, ref, index, reads=True, masked=extra_mask is not None)
+    site = tracer.names.numbered(f"load:{ref.path}")
+    attrs = LoadAttrs(ref.path, tuple(resolved.items), site, extra_mask is not None, 0.0, eviction_policy)
     inputs = list(resolved.inputs)
     if extra_mask is not None:
         inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), tuple(resolved.dims)).value)
-    result = tracer.emit("load", tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), **attrs)
+    result = tracer.emit(OpKind.LOAD, tuple(inputs), TileType(ref.dtype_name, tuple(resolved.dims)), attrs)
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result
@@ -31,9 +34,51 @@ def load(
 def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: Any = None) -> None:
     """Record ``ref[index] = value``; the value is broadcast and converted to the tensor's dtype."""
     place = destination(tracer, ref, index, (value,), extra_mask)
-    attrs = {"tensor": ref.path, "index": place.items, "site": tracer.names.numbered(f"store:{ref.path}"),
-             "has_mask": extra_mask is not None}  # fmt: skip
-    tracer.builder.append(Op("store", place.inputs, (), attrs, (), tracer.location()))
+    kept = None if extra_mask is not None else _kept(tracer, ref, place, value)
+    if kept is not None:
+        value, extra_mask = kept
+        place = destination(tracer, ref, index, (value,), extra_mask, is_inside=False)
+    attrs = StoreAttrs(ref.path, place.items, tracer.names.numbered(f"store:{ref.path}"), extra_mask is not None)
+    tracer.builder.append(Op(OpKind.STORE, place.inputs, (), attrs, (), tracer.location()))
+
+
+def _kept(tracer: Tracer, ref: TensorRef, place: Destination, value: Any) -> tuple[TileValue, TileValue] | None:
+    """What is stored of ``x[i] = torch.where(mask, value, x[i])``, and where: elements that stay are not written.
+
+    Where lanes that are masked name an element of others, as those past the end of a ragged group do that were sent to
+    its first row, a store of what they loaded would undo what the others store.
+    """
+    made = tracer.builder.definitions
+    choice = made.get(value.value) if isinstance(value, TileValue) else None
+    if choice is not None and choice.kind is OpKind.CAST and choice.output.type.dtype == ref.dtype_name:
+        choice = made.get(choice.values[0]) if choice.values else None
+    if choice is None or choice.kind is not OpKind.POINTWISE or PointwiseAttrs.of(choice).fn != "where":
+        return None
+    mask, chosen, old = choice.inputs
+    load = made.get(old) if isinstance(old, Value) else None
+    if load is not None and load.kind is OpKind.CAST and _holds(load.output.type.dtype, ref.dtype_name):
+        load = made.get(load.values[0]) if load.values else None
+    if load is None or not any(op is load for op in tracer.builder.ops) or not _loads(load, ref, place):
+        return None
+    written = {path for first, path in tracer.builder.writes if first > load.output.id}
+    if written & tracer.sharing(ref.path) or not isinstance(mask, Value) or not isinstance(chosen, Value):
+        return None
+    return tracer.wrap(chosen), tracer.wrap(mask)
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    return promote(((wide, True), (narrow, True))) == wide
+
+
+def _loads(op: Op, ref: TensorRef, place: Destination) -> bool:
+    """Whether an op loads just what ``place`` names."""
+    if op.kind is not OpKind.LOAD or AccessAttrs.of(op).tensor != ref.path or AccessAttrs.of(op).has_mask:
+        return False
+    return _named(AccessAttrs.of(op).index, op.inputs) == _named(place.items, place.inputs)
+
+
+def _named(items: tuple[IndexItem, ...], inputs: tuple[Operand, ...]) -> list[object]:
+    return [(inputs[i.input], i.axes) if isinstance(i, ValueIndex) else i for i in items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +92,13 @@ class Destination:
 
 
 def destination(
-    tracer: Tracer, ref: TensorRef, index: Any, values: tuple[Any, ...], extra_mask: Any = None
+    tracer: Tracer, ref: TensorRef, index: Any, values: tuple[Any, ...], extra_mask: Any = None, is_inside: bool = True
 ) -> Destination:
-    """What writing ``values`` to ``ref[index]`` takes."""
-    resolved = resolve(tracer, ref, index, extra_mask is not None)
+    """What writing ``values`` to ``ref[index]`` takes. ``is_inside``: the mask says which lanes lie in the tensor."""
+    resolved = resolve(tracer, ref, index, reads=False, masked=extra_mask is not None and is_inside)
     dims = tuple(resolved.dims)
     tiles = [_tile(tracer, resolved, value, ref.dtype_name) for value in values]
+    tiles = [tracer.wrap(v) for v in tracer.opposite([tile.value for tile in tiles], dims) if isinstance(v, Value)]
     for tile in tiles:
         # lanes that a value does not have are not written, also where the index is a slice over the bare block size
         merged = tracer.broadcast([dims, tile.value.dims])

@@ -16,6 +16,8 @@ from ..config import Choice
 from ..errors import CallError, HostDataError, Location, TileflowError, TraceError
 from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import effects_of
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
@@ -135,7 +137,7 @@ class _Lowering:
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         source = self.host.regions[region]
         ir = _RegionTrace(self, source, frame, args, kwargs).trace()
-        if ir.hash not in {r.hash for r in self.regions}:
+        if all(ir.hash != r.hash for r in self.regions):
             self.regions.append(ir)
         if self.watch is not None:
             self.watch(ir, frame)
@@ -244,7 +246,7 @@ class _RegionTrace:
             block = self._block(name, axis)
             t.tiles[name] = Tile(name, block, begin, end, True, t.is_wide(begin, end))
             proxy = TileProxy(name, t, t.scopes[-1], Expr.of(0))
-            proxies.append(t.tile_scalar("tile_begin", proxy) if loop.scalar else proxy)
+            proxies.append(t.tile_scalar(OpKind.TILE_BEGIN, proxy) if loop.scalar else proxy)
         return [tuple(proxies)] if self._is_whole else proxies
 
     @property
@@ -308,8 +310,19 @@ class _RegionTrace:
         t.hints[symbol] = int(value)
         return Expr.sym(symbol)
 
+    def _check_effect(self) -> None:
+        """Raises TraceError for a launch that leaves nothing behind, unless a condition of the call's chose so."""
+        ops = walk(Block((), self.tracer.builder.ops, ()))
+        if self.control.has_chosen or not all(effects_of(op).is_pure for op in ops):
+            return
+        loop = self.source.loop
+        where = Location(self.source.file, loop.lineno, loop.col_offset, self.source.lines[loop.lineno - 1].rstrip())
+        raise TraceError("an outermost tile loop stores what it computes", got="a launch without an effect",
+                         where=where, hint="out[tile] = value; a name assigned in the loop ends with it")  # fmt: skip
+
     def _finish(self) -> KernelIR:
         t = self.tracer
+        self._check_effect()
         used = {s for tile in t.tiles.values() for s in tile.block.symbols()} | _shape_symbols(t.builder.ops)
         host = {k.name: (k.low, k.high) for k in self.lowering.knobs.values() if not k.choices}
         blocks = {n: b for n, b in {**host, **t.blocks}.items() if n in used}

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import TraceError
+from ..ir.graph import Operand
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
 
@@ -82,6 +83,31 @@ def _asked(fn: str, kinds: tuple[Kind, ...], device: str) -> str:
     if not any(isinstance(s, torch.Tensor) for s in stand_ins):
         stand_ins[0] = torch.as_tensor(stand_ins[0], device=device)
     return dtype_name(POINTWISE[fn].evaluate(*stand_ins).dtype)
+
+
+# where torch rounds a Python number to a half type: at which places; elsewhere it computes with the number itself
+_ROUNDED = dict.fromkeys(("remainder", "fmod", "pow", "eq", "ne", "lt", "le", "gt", "ge"), (0, 1)) | {"floordiv": (0,)}
+
+
+def number_as(fn: str, place: int, operand: Operand, dtype: str) -> Operand:
+    """An operand, at its place among those of ``dtype``, as torch takes it where it is a Python number: ints wrap, and
+    some functions round it to a half type."""
+    if isinstance(operand, (bool, Value)) or dtype == "bool":
+        return operand
+    wanted = torch_dtype(dtype)
+    if not wanted.is_floating_point:
+        return _wrapped(int(operand), torch.iinfo(wanted))
+    return rounded(float(operand), dtype) if wanted.itemsize == 2 and place in _ROUNDED.get(fn, ()) else operand
+
+
+def _wrapped(number: int, limits: torch.iinfo) -> int:
+    return (number - limits.min) % (limits.max - limits.min + 1) + limits.min
+
+
+@lru_cache(maxsize=4096)
+def rounded(number: float, dtype: str) -> float:
+    """The nearest number of a floating dtype."""
+    return float(torch.tensor(number, dtype=torch.float64, device="cpu").to(torch_dtype(dtype)))
 
 
 @lru_cache(maxsize=4096)

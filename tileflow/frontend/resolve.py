@@ -1,9 +1,12 @@
 """``x[tile_m, :, None, idx + 1]``: which elements of a tensor an index names, and in which dimensions of the result.
 
 Each item of an index names elements along one dimension of the tensor. Tiles, slices and tiles of ints give dimensions
-of the result, in the order in which they stand; ints and scalars give none. 1-D tiles of ints go together element by
-element where they are of one dimension, and are an outer product where they are of several; with a tile of ints of more
-dimensions among them all broadcast together, as in torch.
+of the result, in the order in which they stand; ints and scalars give none. What is loaded from a dimension of size 1
+by a tile, or by a scalar that the kernel computes from tiles, is its one element, as broadcasting has it. Nothing is
+read or written outside the tensor: where it is not known that an index stays inside, its lanes are masked.
+
+1-D tiles of ints go together element by element where they are of one dimension, and are an outer product where they
+are of several; with a tile of ints of more dimensions among them all broadcast together, as in torch.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ShapeError, TraceError
-from ..expr import Expr
-from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, TileIndex, ValueIndex
+from ..expr import TRUE, Expr
+from ..ir.attributes import ArangeAttrs
+from ..ir.graph import ExprIndex, IndexItem, Inside, Operand, SliceIndex, Tile, TileIndex, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
 from ..language.rules import OUTER_CONSTANTS
-from .affine import affine, inside, is_known, is_negative, tile_between
+from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
+from .intervals import interval, is_of_tiles
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
@@ -31,15 +37,15 @@ class Resolved:
     new_axes: list[int] = field(default_factory=list)
 
 
-def resolve(tracer: Tracer, ref: TensorRef, index: Any, masked: bool = False) -> Resolved:
-    """Work out every item of an index. ``masked``: an explicit mask says which lanes lie inside the tensor.
-    Raises TraceError, ShapeError."""
-    return _Resolver(tracer, ref, index, masked).run()
+def resolve(tracer: Tracer, ref: TensorRef, index: Any, *, reads: bool, masked: bool = False) -> Resolved:
+    """Work out every item of an index. ``reads``: of a load, which broadcasts sizes of 1; ``masked``: an explicit mask
+    says which lanes lie inside the tensor. Raises TraceError, ShapeError."""
+    return _Resolver(tracer, ref, index, reads, masked).run()
 
 
 class _Resolver:
-    def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, masked: bool) -> None:
-        self.t, self.ref, self.masked = tracer, ref, masked
+    def __init__(self, tracer: Tracer, ref: TensorRef, index: Any, reads: bool, masked: bool) -> None:
+        self.t, self.ref, self.reads, self.masked = tracer, ref, reads, masked
         self.items = self._whole(flatten(index))
         self.resolved = Resolved()
         self._groups = self._together()
@@ -75,9 +81,9 @@ class _Resolver:
         if isinstance(item, (int, SymInt)) and not isinstance(item, bool):
             return self._int(item, size)
         if isinstance(item, TensorRef) and not item.dims:
-            return self._ints(item[()])
+            return self._ints(item[()], size)
         if isinstance(item, TileValue):
-            return self._ints(item)
+            return self._ints(item, size)
         raise self._wrong("an index is a tile, a slice, an int, a size or a tile of ints", f"{item!r}"[:200],
                           "load several elements by a slice or a tile of ints" if isinstance(item, (list, tuple)) else
                           "write x[tile, 0]; convert floats by .int()")  # fmt: skip
@@ -95,7 +101,11 @@ class _Resolver:
                 raise self._shape(f"an index must lie inside {self.ref.path}", f"{item} in a dimension of {size}",
                                   "count from 0, or from -1 at the end")  # fmt: skip
             self.t.guard(bounds)
-        return ExprIndex(value)
+            return ExprIndex(value)
+        if self.reads and size.constant == 1:
+            return ExprIndex(Expr.of(0))
+        inside = Inside(Expr.of(0).le(value), value.lt(size))
+        return ExprIndex(value, None if self.masked else _unless_everywhere(inside))
 
     # ---- tiles and slices -----------------------------------------------------------------------
 
@@ -110,14 +120,12 @@ class _Resolver:
             end = tile.end + offset if isinstance(tile.end, Expr) and shift is None else Expr.sym("%end")
             lanes = TileProxy(name, self.t, scope, offset, shift).index
             return self._lanes(lanes, inside(self.t, begin, end - begin, size))
-        if isinstance(tile.end, Expr) and not self.masked:
-            within = tile.end.le(size)
-            if within.symbols() <= self.t.hints.keys() and not within.evaluate(self.t.hints):
-                raise self._shape(f"a tile must not run past the end of {self.ref.path}",
-                                  f"tile {name} up to {tile.end} in a dimension of {size}",
-                                  f"loop over tfl.tile({self.ref.path}.size(...)), or use extra_mask=")  # fmt: skip
-            self.t.guard(within)
-        return TileIndex(name, self._axis(tile.dim))
+        if self._broadcasts(tile, size):
+            one = Dim(Expr.of(1))
+            return SliceIndex(Expr.of(0), one, self._axis(one))
+        if self.masked:
+            return TileIndex(name, self._axis(tile.dim))
+        return TileIndex(name, self._axis(tile.dim), self._of_loop(tile, size))
 
     def _slice(self, item: slice, size: Expr) -> IndexItem:
         if item.step not in (None, 1):
@@ -137,7 +145,7 @@ class _Resolver:
             raise self._wrong("a slice by block sizes counts from the start", f"{item.start!r} : {item.stop!r}"[:200],
                               "from the end: x[x.size(0) - n : x.size(0)]")  # fmt: skip
         dim = Dim(self.t.extent(length))
-        lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        lanes = self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0)))
         if self.t.shape_mode.is_wide:
             lanes = self.t.cast(lanes, "int64")
         if start != Expr.of(0):
@@ -155,7 +163,10 @@ class _Resolver:
         )
         every = range(*slice(start, stop, item.step).indices(self.t.specialize(size)))
         dim = Dim(Expr.of(len(every)))
-        lanes = self.t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0)) * every.step + every.start
+        lanes = (
+            self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0))) * every.step
+            + every.start
+        )
         self.resolved.inputs.append(lanes.value)
         return ValueIndex(len(self.resolved.inputs) - 1, (self._axis(dim),), None)
 
@@ -195,8 +206,7 @@ class _Resolver:
         """A 1-D tile of indices that stands for a tile or a slice: a dimension of its own."""
         self.resolved.inputs.append(lanes.value)
         axis = self._axis(lanes.value.dims[0])
-        everywhere = inside.below.constant == 1 and inside.above.constant == 1
-        return ValueIndex(len(self.resolved.inputs) - 1, (axis,), None if everywhere else inside)
+        return ValueIndex(len(self.resolved.inputs) - 1, (axis,), _unless_everywhere(inside))
 
     # ---- tiles of ints --------------------------------------------------------------------------
 
@@ -207,22 +217,65 @@ class _Resolver:
             return {dims: dims for dims in found}
         return dict.fromkeys(found, self.t.broadcast(found))
 
-    def _ints(self, item: TileValue) -> ValueIndex:
+    def _ints(self, item: TileValue, size: Expr) -> ValueIndex | ExprIndex:
         value = self.t.operand(item)
         assert isinstance(value, Value)
         if value.type.dtype == "bool" or value.type.dtype.startswith("float"):
             raise self._wrong("a tile of indices holds ints", value.type.dtype,
                               "boolean masks select with torch.where or extra_mask=")  # fmt: skip
+        if not value.dims and size.constant == 1 and self.reads and is_of_tiles(self.t, value):
+            return ExprIndex(Expr.of(0))
+        inside = None if self.masked else self._of_value(value, size)
         self.resolved.inputs.append(value)
         position = len(self.resolved.inputs) - 1
         if not value.dims:
-            return ValueIndex(position, ())
+            return ValueIndex(position, (), inside)
         merged = self._groups[value.dims]
         if len(merged) == 1 and merged[0].tile is None and OUTER_CONSTANTS.get():
-            return ValueIndex(position, (self._axis(merged[0]),))
+            return ValueIndex(position, (self._axis(merged[0]),), inside)
         if merged not in self._axes:
             self._axes[merged] = tuple(self._axis(dim) for dim in merged)
-        return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :])
+        return ValueIndex(position, self._axes[merged][len(merged) - len(value.dims) :], inside)
+
+    # ---- ends of the tensor ---------------------------------------------------------------------
+
+    def _broadcasts(self, tile: Tile, size: Expr) -> bool:
+        """Whether a dimension of size 1 is loaded as one by a tile of a longer loop. A loop whose end only the device
+        knows may be as short as the dimension: its tiles are masked."""
+        if size.constant != 1 or not self.reads or not isinstance(tile.end, Expr):
+            return False
+        return tile.end.symbols() <= self.t.hints.keys() and tile.end.evaluate(self.t.hints) > 1
+
+    def _of_loop(self, tile: Tile, size: Expr) -> Inside | None:
+        """Whether a loop stays inside the tensor: checked where its bounds are sizes."""
+        for bound, within in ((tile.begin, Expr.of(0).le), (tile.end, lambda end: end.le(size))):
+            condition = within(bound) if isinstance(bound, Expr) else TRUE
+            if condition.symbols() <= self.t.hints.keys() and not condition.evaluate(self.t.hints):
+                raise self._shape(f"a tile must not run past the end of {self.ref.path}",
+                                  f"tile {tile.name} from {tile.begin} up to {tile.end} in a dimension of {size}",
+                                  f"loop over tfl.tile({self.ref.path}.size(...)), or use extra_mask=")  # fmt: skip
+            self.t.guard(condition)
+        if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
+            return None
+        least, end = interval(self.t, tile.begin).least, interval(self.t, tile.end).most
+        return _unless_everywhere(between(self.t, least, end, size))
+
+    def _of_value(self, value: Value, size: Expr) -> Inside | None:
+        """Whether the numbers of an index stay inside the tensor. A scalar is known by its form, or like tiles of ints
+        by the interval of what it is computed from."""
+        found, form = interval(self.t, value), (None, None) if value.dims else extremes(self.t, value)
+        least = form[0] if form[0] is not None else found.least
+        most = form[1] if form[1] is not None else found.most
+        inside = _unless_everywhere(between(self.t, least, None if most is None else most + 1, size))
+        if inside is not None and self.reads and is_of_tiles(self.t, value) and size.symbols():
+            self._not_one(size)
+        return inside
+
+    def _not_one(self, size: Expr) -> None:
+        """Where sizes are open: a scalar of tiles would broadcast a size of 1."""
+        if self.t.decide(size.eq(1)):
+            raise self._shape(f"a dimension of size 1 that tiles index is one in every call of {self.ref.path}", size,
+                              "give the tensor its sizes of 1 in the example too")  # fmt: skip
 
     # ---- errors ---------------------------------------------------------------------------------
 
@@ -231,6 +284,10 @@ class _Resolver:
 
     def _shape(self, what: str, got: Any, hint: str) -> ShapeError:
         return ShapeError(what, got=got, where=self.t.location(), hint=hint)
+
+
+def _unless_everywhere(inside: Inside) -> Inside | None:
+    return None if inside.below.constant == 1 and inside.above.constant == 1 else inside
 
 
 def flatten(index: Any) -> list[Any]:

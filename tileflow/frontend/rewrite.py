@@ -22,7 +22,6 @@ rewritten function's ``__tileflow_locations__``.
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -42,6 +41,7 @@ from tileflow.frontend.liveness import (
 from tileflow.frontend.source import FunctionSource, compile_code, function_source, location, resolve, with_code
 from tileflow.frontend.split import RegionSource, anchor, check_device_code, find_name
 from tileflow.frontend.structured import leaves, structured
+from tileflow.frontend.syntax import copied
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -79,7 +79,7 @@ def rewrite_region(region: RegionSource, fn: types.FunctionType) -> Callable[...
 def _region(region: RegionSource, fn: types.FunctionType) -> _Rewritten:
     """Kept, as host code that computes with its knobs is traced again for each config, which changes no text."""
     source = function_source(fn)
-    loop = copy.deepcopy(region.loop)
+    loop = copied(region.loop)
     captured = [c.name for c in region.captures]
     # Python binds a repeated loop variable to its last value.
     unique = [t if t not in region.targets[i + 1 :] else f"{t}#{i}" for i, t in enumerate(region.targets)]

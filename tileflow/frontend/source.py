@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import enum
 import functools
 import hashlib
@@ -21,6 +20,7 @@ from typing import Any, Protocol, cast
 from tileflow.errors import KernelError, Location
 from tileflow.frontend.ast_fields import FIELDS
 from tileflow.frontend.liveness import free_names
+from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 
 
@@ -68,7 +68,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
             got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
             hint="the file changed after its import, or the function is async or generated: import it again",
         )
-    node = copy.deepcopy(_at_position(code, found, file.lines))
+    node = copied(_at_position(code, found, file.lines))
     tree = node if isinstance(node, ast.FunctionDef) else _as_function(node)
     tree.decorator_list = []
     return FunctionSource(fn, tree, code.co_filename, file.lines)
@@ -159,7 +159,7 @@ def compile_function(fn: types.FunctionType, tree: ast.FunctionDef, first: str) 
 
 def compile_code(fn: types.FunctionType, tree: ast.FunctionDef, first: str) -> types.CodeType:
     """The code of ``compile_function``'s function, which other closures of the same definition may share."""
-    arguments = copy.deepcopy(tree.args)
+    arguments = copied(tree.args)
     for a in ast.walk(arguments):
         if isinstance(a, ast.arg):
             a.annotation = None
@@ -457,7 +457,8 @@ def _references(fn: types.FunctionType, tree: ast.FunctionDef) -> list[tuple[str
     found: dict[str, object] = {}
     for name in free_names(tree):
         value = _lookup(fn, name, UNBOUND)
-        chains = _chains(tree, name) if isinstance(value, types.ModuleType) else []
+        is_own = isinstance(value, types.ModuleType) and not _is_library(value.__name__)
+        chains = _chains(tree, name) if is_own else []
         for chain in chains or [()]:
             path, inner = name, value
             for attribute in chain:

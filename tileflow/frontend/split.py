@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +28,7 @@ from tileflow.frontend.liveness import (
 )
 from tileflow.frontend.settled import settled
 from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
+from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 from tileflow.runtime.settled import DeviceReads, Settled
 
@@ -118,7 +118,7 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     run = compile_function(source.fn, source.tree, CONTEXT)
     flat = None
     if all(set(region.locals) <= region.settled.names for region in regions):
-        tree = _Flat(regions).visit(copy.deepcopy(source.tree))
+        tree = _Flat(regions).visit(copied(source.tree))
         flat = compile_function(source.fn, tree, CONTEXT)
     return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants, cutter.ambient,
                         _restartable(source.tree, loops), reads, cutter.passed(loops))  # fmt: skip
@@ -315,7 +315,7 @@ class _LaunchCalls(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.AST:
         if node not in self.index:
             return self.generic_visit(node)
-        iterable = copy.deepcopy(node.iter)  # the region keeps the loop as it is written
+        iterable = copied(node.iter)  # the region keeps the loop as it is written
         assert isinstance(iterable, ast.Call)
         first = [ast.Constant(self.index[node]), ast.Call(ast.Name("locals", ast.Load()), [], [])]
         launch = ast.Call(_context("launch"), [*first, *iterable.args], iterable.keywords)

@@ -1,12 +1,12 @@
-"""Statements without early exits: what follows an ``if`` that may leave is in its branches, and functions return last."""
+"""Statements without early exits: what follows an ``if`` that may leave is in its branches, and returns come last."""
 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterable, Sequence
 
 from tileflow.frontend.liveness import bound_names, scope_nodes
+from tileflow.frontend.syntax import copied
 
 RESULT = "__tileflow_result__"
 
@@ -60,7 +60,7 @@ def _structure(statements: Sequence[ast.stmt], native: bool, returns: bool, stat
         s = rest.pop(0)
         if isinstance(s, ast.If):
             if moved and leaves([s], *moved):
-                s.body += copy.deepcopy(rest)
+                s.body += copied(rest)
                 s.orelse += rest
                 rest = []
             s.body = _structure(s.body, native, returns, static)

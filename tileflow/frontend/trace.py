@@ -19,12 +19,15 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
+from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Builder, Operand, ScalarParam, TensorParam, Tile
+from ..ir.kinds import OpKind
 from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
+from .alignment import gaps
 from .operations.spellings import spelled
-from .promotion import dtype_name, kind_of, operand_dtype, promote, result_dtype, torch_dtype
+from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -84,6 +87,12 @@ class Tracer:
         self.kernel: CodeType | None = None  # of the user's function, to which a region belongs
         self.chosen: dict[str, int] = {}  # the host code's own knobs, by symbol: a trace is for one choice of them
 
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the captured tensors that lie in one memory with the one at ``path``, itself among them."""
+        return frozenset(
+            {path, *self.tensors[path].shares, *(t.path for t in self.tensors.values() if path in t.shares)}
+        )
+
     # ---- places ---------------------------------------------------------------------------------
 
     def location(self) -> Location | None:
@@ -125,7 +134,7 @@ class Tracer:
                 )  # fmt: skip
             return x.value
         if isinstance(x, SymInt):
-            return self.emit("size", (), TileType(self.int_dtype(x.expr), weak=True), value=x.expr).value
+            return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
         if isinstance(x, (bool, int, float)):
             return x
         if isinstance(x, torch.Tensor) and x.ndim == 0 and x.device.type != "meta":
@@ -158,8 +167,8 @@ class Tracer:
 
     # ---- recording ------------------------------------------------------------------------------
 
-    def emit(self, kind: str, inputs: tuple[Operand, ...], type_: TileType, **attrs: Any) -> TileValue:
-        return self.wrap(self.builder.add(kind, inputs, type_, self.location(), **attrs))
+    def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> TileValue:
+        return self.wrap(self.builder.add(kind, inputs, type_, attrs, self.location()))
 
     def pointwise(self, fn: str, *args: Any) -> TileValue:
         """Record one row of POINTWISE over broadcast operands, with torch's promotion."""
@@ -174,13 +183,16 @@ class Tracer:
         if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
             raise TraceError(f"torch.{fn} takes ints and bools", got=", ".join(k[0] for k in kinds),
                              where=self.location(), hint="convert with .int(), or .view(torch.int32)")  # fmt: skip
+        with self.plain_torch():
+            operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
+        operands = self.opposite(operands)
         dims = self.broadcast([o.dims for o in operands if isinstance(o, Value)])
         aligned = tuple(self.align(o, len(dims)) for o in operands)
         weak = not dims and all(not isinstance(o, Value) or o.type.weak for o in operands) and not POINTWISE[fn].boolean
         if weak and operand == "int64" and all(_is_short(o) for o in operands):
             operand = "int32"  # torch knows Python ints as int64 only
             dtype = operand if dtype == "int64" else dtype
-        return self.emit("pointwise", aligned, TileType(dtype, dims, weak), fn=fn, operand=operand)
+        return self.emit(OpKind.POINTWISE, aligned, TileType(dtype, dims, weak), PointwiseAttrs(fn, operand))
 
     def cast(self, x: Any, dtype: str) -> TileValue:
         """``x`` converted to ``dtype``, rounded there."""
@@ -189,10 +201,10 @@ class Tracer:
             return self.full((), value, dtype)
         if value.type.dtype == dtype and not value.type.weak:
             return self.wrap(value)
-        return self.emit("cast", (value,), TileType(dtype, value.dims))
+        return self.emit(OpKind.CAST, (value,), TileType(dtype, value.dims))
 
     def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:
-        return self.emit("full", (self.operand(value),), TileType(dtype, dims))
+        return self.emit(OpKind.FULL, (self.operand(value),), TileType(dtype, dims))
 
     def align(self, operand: Operand, rank: int) -> Operand:
         """A value with leading dimensions of 1 added up to ``rank``; scalars and numbers stay."""
@@ -200,11 +212,27 @@ class Tracer:
             return operand
         while len(operand.dims) < rank:
             type_ = TileType(operand.type.dtype, (ONE, *operand.dims))
-            operand = self.emit("unsqueeze", (operand,), type_, axis=0).value
+            operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, AxisAttrs(0)).value
         return operand
+
+    def opposite(self, operands: list[Operand], wide: tuple[Dim, ...] = ()) -> list[Operand]:
+        """The operands, a tile's dimension of one opposite the same tile's of the widest one (or of ``wide``)."""
+        widest = max((wide, *(o.dims for o in operands if isinstance(o, Value))), key=len)
+        found = []
+        for operand in operands:
+            for axis in gaps(operand.dims, widest) if isinstance(operand, Value) else ():
+                assert isinstance(operand, Value)
+                type_ = TileType(operand.type.dtype, (*operand.dims[:axis], ONE, *operand.dims[axis:]))
+                operand = self.emit(OpKind.UNSQUEEZE, (operand,), type_, AxisAttrs(axis)).value
+            found.append(operand)
+        return found
 
     def expand(self, x: TileValue, dims: tuple[Dim, ...]) -> TileValue:
         """``x`` broadcast to ``dims``."""
+        if gaps(x.value.dims, dims):
+            (stood,) = self.opposite([x.value], dims)
+            assert isinstance(stood, Value)
+            x = self.wrap(stood)
         value = x.value
         merged = self.broadcast([value.dims, dims])
         # a size that is 1 here meets a constant 1 as equal, where nothing else would broadcast
@@ -220,7 +248,7 @@ class Tracer:
         assert isinstance(aligned, Value)
         if aligned.dims == dims:
             return self.wrap(aligned)
-        return self.emit("expand", (aligned,), TileType(value.type.dtype, dims))
+        return self.emit(OpKind.EXPAND, (aligned,), TileType(value.type.dtype, dims))
 
     # ---- shapes ---------------------------------------------------------------------------------
 
@@ -350,13 +378,14 @@ class Tracer:
 
     # ---- tiles ----------------------------------------------------------------------------------
 
-    def tile_scalar(self, kind: str, tile: TileProxy) -> TileValue:
+    def tile_scalar(self, kind: OpKind, tile: TileProxy) -> TileValue:
         """``tile_index`` (1-D), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
         if tile.scope not in self.scopes:
             raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location(),
                              hint="store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
-        dims = (tile.dim,) if kind == "tile_index" else ()
-        return self.emit(kind, (), TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims), tile=tile.name)
+        dims = (tile.dim,) if kind is OpKind.TILE_INDEX else ()
+        type_ = TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims)
+        return self.emit(kind, (), type_, TileAttrs(tile.name))
 
     def is_wide(self, *bounds: Expr | Value) -> bool:
         """Whether a loop's indices need 64 bits: by its bounds, or where the kernel computes those by the sizes of the
@@ -384,7 +413,9 @@ class Tracer:
             raise TraceError("statistics over a jagged tile are made of sums", got=name, where=self.location(),
                              hint="accumulate sums over the loop, and divide by the lengths after it")  # fmt: skip
         proxy = TileProxy(name, self, self.scopes[-1], Expr.of(0))
-        return self.pointwise("sub", self.tile_scalar("tile_end", proxy), self.tile_scalar("tile_begin", proxy))
+        return self.pointwise(
+            "sub", self.tile_scalar(OpKind.TILE_END, proxy), self.tile_scalar(OpKind.TILE_BEGIN, proxy)
+        )
 
     def new_block(self, name: str, extent: int | None) -> Expr:
         """A block size to be chosen, up to the power of two that covers ``extent``; not a small one of an example from

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingAttribute, ShapeError, TraceError
 from ..expr import Expr
+from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .promotion import torch_dtype
 
@@ -426,24 +427,24 @@ class TileProxy:
     @property
     def index(self) -> TileValue:
         """The tile's indices, 1-D, int32."""
-        return self._shifted("tile_index")
+        return self._shifted(OpKind.TILE_INDEX)
 
     @property
     def begin(self) -> Any:
-        return self._shifted("tile_begin")
+        return self._shifted(OpKind.TILE_BEGIN)
 
     @property
     def end(self) -> Any:
-        return self._shifted("tile_end")
+        return self._shifted(OpKind.TILE_END)
 
-    def _shifted(self, kind: str) -> TileValue:
+    def _shifted(self, kind: OpKind) -> TileValue:
         scalar = self.tracer.tile_scalar(kind, self)
         scalar = scalar if self.offset == Expr.of(0) else scalar + self.tracer.size(self.offset)
         return scalar if self.shift is None else scalar + self.shift
 
     @property
     def id(self) -> TileValue:
-        return self.tracer.tile_scalar("tile_id", self)
+        return self.tracer.tile_scalar(OpKind.TILE_ID, self)
 
     @property
     def count(self) -> Any:

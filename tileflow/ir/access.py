@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ..expr import Expr
-from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from .attributes import AccessAttrs
+from .graph import ExprIndex, IndexItem, KernelIR, Op, SliceIndex, TensorParam, TileIndex, ValueIndex, once
+from .kinds import OpKind
+from .op_table import effects_of
 from .types import Dim, Value, itemsize
 
 ALIGNMENT = 16  # bytes: of the address, of every stride but the last, and the least run of a box
@@ -12,7 +15,7 @@ MOST_DIMS = 5
 
 def boxed(op: Op) -> tuple[Dim, ...]:
     """The dims of what a load gives or a store takes."""
-    value = op.output if op.kind == "load" else op.inputs[0]
+    value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     assert isinstance(value, Value)
     return value.dims
 
@@ -20,20 +23,21 @@ def boxed(op: Op) -> tuple[Dim, ...]:
 def describable(ir: KernelIR, op: Op) -> bool:
     """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
     contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
-    tensor that is both read and written is not: barriers do not order the copy engine's accesses."""
-    if op.kind not in ("load", "store") or op.attrs["has_mask"]:
+    tensor that is both read and written, by this name or another, is not: barriers do not order the copy engine's
+    accesses."""
+    if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
         return False
-    tensor, items = ir.tensor(op.attrs["tensor"]), op.attrs["index"]
+    tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
         return False
-    if any(_touches(other, tensor.path) for other in ir.walk() if other.kind != op.kind):
+    if any(_accesses(ir).get(path, set()) - {op.kind} for path in ir.sharing(tensor.path)):
         return False
     axes = [_axis(item) for item in items]
     if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
         return False
     if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(ir, tensor) or not _starts_aligned(ir, items[-1], tensor):
         return False
-    return op.kind == "load" or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+    return op.kind is OpKind.LOAD or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
@@ -81,8 +85,14 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
     return (start * itemsize(tensor.dtype) % ALIGNMENT).eq(0)
 
 
-def _touches(op: Op, tensor: str) -> bool:
-    return op.attrs.get("tensor") == tensor or tensor in op.attrs.get("tensors", ())
+@once
+def _accesses(ir: KernelIR) -> dict[str, set[OpKind]]:
+    """By tensor, the kinds of the ops that read or write it."""
+    found: dict[str, set[OpKind]] = {}
+    for op in ir.walk():
+        for tensor in effects_of(op).tensors:
+            found.setdefault(tensor, set()).add(op.kind)
+    return found
 
 
 def _axis(item: IndexItem) -> int | None:
@@ -92,7 +102,7 @@ def _axis(item: IndexItem) -> int | None:
             return axis
         case ExprIndex():
             return -1
-        case ValueIndex(axes=(), inside=None):
+        case ValueIndex(axes=()):  # one outside the tensor is a box outside
             return -1
     return None
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from math import prod
 
 from ..expr import Expr
+from .attributes import AccessAttrs, DotAttrs, TileAttrs
 from .graph import Block, KernelIR, Op, TileIndex
-from .ops import POINTWISE
+from .kinds import OpKind
+from .op_table import ACCESSES, OPS
 from .traffic import Traffic
 from .types import Dim, Value, itemsize
 
@@ -19,13 +21,14 @@ def traffic(regions: Iterable[KernelIR]) -> Traffic:
     for ir in regions:
         moved += _bytes(ir)
         for op, executions in _with_counts(ir):
-            if op.kind == "dot":
-                flops["dot"] += 2 * executions * _product_size(ir, op)
+            work = OPS[op.kind].work(op)
+            if op.kind is OpKind.DOT:
+                flops["dot"] += work.flops * executions * _product_size(ir, work.dims)
                 operand = op.inputs[0]
                 assert isinstance(operand, Value)
                 dtype = operand.type.dtype
             else:
-                flops["other"] += executions * _pointwise_flops(ir, op)
+                flops["other"] += executions * work.flops * _size(ir, work.dims)
     return Traffic(moved, flops["dot"] + flops["other"], dtype if flops["dot"] > flops["other"] else "float32")
 
 
@@ -33,9 +36,9 @@ def contiguous_tiles(ir: KernelIR) -> set[str]:
     """The tiles that index a dimension of stride 1 in some load, store or atomic."""
     found = set()
     for op in ir.walk():
-        if op.kind in ("load", "store", "atomic"):
-            strides = ir.tensor(op.attrs["tensor"]).strides
-            for item, stride in zip(op.attrs["index"], strides, strict=True):
+        if op.kind in ACCESSES:
+            strides = ir.tensor(AccessAttrs.of(op).tensor).strides
+            for item, stride in zip(AccessAttrs.of(op).index, strides, strict=True):
                 if isinstance(item, TileIndex) and stride.constant == 1:
                     found.add(item.tile)
     return found
@@ -52,8 +55,8 @@ def tile_length(ir: KernelIR, name: str) -> int:
     indexed = [
         ir.hint(size)
         for op in ir.walk()
-        if op.kind in ("load", "store", "atomic")
-        for item, size in zip(op.attrs["index"], ir.tensor(op.attrs["tensor"]).shape, strict=True)
+        if op.kind in ACCESSES
+        for item, size in zip(AccessAttrs.of(op).index, ir.tensor(AccessAttrs.of(op).tensor).shape, strict=True)
         if isinstance(item, TileIndex) and item.tile == name
     ]
     return min(indexed, default=1)
@@ -67,8 +70,8 @@ def _mean_length(ir: KernelIR, name: str) -> int:
     bounds = [b for b in (tile.begin, tile.end) if isinstance(b, Value)]
     if len(bounds) < 2:
         return max(most // 2, 1) if bounds else most
-    kinds = {v: op.kind for op in ir.walk() for v in op.outputs}
-    if any(kinds.get(b) in ("tile_begin", "tile_end") for b in bounds):
+    makers = [ir.definitions.get(b) for b in bounds]
+    if any(op is not None and op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END) for op in makers):
         return 1
     return max(most // prod(tile_length(ir, t) for t in ir.grid if ir.tiles[t].block.constant == 1), 1)
 
@@ -76,8 +79,8 @@ def _mean_length(ir: KernelIR, name: str) -> int:
 def _bytes(ir: KernelIR) -> int:
     """Each tensor's elements once for reading and once for writing, broadcast dimensions not counted."""
     total = 0
-    for kinds in (("load", "atomic"), ("store", "atomic")):
-        for path in {op.attrs["tensor"] for op in ir.walk() if op.kind in kinds}:
+    for kinds in ((OpKind.LOAD, OpKind.ATOMIC), (OpKind.STORE, OpKind.ATOMIC)):
+        for path in {AccessAttrs.of(op).tensor for op in ir.walk() if op.kind in kinds}:
             tensor = ir.tensor(path)
             sizes = [ir.hint(n) for n, s in zip(tensor.shape, tensor.strides, strict=True) if s.constant != 0]
             total += prod(sizes) * itemsize(tensor.dtype)
@@ -89,7 +92,7 @@ def _with_counts(ir: KernelIR) -> Iterable[tuple[Op, int]]:
 
     def visit(block: Block, tiles: tuple[str, ...]) -> Iterable[tuple[Op, int]]:
         for op in block.ops:
-            inner = (*tiles, op.attrs["tile"]) if op.kind == "for" else tiles
+            inner = (*tiles, TileAttrs.of(op).tile) if op.kind is OpKind.FOR else tiles
             for region in op.regions:
                 yield from visit(region, inner)
             values = [v for v in (*op.inputs, *op.outputs) if isinstance(v, Value)]
@@ -113,30 +116,15 @@ def in_full_precision(op: Op) -> bool:
     """Whether a product takes 32 or 64 bits as they are. NVIDIA's matrix units would round them, so that it becomes
     multiply-adds of each thread."""
     dtype = op.values[0].type.dtype
-    return dtype == "float64" or (dtype == "float32" and op.attrs["precision"] == "ieee")
+    return dtype == "float64" or (dtype == "float32" and DotAttrs.of(op).precision == "ieee")
 
 
-def _product_size(ir: KernelIR, op: Op) -> int:
+def _product_size(ir: KernelIR, dims: Iterable[Dim]) -> int:
     """Multiplications of a product over all its runs; a dimension of a bare block goes as far as the loops over it."""
-    a, b = op.inputs[:2]
-    assert isinstance(a, Value) and isinstance(b, Value)
     total = 1
-    for dim in (*a.dims, b.dims[-1]):
+    for dim in dims:
         blocks = dim.extent.symbols() - ir.hints.keys()
         loops = [n for n, t in ir.tiles.items() if t.block.symbols() & blocks] if dim.tile is None else []
         times = dim.extent.evaluate({**ir.hints, **dict.fromkeys(blocks, 1)}) if loops else 1
         total *= times * max(_mean_length(ir, n) for n in loops) if loops else _size(ir, (dim,))
     return total
-
-
-def _pointwise_flops(ir: KernelIR, op: Op) -> int:
-    if op.kind == "pointwise":
-        return POINTWISE[op.attrs["fn"]].flops * _size(ir, op.output.dims)
-    if op.kind in ("reduce", "scan"):
-        (value,) = op.inputs
-        assert isinstance(value, Value)
-        return _size(ir, value.dims)
-    if op.kind in ("combine", "combine_scan"):
-        steps = sum(POINTWISE[inner.attrs["fn"]].flops for inner in op.regions[0].ops if inner.kind == "pointwise")
-        return steps * _size(ir, op.values[0].dims)
-    return 0

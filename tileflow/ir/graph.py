@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from ..errors import Location
 from ..expr import Expr
+from .attributes import NO_ATTRS, AccessAttrs, Attrs
+from .kinds import OpKind
 from .modes import SHAPE_MODES, ShapeMode
 from .types import Dim, TileType, Value
 
 Operand = Value | int | float | bool
-
-
-@dataclass(frozen=True, slots=True)
-class TileIndex:
-    """A tensor dimension indexed by a tile: its lanes from begin to end."""
-
-    tile: str
-    axis: int
-
-
-@dataclass(frozen=True, slots=True)
-class SliceIndex:
-    """``start : start + extent`` of a tensor dimension; the whole of it when start is 0 and extent its size."""
-
-    start: Expr
-    dim: Dim
-    axis: int
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +28,25 @@ class Inside:
 
     below: Expr
     above: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TileIndex:
+    """A tensor dimension indexed by a tile: its lanes from begin to end. ``inside``: as of :class:`ValueIndex`, where
+    the loop's bounds are the kernel's own."""
+
+    tile: str
+    axis: int
+    inside: Inside | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceIndex:
+    """``start : start + extent`` of a tensor dimension; the whole of it when start is 0 and extent its size."""
+
+    start: Expr
+    dim: Dim
+    axis: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,19 @@ class ValueIndex:
 
 @dataclass(frozen=True, slots=True)
 class ExprIndex:
-    """A tensor dimension indexed by a size expression or an int; negative ones already wrapped."""
+    """A tensor dimension indexed by a size expression or an int; negative ones already wrapped. ``inside``: as of
+    :class:`ValueIndex`, where block sizes decide."""
 
     value: Expr
+    inside: Inside | None = None
 
 
 IndexItem = TileIndex | SliceIndex | ValueIndex | ExprIndex
+
+
+def may_lie_outside(item: IndexItem) -> bool:
+    """Whether lanes of an index that count may lie outside the tensor."""
+    return not isinstance(item, SliceIndex) and item.inside is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +89,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation; its kind is described in :mod:`tileflow.ir.ops`."""
+    """One operation; what holds for its kind is a row of :mod:`tileflow.ir.op_table`."""
 
-    kind: str
+    kind: OpKind
     inputs: tuple[Operand, ...]
     outputs: tuple[Value, ...]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Attrs = NO_ATTRS
     regions: tuple[Block, ...] = ()
     loc: Location | None = None
 
@@ -96,14 +109,29 @@ class Op:
         """The inputs that are values, constants left out."""
         return tuple(v for v in self.inputs if isinstance(v, Value))
 
-    def with_(self, **changes: Any) -> Op:
-        return replace(self, **changes)
+    def with_(
+        self,
+        inputs: tuple[Operand, ...] | None = None,
+        outputs: tuple[Value, ...] | None = None,
+        attrs: Attrs | None = None,
+        regions: tuple[Block, ...] | None = None,
+    ) -> Op:
+        """The op with what is not None in place of its own; in a third of the time of ``dataclasses.replace``."""
+        return Op(
+            self.kind,
+            self.inputs if inputs is None else inputs,
+            self.outputs if outputs is None else outputs,
+            self.attrs if attrs is None else attrs,
+            self.regions if regions is None else regions,
+            self.loc,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TensorParam:
     """A captured tensor. ``shape``, ``strides``: constants in static mode, symbols in the others. ``torch_dtype``: the
-    name of torch's own, where device code sees it as another.
+    name of torch's own, where device code sees it as another. ``shares``: the paths of the tensors captured before it
+    that lie in the same memory, as a view and its base do.
     """
 
     path: str
@@ -113,6 +141,7 @@ class TensorParam:
     aligned: bool
     name: str
     torch_dtype: str = ""
+    shares: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +192,15 @@ class BlockSymbol:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelIR:
     """One region. ``grid``: the tiles of the outermost loop, in the user's order.
 
     ``guards``: what was assumed of launch symbols while tracing. ``hints``: the launch symbols' values in the example
     that was traced; they may steer choices, never meaning.
+
+    A region never changes, so that what is asked of it often is found once and kept: its ops, where values are defined
+    and used, its hash, and what :func:`once` marks.
     """
 
     name: str
@@ -183,16 +215,37 @@ class KernelIR:
     guards: tuple[Expr, ...]
     hints: dict[str, int]
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the printed form: equal graphs are equal."""
         from .printer import render
 
         return hashlib.sha256(render(self).encode()).hexdigest()
 
+    @cached_property
+    def ops(self) -> tuple[Op, ...]:
+        """Every op, outer ones first."""
+        return tuple(walk(self.body))
+
     def walk(self) -> Iterator[Op]:
         """Every op, outer ones first."""
-        return walk(self.body)
+        return iter(self.ops)
+
+    @cached_property
+    def definitions(self) -> Mapping[Value, Op]:
+        """The op that gives each value, but those that regions are given."""
+        return {v: op for op in self.ops for v in op.outputs}
+
+    @cached_property
+    def uses(self) -> Mapping[Value, int]:
+        """How often each value is used, yields counted."""
+        return uses(self.body)
+
+    @cached_property
+    def next_id(self) -> int:
+        """The first id after those of all values."""
+        params = (p for op in self.ops for block in op.regions for p in block.params)
+        return 1 + max((v.id for values in (self.definitions, params) for v in values), default=-1)
 
     @property
     def shape_mode(self) -> ShapeMode:
@@ -200,11 +253,39 @@ class KernelIR:
         return SHAPE_MODES[self.mode]
 
     def tensor(self, path: str) -> TensorParam:
-        return next(t for t in self.tensors if t.path == path)
+        return self._tensors[path]
+
+    @cached_property
+    def _tensors(self) -> Mapping[str, TensorParam]:
+        return {t.path: t for t in self.tensors}
+
+    @cached_property
+    def _found(self) -> dict[Callable[[KernelIR], Any], Any]:
+        """Results by analysis."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def sharing(self, path: str) -> frozenset[str]:
+        """The paths of the tensors whose elements may be elements of the one at ``path``, itself among them."""
+        return frozenset({path, *self.tensor(path).shares, *(t.path for t in self.tensors if path in t.shares)})
 
     def hint(self, e: Expr) -> int:
         """The value of a size expression in the traced example."""
         return e.evaluate(self.hints)
+
+
+def once(analysis: Callable[[KernelIR], _Result]) -> Callable[[KernelIR], _Result]:
+    """An analysis of a region whose result is kept with the region; nobody may change it."""
+
+    @wraps(analysis)
+    def kept(ir: KernelIR) -> _Result:
+        if analysis not in ir._found:
+            ir._found[analysis] = analysis(ir)
+        return ir._found[analysis]  # type: ignore[no-any-return]
+
+    return kept
 
 
 def walk(block: Block) -> Iterator[Op]:
@@ -247,11 +328,11 @@ class Builder:
 
     def add(
         self,
-        kind: str,
+        kind: OpKind,
         inputs: tuple[Operand, ...],
         type_: TileType,
+        attrs: Attrs = NO_ATTRS,
         loc: Location | None = None,
-        **attrs: Any,
     ) -> Value:
         """Append an op with one output of ``type_``; returns the output."""
         out = self.value(type_, loc)
@@ -260,8 +341,8 @@ class Builder:
 
     def append(self, op: Op) -> None:
         self.definitions.update(dict.fromkeys(op.outputs, op))
-        if op.kind in ("store", "atomic"):
-            self.writes.append((self._next, op.attrs["tensor"]))
+        if op.kind in (OpKind.STORE, OpKind.ATOMIC):
+            self.writes.append((self._next, AccessAttrs.of(op).tensor))
         self._open[-1].append(op)
 
     def push(self) -> None:

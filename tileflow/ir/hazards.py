@@ -1,8 +1,9 @@
-"""Accesses of one tensor in one program that must stay in the order in which the author wrote them.
+"""Accesses of one memory in one program that must stay in the order in which the author wrote them.
 
 The threads of a program share its tensors without waiting for each other: what one of them stored, another sees only
 behind a barrier, and what one of them is about to load, another may have overwritten. Two accesses conflict if at least
-one writes, unless their indices say that they never name one element.
+one writes, unless their indices say that they never name one element. Tensors that share memory, a view and its base,
+are one; what two names' indices say is not compared, for they count from other places.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..expr import Expr
+from .attributes import AccessAttrs, ForeignAttrs, TileAttrs, TilePartAttrs
 from .graph import Block, ExprIndex, KernelIR, Op, SliceIndex, TileIndex, ValueIndex
+from .kinds import OpKind
+from .op_table import ACCESSES
 from .types import Dim, Value
 
-_NAMING = ("tile_index", "tile_begin")
+_NAMING = (OpKind.TILE_INDEX, OpKind.TILE_BEGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,16 @@ class Access:
 
     def is_lanewise(self, other: Access) -> bool:
         """Whether each lane of one names the element that the same lane of the other does."""
-        return self.places is not None and self.places == other.places and self.dims == other.dims
+        return (
+            self.tensor == other.tensor
+            and self.places is not None
+            and self.places == other.places
+            and self.dims == other.dims
+        )
 
     def is_apart(self, other: Access, loops: frozenset[str]) -> bool:
         """Whether both never name one element, ``loops`` being the tiles whose loops went on in between."""
-        if self.places is None or other.places is None:
+        if self.tensor != other.tensor or self.places is None or other.places is None:
             return False
         return any(_apart(a, b, loops) for a, b in zip(self.places, other.places, strict=True))
 
@@ -54,29 +63,36 @@ Conflict = Callable[[Access, Access], bool]
 def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     """The ids (Python's) of the ops before which a barrier must stand, given that one stands before each of them.
 
-    ``conflict``: of two accesses of one tensor, of which one writes and that are not apart, whether they need one
+    ``conflict``: of two accesses of one memory, of which one writes and that are not apart, whether they need one
     between them.
     """
     defined = {v: op for op in ir.walk() for v in op.outputs}
-    parts = {op.attrs["tile"]: Part(op.attrs["of"], op.attrs["part"]) for op in ir.walk() if op.kind == "tile_part"}
-    written = {a.tensor for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes}
+    parts = {
+        TileAttrs.of(op).tile: Part(TilePartAttrs.of(op).whole, TilePartAttrs.of(op).part)
+        for op in ir.walk()
+        if op.kind is OpKind.TILE_PART
+    }
+    sharing = {tensor.path: ir.sharing(tensor.path) for tensor in ir.tensors}
+    written = {
+        path for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes for path in sharing[a.tensor]
+    }
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:
         for op in block.ops:
-            if op.kind in ("for", "while"):
+            if op.kind in (OpKind.FOR, OpKind.WHILE):
                 pending = loop(op, pending)
-            elif op.kind == "if":
+            elif op.kind is OpKind.IF:
                 sides = [visit(side, pending) for side in op.regions]
                 pending = {key: access for side in sides for key, access in side.items()}
-            elif op.kind != "combine":
+            elif op.kind is not OpKind.COMBINE:
                 pending = step(op, pending)
         return pending
 
     def loop(op: Op, pending: Pending) -> Pending:
         (body,) = op.regions
         once = visit(body, pending)
-        own = frozenset({op.attrs["tile"]} if op.kind == "for" else ())
+        own = frozenset({TileAttrs.of(op).tile} if op.kind is OpKind.FOR else ())
         again = {(key, loops | own): access for (key, loops), access in once.items()}
         return pending | visit(body, again)
 
@@ -84,7 +100,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         own = [a for a in _accesses(op, defined, parts) if a.tensor in written]
         for access in own:
             for (_, loops), earlier in pending.items():
-                if earlier.tensor != access.tensor or not (earlier.writes or access.writes):
+                if earlier.tensor not in sharing[access.tensor] or not (earlier.writes or access.writes):
                     continue
                 if not earlier.is_apart(access, loops) and conflict(earlier, access):
                     found.add(id(op))
@@ -97,14 +113,14 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
 
 def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[Access]:
-    if op.kind == "foreign":  # the author's text may do anything with them
-        return [Access(op, tensor, True, None, ()) for tensor in op.attrs["tensors"]]
-    if op.kind not in ("load", "store", "atomic"):
+    if op.kind is OpKind.FOREIGN:  # the author's text may do anything with them
+        return [Access(op, tensor, True, None, ()) for tensor in ForeignAttrs.of(op).tensors]
+    if op.kind not in ACCESSES:
         return []
-    value = op.output if op.kind == "load" else op.inputs[0]
+    value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     dims = value.dims if isinstance(value, Value) else ()
-    places = tuple(_place(op, item, defined, parts) for item in op.attrs["index"])
-    return [Access(op, op.attrs["tensor"], op.kind != "load", places, dims)]
+    places = tuple(_place(op, item, defined, parts) for item in AccessAttrs.of(op).index)
+    return [Access(op, AccessAttrs.of(op).tensor, op.kind is not OpKind.LOAD, places, dims)]
 
 
 def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part]) -> object:
@@ -114,7 +130,7 @@ def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part
         case ValueIndex(position):
             value = op.inputs[position]
             made = defined.get(value) if isinstance(value, Value) else None
-            return made.attrs["tile"] if made is not None and made.kind in _NAMING else value
+            return TileAttrs.of(made).tile if made is not None and made.kind in _NAMING else value
         case ExprIndex(size):
             return size
         case SliceIndex(start, dim):

@@ -1,47 +1,4 @@
-"""The vocabulary of the IR: op kinds, and one row for each pointwise function.
-
-| kind | inputs | attrs | meaning |
-|---|---|---|---|
-| ``load`` | index values, optional mask | ``tensor`` path, ``index``, ``site``, ``other``, ``has_mask`` | read a tile |
-| ``store`` | value, index values, optional mask | the same | write a tile |
-| ``atomic`` | value, index values, optional mask | the same, ``fn``, ``sem`` | read-modify-write: the old value |
-| ``pointwise`` | operands | ``fn``, ``operand`` dtype | one row of ``POINTWISE``, broadcast |
-| ``cast`` | value | - | change dtype, as ``.to`` does |
-| ``bitcast`` | value | - | reinterpret, as ``.view(dtype)`` does |
-| ``full`` | scalar | - | a tile of one value |
-| ``size`` | - | ``value`` Expr | an int: a size, a captured int, a block size |
-| ``scalar`` | - | ``path`` | a captured run-time float |
-| ``tile_index`` | - | ``tile`` | the tile's indices, 1-D |
-| ``tile_begin`` ``tile_end`` ``tile_id`` | - | ``tile`` | scalars of the tile |
-| ``tile_part`` | - | ``tile``, ``of``, ``part`` | from here on ``tile`` is the left or right half of another |
-| ``arange`` | - | ``start`` Expr | ``start + [0, extent)`` |
-| ``random`` | seed, for ints low and high | ``stream``, ``sizes``, ``offsets`` | random numbers: language/random.py |
-| ``unsqueeze`` | value | ``axis`` | insert a dimension of extent 1 |
-| ``squeeze`` | value | ``axis`` | drop a dimension of extent 1 |
-| ``permute`` | value | ``order`` | reorder dimensions |
-| ``expand`` | value | - | broadcast to the output's dims |
-| ``reshape`` | value | - | same elements, other dims |
-| ``narrow`` | value | - | fewer lanes of an axis, of as many registers |
-| ``join`` | a, b | - | both in a new last dimension of 2 |
-| ``split`` | value | - | the two halves of a last dimension of 2 |
-| ``nibbles`` | bytes | ``signed`` | the low and the high 4 bits of each as floats |
-| ``gather`` | value, indices | ``axis`` | the elements along an axis that the indices name |
-| ``sort`` | value | ``axis``, the last | the elements in ascending order |
-| ``reduce`` | value | ``fn``, ``axis``, ``site`` | drop a dimension |
-| ``scan`` | value | ``fn``, ``axis``, ``reverse`` | cumulative sum or product |
-| ``combine`` | values of one shape | ``axis``, ``other``; region | drop a dimension, by the region's function |
-| ``combine_scan`` | values of one shape | ``axis``, ``reverse``; region | cumulative, by the region's function |
-| ``dot`` | a, b, acc or None | ``precision`` | (..., m, k) @ (..., k, n) + acc |
-| ``settle`` | value | - | the value, once the product that adds to it is over |
-| ``dot_scaled`` | a, b, scales, acc | ``formats``, ``scaled`` | (m, k) @ (k, n) + acc of microscaling formats |
-| ``where_mask`` | value, other | ``axes`` | the value in valid lanes of these axes, else other |
-| ``inline_asm`` | operands | ``asm``, ``constraints``, ``pack``, ``is_pure``, ``vendor`` | region: its reference |
-| ``foreign`` | operands | ``text``, ``arguments``, ``functions``, ``tensors`` | Triton text of the author's |
-| ``device_print`` | operands | ``prefix`` | print |
-| ``for`` | bounds that are values, carried... | ``tile``, ``bounds``; region | a tile loop |
-| ``while`` | a bool, carried... | region | turns as long as the first of the carried scalars is true |
-| ``if`` | condition, captured... | two regions | a branch on a scalar |
-"""
+"""One row for each pointwise function, and what leaves each reduction unchanged. The kinds of ops: :mod:`op_table`."""
 
 from __future__ import annotations
 
@@ -55,7 +12,8 @@ import torch
 class Pointwise:
     """One row.
 
-    ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types).
+    ``triton``: the text for operands {0}, {1} ..., all of the operand dtype (float32 for half types). It may call a
+    function of :mod:`tileflow.emit.functions`.
     ``integer``: the text where the operand dtype is an integer and it differs; None where the same.
     ``double``: the same for float64.
     ``evaluate``: torch's own function, for the value in masked lanes and for constant folding.
@@ -82,19 +40,14 @@ POINTWISE: dict[str, Pointwise] = {
     "sub": Pointwise("{0} - {1}", torch.sub),
     "mul": Pointwise("{0} * {1}", torch.mul),
     "div": Pointwise("{0} / {1}", torch.div, flops=4, float_only=True),
-    "floordiv": Pointwise("tl.floor({0} / {1})", torch.floor_divide,
-                          integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=5),
+    "floordiv": Pointwise("_floor_divide({0}, {1})", torch.floor_divide,
+                          integer="{0} // {1} - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))", flops=12),
     "truncdiv": Pointwise("tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1}))",
                           lambda a, b: torch.div(a, b, rounding_mode="trunc"), integer="{0} // {1}", flops=5),
-    "remainder": Pointwise("{0} - tl.floor({0} / {1}) * {1}", torch.remainder, flops=6,
+    "remainder": Pointwise("_remainder({0}, {1})", torch.remainder, flops=10,
                            integer="{0} % {1} + tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {1}, 0)"),
-    "fmod": Pointwise("{0} - tl.where({0} / {1} < 0, tl.ceil({0} / {1}), tl.floor({0} / {1})) * {1}", torch.fmod,
-                      integer="{0} % {1}", flops=6),
-    # a negative base has real powers for whole exponents only
-    "pow": Pointwise("tl.where({1} == 0, 1.0, tl.where(({0} < 0) & ({1} != tl.floor({1})), float('nan'), "
-                     "tl.where({0} == 0, tl.where({1} > 0, 0.0, float('inf')), "
-                     "tl.exp2({1} * tl.log2(tl.abs({0}))) * tl.where(({0} < 0) & "
-                     "({1} - 2.0 * tl.floor({1} * 0.5) == 1.0), -1.0, 1.0))))", torch.pow, flops=10, float_only=True),
+    "fmod": Pointwise("_fmod({0}, {1})", torch.fmod, integer="{0} % {1}", flops=8),
+    "pow": Pointwise("_power({0}, {1})", torch.pow, flops=14, float_only=True),
     "neg": Pointwise("-{0}", torch.neg),
     "abs": Pointwise("tl.abs({0})", torch.abs),
     "reciprocal": Pointwise("1.0 / {0}", torch.reciprocal, flops=4, float_only=True),
@@ -106,13 +59,20 @@ POINTWISE: dict[str, Pointwise] = {
     # exponentials and roots
     # by exp2, which is one instruction: tl.exp goes to denormal numbers too, by three more
     "exp": Pointwise(f"tl.exp2({{0}} * {_LOG2_E})", torch.exp, double="tl.exp({0})", flops=4, float_only=True),
+    # where a logarithm reads it, which is no infinity below the normal numbers
+    "exp_gradual": Pointwise("tl.exp({0})", torch.exp, flops=5, float_only=True),
     "exp2": Pointwise("tl.exp2({0})", torch.exp2, flops=4, float_only=True),
     "expm1": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 + {0} * (0.5 + {0} * (1.0 / 6 + {0} / 24))), "
-                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True),
+                       "tl.exp({0}) - 1.0)", torch.expm1, flops=9, float_only=True,
+                       # what the exponential was rounded by, its logarithm tells (Kahan)
+                       double="tl.where(tl.exp({0}) == 1.0, {0}, (tl.exp({0}) - 1.0) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / tl.log(tl.exp({0})), 1.0))"),
     "log": Pointwise("tl.log({0})", torch.log, flops=4, float_only=True),
     "log2": Pointwise("tl.log2({0})", torch.log2, flops=4, float_only=True),
     "log1p": Pointwise("tl.where(tl.abs({0}) < 0.01, {0} * (1.0 - {0} * (0.5 - {0} * (1.0 / 3 - {0} * 0.25))), "
-                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True),
+                       "tl.log(1.0 + {0}))", torch.log1p, flops=9, float_only=True,
+                       double="tl.where(1.0 + {0} == 1.0, {0}, tl.log(1.0 + {0}) * tl.where(tl.abs({0}) < 0.5, "
+                       "{0} / ((1.0 + {0}) - 1.0), 1.0))"),
     "sqrt": Pointwise("tl.sqrt_rn({0})", torch.sqrt, double="tl.sqrt({0})", flops=4, float_only=True),
     "rsqrt": Pointwise("tl.rsqrt({0})", torch.rsqrt, flops=4, float_only=True),
     "sin": Pointwise("tl.sin({0})", torch.sin, flops=8, float_only=True),
@@ -128,9 +88,9 @@ POINTWISE: dict[str, Pointwise] = {
     "floor": Pointwise("tl.floor({0})", torch.floor, integer="{0}"),
     "ceil": Pointwise("tl.ceil({0})", torch.ceil, integer="{0}"),
     "trunc": Pointwise("tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))", torch.trunc, integer="{0}", flops=3),
-    # half to even: floor(x + 1/2), one less where x was a tie and that is odd
-    "round": Pointwise("tl.floor({0} + 0.5) - tl.where(({0} - tl.floor({0}) == 0.5) & "
-                       "(tl.floor({0} + 0.5) - 2.0 * tl.floor(tl.floor({0} + 0.5) * 0.5) == 1.0), 1.0, 0.0)",
+    # half to even: one more where the rest is above a half, or a half beside an odd number
+    "round": Pointwise("tl.floor({0}) + tl.where(({0} - tl.floor({0}) > 0.5) | (({0} - tl.floor({0}) == 0.5) & "
+                       "(tl.floor({0}) - 2.0 * tl.floor(tl.floor({0}) * 0.5) == 1.0)), 1.0, 0.0)",
                        torch.round, integer="{0}", flops=8),
     # comparisons and logic
     "eq": Pointwise("{0} == {1}", torch.eq, boolean=True),
@@ -170,8 +130,6 @@ NEUTRAL: dict[str, float | None] = {
 }
 
 LARGEST_SPAN = 2**31 - 1  # of random ints
-
-EFFECTS = frozenset({"store", "atomic"})
 
 
 def neutral(fn: str, dtype: str) -> float | int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .graph import Block, KernelIR, Op, walk
+from .kinds import OpKind
 from .types import Value
 
 
@@ -21,9 +22,9 @@ def live_tiles(ir: KernelIR) -> int:
 def beside_products(ir: KernelIR) -> list[tuple[Value, ...]]:
     """For each product, itself and the other tiles of two dimensions or more that are alive once it is made, without
     those that a load brought: operands wait in shared memory."""
-    loaded = {op.output for op in walk(ir.body) if op.kind == "load"}
+    loaded = {op.output for op in walk(ir.body) if op.kind is OpKind.LOAD}
     for op in walk(ir.body):
-        if op.kind == "permute" and op.inputs[0] in loaded:
+        if op.kind is OpKind.PERMUTE and op.inputs[0] in loaded:
             loaded.add(op.output)
     return [tuple(v for v in alive if len(v.dims) > 1 and v not in loaded) for alive in _alive(ir.body, set())]
 
@@ -37,7 +38,7 @@ def _alive(block: Block, outer: set[Value]) -> Iterator[set[Value]]:
         for region in op.regions:
             yield from _alive(region, outer | alive)
         alive |= set(op.outputs)
-        if op.kind == "dot":
+        if op.kind is OpKind.DOT:
             yield outer | alive
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..expr import Expr
+from .attributes import TileAttrs
 from .graph import Block, KernelIR, Op, Operand
+from .kinds import OpKind
 from .types import Value
 
 
@@ -14,9 +16,8 @@ def render(ir: KernelIR) -> str:
     for t in ir.tensors:
         shape = ", ".join(map(str, t.shape))
         strides = ", ".join(map(str, t.strides))
-        lines.append(
-            f"  tensor {t.name} = {t.path}: {t.dtype}[{shape}] strides ({strides}){'' if t.aligned else ' unaligned'}"
-        )
+        notes = ("" if t.aligned else " unaligned") + (f" shares {', '.join(t.shares)}" if t.shares else "")
+        lines.append(f"  tensor {t.name} = {t.path}: {t.dtype}[{shape}] strides ({strides}){notes}")
     lines += [f"  scalar {s.name} = {s.path}: {s.dtype}" for s in ir.scalars]
     lines += [f"  block {b.name} in [{b.low}, {b.high}]" for b in ir.blocks]
     for name in ir.grid:
@@ -49,10 +50,10 @@ def _block(ir: KernelIR, block: Block, names: dict[int, str], lines: list[str], 
 def _op(ir: KernelIR, op: Op, names: dict[int, str], lines: list[str], indent: str) -> None:
     inputs = ", ".join(_operand(v, names) for v in op.inputs)
     outputs = ", ".join(f"{_name(v, names)}: {v.type}" for v in op.outputs)
-    attrs = ", ".join(f"{k}={_attr(v)}" for k, v in sorted(op.attrs.items()))
+    attrs = ", ".join(f"{k}={_attr(v)}" for k, v in op.attrs.items())
     text = f"{op.kind}({inputs})" + (f" {{{attrs}}}" if attrs else "")
-    if op.kind == "for":
-        text += f" of {ir.tiles[op.attrs['tile']].block}"
+    if op.kind is OpKind.FOR:
+        text += f" of {ir.tiles[TileAttrs.of(op).tile].block}"
     lines.append(f"{indent}{outputs} = {text}" if outputs else f"{indent}{text}")
     for region in op.regions:
         if region.params:

@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from ..config import Choice
 from ..errors import CallError, ShapeError, TraceError
 from ..lazy_dataclass import dataclass
+from .alignment import opposite
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, follow, lanes_of, tag
 from .places import DeviceInt, Places, TileLike
@@ -90,7 +91,7 @@ class _EagerMode(TorchFunctionMode):
             return _call(func, args, kwargs)
         args, kwargs = settled(args), {name: settled(value) for name, value in kwargs.items()}
         if func is torch.Tensor.__getitem__:
-            return Places(*args).read()
+            return Places(*args, reads=True).read()
         if func is torch.Tensor.__setitem__:
             return Places(*args[:2]).write(args[2])
         if func.__name__ in _AUGMENTED:
@@ -100,6 +101,7 @@ class _EagerMode(TorchFunctionMode):
 
 def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
     """``compute``, which does what ``func`` does, its result tagged with what its dimensions are."""
+    args = opposite(func, args)
     cut = filled(func, fitted(func, args), kwargs)
     out = follow(func, cut, kwargs, compute(*cut))
     keep_tail(func, args, cut, out, current("tile").loops[-1])

@@ -21,7 +21,7 @@ def load(
 ) -> torch.Tensor:
     """``tensor[index]``, zero where ``extra_mask`` is false. ``eviction_policy``: ``evict_first`` or ``evict_last``."""
     eager.current("load")
-    return Places(tensor, index).read(_tensor_of(extra_mask))
+    return Places(tensor, index, reads=True).read(_tensor_of(extra_mask))
 
 
 @device

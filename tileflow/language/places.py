@@ -1,7 +1,8 @@
 """Where ``x[...]`` reads and writes in the eager meaning, lane by lane, by the language's own rules.
 
-A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile: what lies
-outside the tensor reads 0 and is not written. Slices between plain ints are clipped, as in Python.
+A slice between block sizes or scalars of the kernel is as long as it says, and a shifted tile as its tile. Whatever
+lies outside the tensor reads 0 and is not written; but a dimension of size 1 is read as one by tiles and by ints that
+are computed from them. Slices between plain ints are clipped, as in Python.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 
 from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
+from .alignment import stood
 from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
 from .rules import OUTER_CONSTANTS
 
@@ -52,6 +54,7 @@ class TileLike:
     begin: int
     end: int
     block_size: int
+    limit: int
     lanes: Lanes
 
 
@@ -66,9 +69,10 @@ class _Along:
 
 class Places:
     """The elements that an index names. ``shape``: of the result, with the axes that None inserts; ``lanes``: what its
-    dimensions are."""
+    dimensions are. ``reads``: of a load, which broadcasts sizes of 1."""
 
-    def __init__(self, tensor: torch.Tensor, index: Any) -> None:
+    def __init__(self, tensor: torch.Tensor, index: Any, *, reads: bool = False) -> None:
+        self.reads = reads
         self.tensor = tensor.view(torch.uint8) if tensor.dtype is torch.float4_e2m1fn_x2 else tensor
         self.shape: list[int] = []
         self._lanes: list[Lanes | None] = []
@@ -94,13 +98,14 @@ class Places:
         if mask is None and self._is_plain():
             return tag(self.tensor[tuple(self._plain)].clone(), self.lanes)
         indices, inside = self.everywhere(mask)
-        values = self.tensor[indices]
+        values = self.tensor[indices] if self.tensor.numel() else self.tensor.new_zeros(self.shape)
         return tag((values if inside is None else torch.where(inside, values, 0)).expand(self.shape), self.lanes)
 
     def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
         """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""
-        value = torch.as_tensor(value, device=self.tensor.device).to(self.tensor.dtype)
-        value = self.fit(value)
+        made = torch.as_tensor(value, device=self.tensor.device)
+        value = tag(made.to(self.tensor.dtype), lanes_of(made))
+        value = self.fit(stood(value, self.lanes, self.shape))
         if mask is None and self._is_plain():
             self.tensor[tuple(self._plain)] = value.expand(self.shape)
             return
@@ -158,18 +163,36 @@ class Places:
         return len(self.shape) - 1
 
     def _item(self, item: Any, size: int) -> _Along:
+        if isinstance(item, TileLike) and size == 1 < item.limit and item.begin == item.lanes.begin:
+            return self._one(item)
         if isinstance(item, TileLike):
             return self._run(item.begin, item.end, size, item.lanes, item.block_size)
         if isinstance(item, slice):
             return self._slice(item, size)
         if isinstance(item, torch.Tensor):
-            return self._ints(item)
+            return self._ints(item, size)
         if not isinstance(item, int) or isinstance(item, bool):
             raise TraceError("an index is a tile, a slice, an int, a size or a tile of ints", got=f"{item!r}"[:200])
+        if isinstance(item, DeviceInt):
+            item = 0 if size == 1 and self.reads else item
+            if not 0 <= item < size:
+                return self._checked(torch.tensor(int(item), device=self.tensor.device), (), size)
         if not -size <= item < size:
             raise ShapeError("an index must lie inside the tensor", got=f"{item} in a dimension of {size}")
         self._plain.append(int(item))
         return _Along(torch.tensor(item % size, device=self.tensor.device), ())
+
+    def _one(self, tile: TileLike) -> _Along:
+        """A dimension of size 1 by a tile of a longer loop: itself, which broadcasts."""
+        if not self.reads:
+            raise ShapeError("a tile must not run past the end of a tensor", got=f"up to {tile.limit} in a size of 1")
+        self._plain.append(slice(0, 1))
+        return _Along(torch.zeros(1, dtype=torch.long, device=self.tensor.device), (self._axis(1, None),))
+
+    def _checked(self, index: torch.Tensor, axes: tuple[int, ...], size: int) -> _Along:
+        """Indices that the kernel computed: those outside the tensor do not count."""
+        inside = (index >= 0) & (index < size)
+        return _Along(index, axes, None if bool(inside.all()) else inside)
 
     def _slice(self, item: slice, size: int) -> _Along:
         if item.step is not None and item.step < 1:
@@ -196,16 +219,16 @@ class Places:
             self._plain.append(slice(int(begin), int(end)))
         return _Along(index, (axis,), None if is_inside else (index >= 0) & (index < size))
 
-    def _ints(self, item: torch.Tensor) -> _Along:
+    def _ints(self, item: torch.Tensor, size: int) -> _Along:
         if item.dtype == torch.bool or item.dtype.is_floating_point:
             raise TraceError("a tile of indices holds ints", got=item.dtype,
                              hint="boolean masks select with torch.where or extra_mask=")  # fmt: skip
         if not item.ndim:
-            return _Along(item.long(), ())
+            return self._checked(item.long(), (), size)
         together = any(v.ndim > 1 for v in self._vectors)
         own = lanes_of(item)[0]
         if not together and (own is None or own is BLOCK or own.elastic) and OUTER_CONSTANTS.get():
-            return _Along(item.long(), (self._axis(len(item), own),))
+            return self._checked(item.long(), (self._axis(len(item), own),), size)
         key = None if together else (*(lanes for lanes in lanes_of(item) if lanes is not BLOCK), item.shape)
         if key not in self._groups:
             members = self._vectors if together else [item]
@@ -213,7 +236,7 @@ class Places:
             lanes = [_first(lanes_of(v)[axis - len(shape)] for v in members if v.ndim >= len(shape) - axis)
                      for axis in range(len(shape))]  # fmt: skip
             self._groups[key] = tuple(self._axis(n, own) for n, own in zip(shape, lanes, strict=True))
-        return _Along(item.long(), self._groups[key][-item.ndim :])
+        return self._checked(item.long(), self._groups[key][-item.ndim :], size)
 
     def _spread(self, index: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
         """``index``, which lies in ``axes``, as a tensor that broadcasts over the result."""

@@ -18,9 +18,9 @@ from ..build.serve import report
 from ..runtime.launch import Launcher, launcher_for
 from . import device as device_facts
 from . import prepared
-from .check import check_call
+from .check import Verdict, check_call
 from .contest import Ranking, Rules, hold
-from .failure import failed, launch_failure
+from .failure import NO_ROOM, checked, failed, launch_failure
 from .kernel import MeasurableKernel
 from .prepared import Prepared
 from .request import Entrant, MeasureRequest
@@ -86,7 +86,7 @@ def _run(request: MeasureRequest, device_index: int) -> Outcome:
     except RuntimeError as error:
         if not _out_of_memory(error):
             raise
-        return failed(Status.OOM, error)
+        return replace(failed(Status.OOM, error), error_class=NO_ROOM)
     prepare_s = time.perf_counter() - started
     trial = _Trial(request, kernel, data, device_index)
     outcome = trial.measure(*request.entrants) if request.rules is None else trial.contest(request.rules)
@@ -170,15 +170,15 @@ class _Trial:
         return launchers
 
     def _check(self, call: Call) -> Outcome:
-        worst = 0.0
+        verdicts: list[Verdict] = []
         for item in self._data:
             verdict = check_call(
                 call, item.args, item.reference, repeats=self._request.repeats, scale=self._request.tolerance
             )
-            worst = max(worst, verdict.max_err)
             if not verdict.ok:
-                return replace(failed(verdict.status, verdict.reason), max_err=verdict.max_err)
-        return Outcome(Status.OK, max_err=worst)
+                return checked(verdict)
+            verdicts.append(verdict)
+        return checked(max(verdicts, key=lambda verdict: verdict.max_err))
 
     def _failed(self, error: Exception, so_far: Outcome) -> Outcome:
         prepared.forget(self._request)  # the call may have left its arguments changed

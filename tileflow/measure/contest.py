@@ -69,13 +69,15 @@ def hold(play: Play, entrants: int, rules: Rules, rng: random.Random) -> Ranking
 
 def by_medians(outcomes: Sequence[Outcome], worthwhile: float = Rules().worthwhile) -> tuple[Place, ...]:
     """The places of entrants whose times are known, where no round can be played: a replay's."""
-    times = [outcome.measurement.median_us if outcome.measurement else math.inf for outcome in outcomes]
-    best = min(times)
-    ratios = [time / best if best < math.inf else math.inf for time in times]
-    return tuple(
-        Place(outcome, ratio, ratio, ratio, ratio <= 1 + worthwhile)
-        for outcome, ratio in zip(outcomes, ratios, strict=True)
-    )
+    best = min((outcome.measurement.median_us for outcome in outcomes if outcome.measurement), default=0.0)
+    return tuple(_beside(outcome, best, worthwhile) for outcome in outcomes)
+
+
+def _beside(outcome: Outcome, best_us: float, worthwhile: float) -> Place:
+    if outcome.measurement is None:
+        return Place(outcome)
+    ratio = outcome.measurement.median_us / best_us
+    return Place(outcome, ratio, ratio, ratio, ratio <= 1 + worthwhile)
 
 
 @dataclass(slots=True)

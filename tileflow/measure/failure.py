@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from ..errors import (
     BuildTimeout,
     CallError,
@@ -11,9 +14,11 @@ from ..errors import (
     LaunchError,
     OutOfResources,
 )
+from .check import Verdict
 from .types import Outcome, Status
 
 MESSAGE_CHARS = 2000
+NO_ROOM = "NoRoomForTheProblem"  # the error class where a problem's own data does not fit, whatever the config
 
 # What CUDA and HIP say when the context is lost for good, and when the card is.
 _STICKY = (
@@ -58,7 +63,15 @@ def launch_failure(error: Exception) -> Outcome:
     return failed(Status.ILLEGAL_ACCESS if "cuda error" in text or "hip error" in text else Status.COMPILE_ERROR, error)
 
 
+def checked(verdict: Verdict) -> Outcome:
+    """The outcome of a check, before its times."""
+    error = verdict.max_err if math.isfinite(verdict.max_err) else None
+    outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
+    return replace(outcome, max_err=error)
+
+
 def failed(status: Status, error: Exception | str) -> Outcome:
     """An outcome with the beginning of ``error``'s message, empty lines left out."""
-    digest = "\n".join(line for line in str(error).splitlines() if line.strip())[:MESSAGE_CHARS]
+    text = str(error).encode("utf-8", "backslashreplace").decode()  # half a surrogate pair goes into no file
+    digest = "\n".join(line for line in text.splitlines() if line.strip())[:MESSAGE_CHARS]
     return Outcome(status, error_class="" if isinstance(error, str) else type(error).__name__, error_digest=digest)

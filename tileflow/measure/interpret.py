@@ -16,8 +16,8 @@ from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
 from ..target import Target, target
-from .check import check_call, make_reference
-from .failure import build_failure, failed
+from .check import Reference, check_call, make_reference
+from .failure import build_failure, checked, failed
 from .inputs import poisoned
 from .kernel import API_LOADER, load
 from .types import Outcome, Status
@@ -90,47 +90,65 @@ def check_interpreted(request: InterpretRequest) -> Outcome:
 
 def check_here(request: InterpretRequest) -> Outcome:
     """:meth:`InterpreterProcess.check`'s work, in a process that interprets."""
-    from ..build.interpret import interpreter_launcher
-
     kernel: Any = load(request.loader, request.kernel, request.sys_path)
     device = target(request.target_name)
-    args, sources = _emitted(kernel, request, device)
-    if isinstance(sources, Outcome):
-        return sources
-    reference = make_reference(kernel.reference, args, kernel.strays)
+    ready = _emitted(kernel, request, device)
+    if isinstance(ready, Outcome):
+        return ready
+    return _compared(kernel, request, device, ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A config's sources at some size, arguments of that size, and what a call on them must give."""
+
+    args: tuple[Any, ...]
+    sources: tuple[TritonSource, ...]
+    reference: Reference
+
+
+def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Ready) -> Outcome:
+    from ..build.interpret import interpreter_launcher
+
     started = time.perf_counter()
     try:
         launchers: dict[int, list[Any]] = {}
-        for source in sources:
+        for source in ready.sources:
             launchers.setdefault(source.region, []).append(interpreter_launcher(source, kernel.scope, device))
-        verdict = check_call(kernel.bind(request.config, launchers), args, reference)
+        verdict = check_call(kernel.bind(request.config, launchers), ready.args, ready.reference)
     except TileflowError as error:
         return build_failure(error)
     except Exception as error:  # whatever numpy or Triton's interpreter makes of a wrong source
         return failed(Status.COMPILE_ERROR, error)
-    outcome = Outcome(Status.OK) if verdict.ok else failed(verdict.status, verdict.reason)
-    return replace(outcome, max_err=verdict.max_err, verify_s=time.perf_counter() - started, measured=False)
+    return replace(checked(verdict), verify_s=time.perf_counter() - started, measured=False)
 
 
-def _emitted(
-    kernel: Any, request: InterpretRequest, device: Target
-) -> tuple[tuple[Any, ...], tuple[TritonSource, ...] | Outcome]:
-    """Arguments at the least sizes that allow the config, and its sources for them; or why there are none.
+def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready | Outcome:
+    """What to run, at the least sizes that allow the config and the author's own code; or why there are none.
 
-    A block or a loop's step that is larger than a small size exists only at larger ones.
+    A block or a loop's step that is larger than a small size exists only at larger ones. The sizes are made up here, so
+    what the author's code raises at one of them (an assertion that a length is a multiple of a chunk) means: not this
+    size.
     """
     refused: Outcome | None = None
+    until = time.monotonic() + request.limit_s / 2
     for problem in _grown(kernel.small(dict(request.problem)), dict(request.problem)):
-        with poisoned():
-            args = kernel.inputs(device="cpu", seed=request.seed, **problem)
         try:
-            return args, kernel.lower(args, device, mode=request.mode).emit(request.config)
+            with poisoned():
+                args = kernel.inputs(device="cpu", seed=request.seed, **problem)
+            sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
+            return _Ready(args, sources, make_reference(kernel.reference, args, kernel.strays))
         except ConfigError as error:
             refused = refused or build_failure(error)
         except TileflowError as error:
-            return args, build_failure(error)
+            return build_failure(error)
+        except Exception as error:
+            reason = f"no size that tileflow tried is one that the kernel allows; at {problem}: {type(error).__name__}"
+            refused = refused or replace(failed(Status.CANCELLED, f"{reason}: {error}"), measured=False)
+        if time.monotonic() > until:
+            break
     assert refused is not None
-    return args, refused
+    return refused
 
 
 def _grown(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:

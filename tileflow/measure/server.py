@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..build.process import Answer, Child, Died, Done, Failed, TimedOut
-from ..errors import ClusterError
+from ..errors import ClusterError, SpecError
 from .device import DeviceInfo
-from .failure import failed
+from .failure import NO_ROOM, failed
 from .request import Limits, MeasureRequest
 from .types import Outcome, Status
 
@@ -71,12 +71,19 @@ class MeasureProcess:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
         Memory that is short is tried once more in a clean process. Raises what the kernel's author or the caller must
-        mend: an unknown kernel, inputs or a reference that raise.
+        mend: an unknown kernel, inputs or a reference that raise, or that do not fit the card even then, so that it is
+        decided once for all configs.
         """
         outcome = self._run(request)
         if outcome.status is Status.OOM:
             self._take_spare()
             outcome = self._run(request)
+            if outcome.error_class == NO_ROOM:
+                raise SpecError(
+                    "a problem's inputs and its reference must fit the card", got=outcome.error_digest,
+                    where=f"{request.kernel} {dict(request.problem)}",
+                    hint="take smaller sizes, or a reference that needs less memory; is another process on the card?",
+                )  # fmt: skip
         return outcome
 
     def close(self) -> None:

@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ..errors import InternalError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def require_finite(value: DataclassInstance) -> None:
+    """Raise InternalError where a number in a field of ``value``, or of a tuple there, is infinite or not a number.
+
+    The parts of a trial's record call it as they are made: its journal takes no other numbers, and a mistake is found
+    where it is made.
+    """
+    for each in fields(value):
+        found = getattr(value, each.name)
+        for number in found if type(found) is tuple else (found,):
+            if isinstance(number, float) and not math.isfinite(number):
+                where = f"{type(value).__name__}.{each.name}"
+                raise InternalError("a number of a trial's record must be finite", got=number, where=where)
 
 
 class Status(StrEnum):
@@ -32,13 +52,21 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times of one whole call in microseconds. ``ci95_us``: half-width of the median's 95 % interval."""
+    """Times of one whole call in microseconds, all finite, the median above 0.
+
+    ``ci95_us``: half-width of the median's 95 % interval.
+    """
 
     samples_us: tuple[float, ...]
     median_us: float
     p20_us: float
     p80_us: float
     ci95_us: float
+
+    def __post_init__(self) -> None:
+        require_finite(self)
+        if self.median_us <= 0:
+            raise InternalError("the time of a call must be above 0", got=self.median_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +79,17 @@ class DeviceFacts:
     power_w: float | None = None
     throttled: bool | None = None
 
+    def __post_init__(self) -> None:
+        require_finite(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one measured (or modelled, or interpreted) config.
 
     ``error_class``, ``error_digest``: the exception's name and the beginning of its message where it failed.
-    ``max_err``: the largest error over the outputs, relative to the tolerance's scale (at most 1 passes).
+    ``max_err``: the largest error over the outputs, relative to the tolerance's scale (at most 1 passes). None where
+    nothing was compared, and where no number says how far off it is (a wrong shape, a NaN): the status says which.
     ``prepare_s``: for the problem's inputs and references, next to nothing where they were kept; ``load_s``: until the
     code is on the device; ``verify_s``, ``bench_s``: checking and timing. ``measured``: False for a modelled time.
     ``places``: of a contest, in the order of its entrants; its own status is then that of the whole.
@@ -76,17 +108,23 @@ class Outcome:
     measured: bool = True
     places: tuple[Place, ...] = ()
 
+    def __post_init__(self) -> None:
+        require_finite(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """One entrant of a contest. ``outcome``: its check, and its times of all rounds.
 
     ``ratio``: its time over the leader's, the median over the rounds that both played, and the interval of that;
-    infinite for an entrant that failed. ``tied``: it was not told apart from the leader (which is tied itself).
+    None for an entrant that failed. ``tied``: it was not told apart from the leader (which is tied itself).
     """
 
     outcome: Outcome
-    ratio: float = math.inf
-    low: float = math.inf
-    high: float = math.inf
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
     tied: bool = False
+
+    def __post_init__(self) -> None:
+        require_finite(self)

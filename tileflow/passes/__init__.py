@@ -1,12 +1,16 @@
-"""IR -> IR. ``PREPARE`` runs once a lowering; ``specialise`` once for each choice of the structural knobs."""
+"""IR -> IR. ``PREPARE`` runs once a lowering; ``specialise`` once for each choice of the structural knobs. With
+``TILEFLOW_VERIFY=1`` what was traced and what each pass gives goes through :func:`tileflow.ir.verify.verify`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable
 
 from ..ir.graph import KernelIR
+from ..ir.verify import verify
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
+from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll
@@ -17,20 +21,24 @@ from .transpose import transpose
 from .unify import unify_sizes
 from .unit_batches import drop_unit_batches
 
+VERIFY = "TILEFLOW_VERIFY"  # 1: every region that a pass gives is verified, as in the tests
+
 PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
     unify_sizes,
     fuse_dot,
     drop_unit_batches,
     reduce_strength,
     convert_nibbles,
+    keep_small_exponentials,
     remove_dead_code,
 )
 
 
 def prepare(ir: KernelIR) -> KernelIR:
     """What holds for every config."""
+    _check(ir, "")
     for step in PREPARE:
-        ir = step(ir)
+        ir = _run(step, ir)
     return ir
 
 
@@ -45,11 +53,25 @@ def specialise(
     products ``transposed``, those over blocks ``ones`` of batches a matrix at a time, then the masks that this needs.
     """
     for site in looped:
-        ir = roll(ir, site)
+        ir = _run(roll, ir, site)
     for site in halved:
-        ir = subtile(ir, site)
+        ir = _run(subtile, ir, site)
     for site in transposed:
-        ir = transpose(ir, site)
+        ir = _run(transpose, ir, site)
     if ones:
-        ir = drop_unit_batches(ir, ones)
-    return settle_products(remove_dead_code(place_masks(ir)))
+        ir = _run(drop_unit_batches, ir, ones)
+    for step in (place_masks, remove_dead_code, settle_products):
+        ir = _run(step, ir)
+    return ir
+
+
+def _run(step: Callable[..., KernelIR], ir: KernelIR, *choice: object) -> KernelIR:
+    """One pass, and what it gave verified where the environment asks for it."""
+    ir = step(ir, *choice)
+    _check(ir, step.__name__)
+    return ir
+
+
+def _check(ir: KernelIR, after: str) -> None:
+    if os.environ.get(VERIFY) == "1":
+        verify(ir, after)

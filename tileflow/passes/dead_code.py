@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.graph import Block, KernelIR, Op, walk
-from ..ir.ops import EFFECTS
+from ..ir.op_table import effects_of
 from ..ir.types import Value
 from .rewrite import with_body
 
@@ -19,8 +19,8 @@ def _bounds(ir: KernelIR) -> set[Value]:
 
 
 def _has_effect(op: Op) -> bool:
-    inner = (op for block in op.regions for op in walk(block))
-    return any(o.kind in EFFECTS or o.attrs.get("effect", False) for o in (op, *inner))
+    inner = (o for block in op.regions for o in walk(block))
+    return any(not effects_of(o).is_pure for o in (op, *inner))
 
 
 def _sweep(block: Block, live: set[Value]) -> Block:

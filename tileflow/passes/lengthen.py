@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..expr import Expr
 from ..ir.graph import KernelIR
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from . import specialise
 from .roll import rollable
@@ -68,7 +69,7 @@ def _limits(ir: KernelIR, reach: Reach) -> dict[Expr, int]:
     """How long each loop and each dimension in one piece shall be."""
     looped = _looped(ir)
     left = _in_one_piece(looped)
-    dots = [op for op in looped.walk() if op.kind in ("dot", "dot_scaled")]
+    dots = [op for op in looped.walk() if op.kind in PRODUCTS]
     multiplied = {d.extent for op in dots for v in (*op.values, *op.outputs) for d in v.dims}
     loops = (t.end - t.begin for t in ir.tiles.values() if isinstance(t.begin, Expr) and isinstance(t.end, Expr))
     return {length: reach.loop for length in loops if _is_open(ir, length)} | {

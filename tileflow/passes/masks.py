@@ -6,13 +6,14 @@ load can fill the lanes with it, or because it follows from what the operands ho
 
 from __future__ import annotations
 
-import torch
+from dataclasses import replace
 
 from ..expr import Expr
-from ..frontend.promotion import torch_dtype
-from ..ir.graph import KernelIR, Op, Operand, ValueIndex
-from ..ir.ops import POINTWISE, neutral
-from ..ir.types import Dim, Value, fills_registers, is_float
+from ..ir.attributes import AccessAttrs, LoadAttrs, WhereMaskAttrs
+from ..ir.graph import KernelIR, Op, Operand, TileIndex, may_lie_outside
+from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.types import Dim, Value, fills_registers
 from .rewrite import Fresh, map_ops, with_body
 
 
@@ -55,42 +56,28 @@ def _insert(ir: KernelIR) -> KernelIR:
         if not axes:
             return value
         out = fresh.value(value.type, value)
-        ops.append(Op("where_mask", (value, fill), (out,), {"axes": axes}, (), value.loc))
+        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), WhereMaskAttrs(axes), (), value.loc))
         return out
 
     def rewrite(op: Op) -> list[Op]:
-        ops: list[Op] = []
-        if op.kind in ("reduce", "scan"):
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            fill = neutral(op.attrs["fn"], value.type.dtype)
-            op = op.with_(inputs=(masked(value, op.attrs["axis"], fill, ops),))
-        elif op.kind == "sort":  # lanes that do not count come last
-            (value,) = op.inputs
-            assert isinstance(value, Value)
-            largest = torch.iinfo(torch_dtype(value.type.dtype)).max
-            op = op.with_(inputs=(masked(value, op.attrs["axis"], largest, ops),))
-        elif op.kind == "combine" and op.attrs["other"] is not None:
-            fills = zip(op.inputs, op.attrs["other"], strict=True)
-            op = op.with_(inputs=tuple(masked(v, op.attrs["axis"], fill, ops) for v, fill in fills))
-        elif op.kind in ("dot", "dot_scaled"):
-            a, b, *rest = op.inputs
-            assert isinstance(a, Value) and isinstance(b, Value)
-            zero = 0.0 if is_float(a.type.dtype) else 0
-            a, b = masked(a, len(a.dims) - 1, zero, ops), masked(b, len(b.dims) - 2, zero, ops)
-            op = op.with_(inputs=(a, b, *rest))
-        return [*ops, op]
+        fills = OPS[op.kind].fills(op)
+        if not fills:
+            return [op]
+        ops, inputs = list[Op](), list(op.inputs)
+        for fill in fills:
+            inputs[fill.input] = masked(inputs[fill.input], fill.axis, fill.number, ops)
+        return [*ops, op.with_(inputs=tuple(inputs))]
 
     return with_body(ir, map_ops(ir.body, rewrite))
 
 
 def _choose_fill(ir: KernelIR) -> KernelIR:
     """A load fills masked lanes with what its first ``where_mask`` asks for."""
-    loads = {op.output: op for op in ir.walk() if op.kind == "load"}
-    casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind == "cast"}
+    loads = {op.output: op for op in ir.walk() if op.kind is OpKind.LOAD}
+    casts = {op.output: op.inputs[0] for op in ir.walk() if op.kind is OpKind.CAST}
     wanted: dict[Value, float | int] = {}
     for op in ir.walk():
-        if op.kind != "where_mask" or isinstance(op.inputs[1], Value):
+        if op.kind is not OpKind.WHERE_MASK or isinstance(op.inputs[1], Value):
             continue
         source = op.inputs[0]
         while isinstance(source, Value) and source in casts:
@@ -99,16 +86,19 @@ def _choose_fill(ir: KernelIR) -> KernelIR:
             wanted.setdefault(source, op.inputs[1])
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind == "load" and op.output in wanted and not _reads_zero(op):
-            op = op.with_(attrs=op.attrs | {"other": wanted[op.output]})
+        if op.kind is OpKind.LOAD and op.output in wanted and not _reads_zero(op):
+            op = op.with_(attrs=replace(LoadAttrs.of(op), other=wanted[op.output]))
         return [op]
 
     return with_body(ir, map_ops(ir.body, rewrite))
 
 
 def _reads_zero(load: Op) -> bool:
-    """Whether lanes that count are left out by a load, and are 0 by the language's rule."""
-    return load.attrs["has_mask"] or any(isinstance(i, ValueIndex) and i.inside for i in load.attrs["index"])
+    """Whether lanes that count are left out by a load, and are 0 by the language's rule. A tile's lanes outside the
+    tensor do not count for a reduction either."""
+    return AccessAttrs.of(load).has_mask or any(
+        may_lie_outside(item) for item in AccessAttrs.of(load).index if not isinstance(item, TileIndex)
+    )
 
 
 def _drop(ir: KernelIR) -> KernelIR:
@@ -117,10 +107,10 @@ def _drop(ir: KernelIR) -> KernelIR:
     renamed: dict[Value, Operand] = {}
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind == "where_mask" and not isinstance(op.inputs[1], Value):
+        if op.kind is OpKind.WHERE_MASK and not isinstance(op.inputs[1], Value):
             value, wanted = op.inputs
             assert isinstance(value, Value)
-            found = [known.at(value, axis) for axis in op.attrs["axes"]]
+            found = [known.at(value, axis) for axis in WhereMaskAttrs.of(op).axes]
             if all(f is not None and f == wanted for f in found):
                 renamed[op.output] = value
                 return []
@@ -134,7 +124,7 @@ class MaskedValues:
 
     def __init__(self, ir: KernelIR) -> None:
         self._tiles = ir.tiles
-        self._definitions = {v: op for op in ir.walk() for v in op.outputs}
+        self._definitions = ir.definitions
         self._found: dict[tuple[Value, int], float | None] = {}
 
     def at(self, value: Operand, axis: int) -> float | None:
@@ -148,50 +138,15 @@ class MaskedValues:
 
     def _compute(self, value: Value, axis: int) -> float | None:
         op = self._definitions.get(value)
-        if op is None:
-            return None  # carried by a loop
-        match op.kind:
-            case "load":
-                return float(op.attrs["other"])
-            case "full":
-                return self.at(op.inputs[0], 0) if not isinstance(op.inputs[0], Value) else None
-            case "cast":
-                found = self.at(op.inputs[0], axis)
-                return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
-            case "unsqueeze":
-                inserted = op.attrs["axis"]
-                return None if axis == inserted else self.at(op.inputs[0], axis - (axis > inserted))
-            case "squeeze":
-                return self.at(op.inputs[0], axis + (axis >= op.attrs["axis"]))
-            case "permute":
-                return self.at(op.inputs[0], op.attrs["order"][axis])
-            case "expand":
-                return self._operand(op.inputs[0], value, axis)
-            case "reshape":
-                source = op.inputs[0]
-                assert isinstance(source, Value)
-                found = _reshaped(source, value.dims[axis])
-                return None if found is None else self.at(source, found)
-            case "join" if axis < len(value.dims) - 1:
-                first, second = (self.at(v, axis) for v in op.inputs)
-                return first if first == second else None
-            case "split":
-                return self.at(op.inputs[0], axis)
-            case "nibbles":  # of a byte of zeros
-                return 0.0 if self.at(op.inputs[0], axis) == 0.0 else None
-            case "where_mask":
-                return self.at(op.inputs[1], axis) if axis in op.attrs["axes"] else None
-            case "pointwise":
-                return self._pointwise(op, value, axis)
-        return None
+        return None if op is None else OPS[op.kind].masked(self, op, value, axis)  # None: carried by a loop
 
-    def _operand(self, operand: Operand, result: Value, axis: int) -> float | None:
+    def broadcast(self, operand: Operand, result: Value, axis: int) -> float | None:
         """An operand of an elementwise op; one that is broadcast along the axis says nothing of its lanes."""
         if not isinstance(operand, Value):
             return float(operand)
         if not operand.dims or operand.dims[axis] != result.dims[axis] or self._gains_lengths(operand, result, axis):
             op = self._definitions.get(operand)
-            is_constant = op is not None and op.kind == "full" and not isinstance(op.inputs[0], Value)
+            is_constant = op is not None and op.kind is OpKind.FULL and not isinstance(op.inputs[0], Value)
             return float(op.inputs[0]) if is_constant else None  # type: ignore[union-attr,arg-type]
         return self.at(operand, axis)
 
@@ -200,20 +155,3 @@ class MaskedValues:
         name = result.dims[axis].tile
         lengths = None if name is None else self._tiles[name].lengths
         return lengths is not None and lengths.dims[0] in result.dims and lengths.dims[0] not in operand.dims
-
-    def _pointwise(self, op: Op, value: Value, axis: int) -> float | None:
-        found = [self._operand(v, value, axis) for v in op.inputs]
-        if any(f is None for f in found):
-            return None
-        dtype = torch_dtype(op.attrs["operand"])
-        wide = torch.float64 if dtype.is_floating_point else dtype
-        operands = [torch.tensor(f, dtype=wide) for f in found]
-        if op.attrs["fn"] == "where":
-            operands[0] = operands[0].bool()
-        return float(POINTWISE[op.attrs["fn"]].evaluate(*operands))
-
-
-def _reshaped(source: Value, dim: Dim) -> int | None:
-    """The axis of ``source`` whose masked lanes are those of ``dim`` after a reshape; None where there is no one."""
-    same = [n for n, d in enumerate(source.dims) if d == dim or (dim.tile is not None and d.tile == dim.tile)]
-    return same[0] if len(same) == 1 else None

@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..ir.attributes import NibblesAttrs, PointwiseAttrs
 from ..ir.graph import KernelIR, Op, Operand
+from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import Value
 from .rewrite import Fresh, map_ops, with_body
 
 HALVES = ("float16", "bfloat16")
 _BYTES = ("int8", "uint8")
-_VIEWS = frozenset({"permute", "reshape", "unsqueeze", "squeeze", "expand", "join"})
+_VIEWS = having(Trait.REARRANGES)
 
 
 def convert_nibbles(ir: KernelIR) -> KernelIR:
     """Casts to a half type of nibbles, or of views of them, as views of ``nibbles``."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     fresh = Fresh(ir)
     renamed: dict[Value, Operand] = {}
 
     def rewrite(op: Op) -> list[Op]:
-        if op.kind != "cast" or op.output.type.dtype not in HALVES:
+        if op.kind is not OpKind.CAST or op.output.type.dtype not in HALVES:
             return [op]
         ops: list[Op] = []
         (source,) = op.inputs
@@ -67,12 +71,12 @@ def _nibble(value: Value, makers: Mapping[Value, Op]) -> tuple[Value, int, bool]
 def _by_constant(value: Value, makers: Mapping[Value, Op]) -> tuple[str, int, Value, str] | None:
     """Function, constant, other operand and dtype of what is computed of bytes and one constant."""
     op = makers.get(value)
-    if op is None or op.kind != "pointwise" or op.attrs["operand"] not in _BYTES or len(op.inputs) != 2:
+    if op is None or not isinstance(op.attrs, PointwiseAttrs) or op.attrs.operand not in _BYTES or len(op.inputs) != 2:
         return None
     source, constant = op.inputs
-    if not isinstance(source, Value) or source.type.dtype != op.attrs["operand"] or not isinstance(constant, int):
+    if not isinstance(source, Value) or source.type.dtype != op.attrs.operand or not isinstance(constant, int):
         return None
-    return op.attrs["fn"], constant, source, op.attrs["operand"]
+    return op.attrs.fn, constant, source, op.attrs.operand
 
 
 class _Converter:
@@ -98,7 +102,7 @@ class _Converter:
     def _pair(self, source: Value, signed: bool) -> tuple[Value, ...]:
         if (source, signed) not in self.pairs:
             both = self._typed(source), self._typed(source)
-            self.ops.append(Op("nibbles", (source,), both, {"signed": signed}, (), source.loc))
+            self.ops.append(Op(OpKind.NIBBLES, (source,), both, NibblesAttrs(signed), (), source.loc))
             self.pairs[source, signed] = both
         return self.pairs[source, signed]
 

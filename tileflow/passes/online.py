@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..expr import Expr
+from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, ReduceAttrs
 from ..ir.graph import Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
 from .rewrite import Fresh
 
 _WIDEST_LOAD = 16  # bytes that a thread reads at once
-_EXPONENTIALS = ("exp", "exp2")
+_EXPONENTIALS = ("exp", "exp_gradual", "exp2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +38,31 @@ class OnlineSum:
 
 def online_sums(reductions: Sequence[Op], makers: Mapping[Value, Op]) -> list[OnlineSum]:
     """The sums over a dimension that can be found along with a maximum over it. ``reductions``: all over it."""
-    peaks = {_base(op.values[0], makers): op for op in reversed(reductions) if op.attrs["fn"] == "max"}
+    peaks = {_base(op.values[0], makers): op for op in reversed(reductions) if ReduceAttrs.of(op).fn == "max"}
     found = []
     for op in reductions:
         exponential = makers.get(op.values[0])
-        if op.attrs["fn"] != "sum" or not _is(exponential, _EXPONENTIALS):
+        if ReduceAttrs.of(op).fn != "sum" or not _is(exponential, _EXPONENTIALS):
             continue
         difference = makers.get(exponential.values[0]) if exponential is not None and exponential.values else None
         if difference is None or not _is(difference, ("sub",)) or not isinstance(difference.inputs[0], Value):
             continue
         x = _base(difference.inputs[0], makers)
-        peak, is_last = peaks.get(x), op.attrs["axis"] == len(x.dims) - 1
-        if peak is not None and exponential is not None and peak.attrs["axis"] == op.attrs["axis"]:
+        peak, is_last = peaks.get(x), AxisAttrs.of(op).axis == len(x.dims) - 1
+        if peak is not None and exponential is not None and AxisAttrs.of(peak).axis == AxisAttrs.of(op).axis:
             shared = _WIDEST_LOAD // itemsize(x.type.dtype) if is_last else 1
-            found.append(OnlineSum(peak, op, exponential.attrs["fn"], difference.inputs[1], shared))
+            found.append(OnlineSum(peak, op, PointwiseAttrs.of(exponential).fn, difference.inputs[1], shared))
     return found
 
 
 def _is(op: Op | None, functions: Sequence[str]) -> bool:
-    return op is not None and op.kind == "pointwise" and op.attrs["fn"] in functions and is_float(op.attrs["operand"])
+    attrs = None if op is None else op.attrs
+    return isinstance(attrs, PointwiseAttrs) and attrs.fn in functions and is_float(attrs.operand)
 
 
 def _base(value: Value, makers: Mapping[Value, Op]) -> Value:
     """What a value is, but for casts that keep every number."""
-    while value in makers and makers[value].kind == "cast":
+    while value in makers and makers[value].kind is OpKind.CAST:
         source = makers[value].inputs[0]
         if not isinstance(source, Value) or not _widens(source.type.dtype, value.type.dtype):
             break
@@ -83,30 +85,31 @@ class Lanes:
 
     def compute(self, fn: str, *operands: Operand, dims: tuple[Dim, ...] = (), dtype: str = "") -> Value:
         out = self._value(dims or self._like.dims, dtype)
-        self._ops.append(Op("pointwise", operands, (out,), {"fn": fn, "operand": self._dtype}, (), out.loc))
+        self._ops.append(Op(OpKind.POINTWISE, operands, (out,), PointwiseAttrs(fn, self._dtype), (), out.loc))
         return out
 
     def absorb(self, peak: Value, total: Value, x: Value) -> tuple[Value, Value]:
         """Each lane's maximum and sum relative to it, with one more block of numbers."""
         fn, shared = self._fn, self._shared > 1
         if shared:
-            x = self._op("reshape", x, (*self._like.dims, Dim(Expr.of(self._shared))))
-        top = self.compute("maximum", peak, self._op("reduce", x, fn="max") if shared else x)
+            x = self._op(OpKind.RESHAPE, NO_ATTRS, x, (*self._like.dims, Dim(Expr.of(self._shared))))
+        top = self.compute("maximum", peak, self._op(OpKind.REDUCE, self._fold("max"), x) if shared else x)
         # less nothing where an infinity less itself would be NaN
         base = self.compute("where", self.compute("isinf", top, dtype="bool"), 0.0, top)
-        around = self._op("unsqueeze", base, (*base.dims, ONE), axis=self._axis) if shared else base
+        around = self._op(OpKind.UNSQUEEZE, AxisAttrs(self._axis), base, (*base.dims, ONE)) if shared else base
         terms = self.compute(fn, self.compute("sub", x, around, dims=x.dims), dims=x.dims)
         shrunk = self.compute("mul", total, self.compute(fn, self.compute("sub", peak, base)))
-        return top, self.compute("add", shrunk, self._op("reduce", terms, fn="sum") if shared else terms)
+        return top, self.compute("add", shrunk, self._op(OpKind.REDUCE, self._fold("sum"), terms) if shared else terms)
 
     def settle(self, peak: Value, total: Value, shift: Operand) -> Value:
         """The lanes' sums of ``fn(x - shift)``."""
         return self.compute("mul", total, self.compute(self._fn, self.compute("sub", peak, shift)))
 
-    def _op(self, kind: str, value: Value, dims: tuple[Dim, ...] = (), **attrs: Any) -> Value:
-        out = self._value(dims or self._like.dims, value.type.dtype if kind == "reshape" else "")
-        if kind == "reduce":
-            attrs |= {"axis": self._axis, "site": ""}
+    def _fold(self, fn: str) -> ReduceAttrs:
+        return ReduceAttrs(self._axis, fn, "")
+
+    def _op(self, kind: OpKind, attrs: Attrs, value: Value, dims: tuple[Dim, ...] = ()) -> Value:
+        out = self._value(dims or self._like.dims, value.type.dtype if kind is OpKind.RESHAPE else "")
         self._ops.append(Op(kind, (value,), (out,), attrs, (), out.loc))
         return out
 

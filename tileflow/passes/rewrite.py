@@ -13,9 +13,7 @@ class Fresh:
     """Values with ids that the region does not have yet."""
 
     def __init__(self, ir: KernelIR) -> None:
-        ids = [v.id for op in ir.walk() for v in op.outputs]
-        ids += [p.id for op in ir.walk() for block in op.regions for p in block.params]
-        self._next = max(ids, default=-1) + 1
+        self._next = ir.next_id
 
     def value(self, type_: TileType, like: Value | None = None) -> Value:
         self._next += 1
@@ -33,7 +31,8 @@ def map_ops(block: Block, rewrite: Rewrite, renamed: dict[Value, Operand] | None
     renamed = {} if renamed is None else renamed
     ops: list[Op] = []
     for op in block.ops:
-        op = op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs))
+        if renamed and any(v in renamed for v in op.inputs if isinstance(v, Value)):
+            op = op.with_(inputs=tuple(rename(v, renamed) for v in op.inputs))
         if op.regions:
             op = op.with_(regions=tuple(map_ops(r, rewrite, renamed) for r in op.regions))
         ops.extend(rewrite(op))

@@ -11,29 +11,42 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, walk
+from ..ir.attributes import (
+    NO_ATTRS,
+    AccessAttrs,
+    AxisAttrs,
+    LoopAttrs,
+    PointwiseAttrs,
+    ReduceAttrs,
+    WhereMaskAttrs,
+    site_of,
+)
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.ops import neutral
 from ..ir.types import INT32_MAX, Dim, TileType, Value
 from .online import Lanes, OnlineSum, online_sums
 from .rewrite import Fresh, rename, with_body
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and"}
-_ELEMENTWISE = frozenset({"load", "store", "pointwise", "cast", "bitcast", "expand", "unsqueeze", "squeeze", "full",
-                          "where_mask", "permute", "random", "nibbles"})  # fmt: skip
+_ELEMENTWISE = having(Trait.BY_BLOCKS)
 
 
+@once
 def rollable(ir: KernelIR) -> dict[str, Expr]:
     """The dimensions that can be rolled: the site of the first reduction over each, and its extent."""
     found: dict[str, Expr] = {}
     for block in _blocks(ir.body):
         for op in block.ops:
-            if op.kind != "reduce":
+            if op.kind is not OpKind.REDUCE:
                 continue
             (value,) = op.inputs
             assert isinstance(value, Value)
-            dim = value.dims[op.attrs["axis"]]
-            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(block, dim):
-                found[op.attrs["site"]] = dim.extent
+            dim = value.dims[AxisAttrs.of(op).axis]
+            if _is_whole(dim) and dim.extent not in found.values() and _can_roll(ir, block, dim):
+                found[site_of(op)] = dim.extent
     return found
 
 
@@ -43,11 +56,11 @@ def roll(ir: KernelIR, site: str) -> KernelIR:
     fresh = Fresh(ir)
 
     def visit(block: Block) -> Block:
-        reduction = next((op for op in block.ops if op.kind == "reduce" and op.attrs["site"] == site), None)
+        reduction = next((op for op in block.ops if op.kind is OpKind.REDUCE and site_of(op) == site), None)
         if reduction is not None:
             (value,) = reduction.inputs
             assert isinstance(value, Value)
-            dim = value.dims[reduction.attrs["axis"]]
+            dim = value.dims[AxisAttrs.of(reduction).axis]
             is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
             return _Roller(block, dim, site, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
@@ -69,7 +82,7 @@ def _has(value: Operand, dim: Dim) -> bool:
     return isinstance(value, Value) and dim in value.dims
 
 
-def _can_roll(block: Block, dim: Dim) -> bool:
+def _can_roll(ir: KernelIR, block: Block, dim: Dim) -> bool:
     # what comes into the block or leaves it in one piece would need all of the dimension at once
     defined = {v for op in block.ops for v in op.outputs}
     if any(_has(v, dim) for v in block.results):
@@ -84,27 +97,30 @@ def _can_roll(block: Block, dim: Dim) -> bool:
             continue
         if any(isinstance(v, Value) and v.dims.count(dim) > 1 for v in touched):
             return False
-        if op.kind == "reduce":
+        if op.kind is OpKind.REDUCE:
             (value,) = op.inputs
             assert isinstance(value, Value)
-            if value.dims[op.attrs["axis"]] == dim and op.attrs["fn"] not in _COMBINE:
+            if value.dims[AxisAttrs.of(op).axis] == dim and ReduceAttrs.of(op).fn not in _COMBINE:
                 return False
         elif op.kind not in _ELEMENTWISE or not _from_memory(op, dim):
             return False
     # what is written may not be read again by a later phase, nor updated in another order
-    stored = [op.attrs["tensor"] for op in walk(block) if op.kind == "store"]
-    updated = [op.attrs["tensor"] for op in walk(block) if op.kind == "atomic"]
+    stored = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.STORE]
+    updated = [AccessAttrs.of(op).tensor for op in walk(block) if op.kind is OpKind.ATOMIC]
+    if any(len(ir.sharing(tensor) & {*stored, *updated}) > 1 for tensor in {*stored, *updated}):
+        return False  # two names of one memory
     if len(set(updated)) < len(updated) or set(updated) & set(stored):
         return False
-    return not any(op.kind == "load" and op.attrs["tensor"] in {*stored, *updated} for op in walk(block))
+    written = {path for tensor in (*stored, *updated) for path in ir.sharing(tensor)}
+    return not any(op.kind is OpKind.LOAD and AccessAttrs.of(op).tensor in written for op in walk(block))
 
 
 def _from_memory(op: Op, dim: Dim) -> bool:
     """Loads and stores take the dimension by a slice that starts at 0."""
-    if op.kind not in ("load", "store"):
+    if op.kind not in (OpKind.LOAD, OpKind.STORE):
         return True
-    dims = op.output.dims if op.kind == "load" else op.values[0].dims
-    slices = [i for i in op.attrs["index"] if isinstance(i, SliceIndex) and dims[i.axis] == dim]
+    dims = op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims
+    slices = [i for i in AccessAttrs.of(op).index if isinstance(i, SliceIndex) and dims[i.axis] == dim]
     return all(i.start.constant == 0 for i in slices) and len(slices) == dims.count(dim)
 
 
@@ -161,16 +177,16 @@ class _Roller:
 
     def _is_root(self, op: Op) -> bool:
         """What a loop is made for."""
-        if op.kind == "store":
+        if op.kind is OpKind.STORE:
             return _has(op.inputs[0], self.dim)
         return self._reduces(op) and op.output not in self.online
 
     def _reduces(self, op: Op) -> bool:
-        if op.kind != "reduce":
+        if op.kind is not OpKind.REDUCE:
             return False
         (value,) = op.inputs
         assert isinstance(value, Value)
-        return bool(value.dims[op.attrs["axis"]] == self.dim)
+        return bool(value.dims[AxisAttrs.of(op).axis] == self.dim)
 
     def _renamed(self, op: Op) -> Op:
         return op.with_(inputs=tuple(rename(v, self.renamed) for v in op.inputs))
@@ -190,11 +206,11 @@ class _Roller:
             peak, total = s.peak.output, s.total.output
             results[peak], results[total] = body.absorb(s, of[peak], of[total])
         for op in roots:
-            if op.kind == "store":
+            if op.kind is OpKind.STORE:
                 body.clone(op)
         outputs = tuple(self.fresh.value(v.type, v) for v in entry)
         loop = Block(params, tuple(body.ops), tuple(results[v] for v in of))
-        self.ops.append(Op("for", tuple(entry), outputs, {"tile": name, "bounds": 0}, (loop,), roots[0].loc))
+        self.ops.append(Op(OpKind.FOR, tuple(entry), outputs, LoopAttrs(name, 0), (loop,), roots[0].loc))
         self.running |= dict(zip(of, outputs, strict=True))
         for op in reductions:
             self.ops.append(op.with_(inputs=(self.running[op.output],)))
@@ -221,7 +237,7 @@ class _Roller:
         dims = tuple(bare if d == self.dim else d for d in value.dims)
         dtype = "float32" if value.type.dtype in ("float16", "bfloat16") else value.type.dtype
         out = self.fresh.value(TileType(dtype, dims), value)
-        self.ops.append(Op("full", (neutral(op.attrs["fn"], dtype),), (out,), {}, (), op.loc))
+        self.ops.append(Op(OpKind.FULL, (neutral(ReduceAttrs.of(op).fn, dtype),), (out,), NO_ATTRS, (), op.loc))
         return out
 
 
@@ -245,16 +261,16 @@ class _Body:
         inputs = tuple(self.value(v) for v in op.inputs)
         outputs = tuple(self.roller.fresh.value(self._type(v.type), v) for v in op.outputs)
         attrs = op.attrs
-        if "index" in attrs:
-            attrs = attrs | {"index": tuple(self._item(i) for i in attrs["index"])}
+        if isinstance(attrs, AccessAttrs):
+            attrs = replace(attrs, index=tuple(self._item(i) for i in attrs.index))
         self.ops.append(op.with_(inputs=inputs, outputs=outputs, attrs=attrs))
         self.cloned.update(zip(op.outputs, outputs, strict=True))
 
     def accumulate(self, op: Op, total: Value) -> Value:
         masked = self._masked(op)
         out = self.roller.fresh.value(total.type, masked)
-        attrs = {"fn": _COMBINE[op.attrs["fn"]], "operand": total.type.dtype}
-        self.ops.append(Op("pointwise", (total, masked), (out,), attrs, (), op.loc))
+        attrs = PointwiseAttrs(_COMBINE[ReduceAttrs.of(op).fn], total.type.dtype)
+        self.ops.append(Op(OpKind.POINTWISE, (total, masked), (out,), attrs, (), op.loc))
         return out
 
     def absorb(self, s: OnlineSum, peak: Value, total: Value) -> tuple[Value, Value]:
@@ -266,14 +282,16 @@ class _Body:
         value = self.value(op.inputs[0])
         assert isinstance(value, Value)
         masked = self.roller.fresh.value(value.type, value)
-        fill = neutral(op.attrs["fn"], value.type.dtype)
-        self.ops.append(Op("where_mask", (value, fill), (masked,), {"axes": (op.attrs["axis"],)}, (), op.loc))
+        fill = neutral(ReduceAttrs.of(op).fn, value.type.dtype)
+        self.ops.append(
+            Op(OpKind.WHERE_MASK, (value, fill), (masked,), WhereMaskAttrs((AxisAttrs.of(op).axis,)), (), op.loc)
+        )
         return masked
 
     def _type(self, type_: TileType) -> TileType:
         return replace(type_, dims=tuple(self.dim if d == self.roller.dim else d for d in type_.dims))
 
-    def _item(self, item: object) -> object:
+    def _item(self, item: IndexItem) -> IndexItem:
         if isinstance(item, SliceIndex) and item.dim == self.roller.dim:
             assert self.dim.tile is not None
             return TileIndex(self.dim.tile, item.axis)

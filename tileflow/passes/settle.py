@@ -12,8 +12,12 @@ scores has waited for all products of the turn before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import NO_ATTRS
 from ..ir.graph import Block, KernelIR, Op, Operand
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .rewrite import Fresh, with_body
 
@@ -21,36 +25,36 @@ from .rewrite import Fresh, with_body
 def settle_products(ir: KernelIR) -> KernelIR:
     """A ``settle`` at the end of each loop for the products that it only adds up and whose left operand is computed
     of no other product of the turn."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     fresh = Fresh(ir)
 
     def visit(block: Block, is_loop: bool) -> Block:
-        ops = [op.with_(regions=tuple(visit(r, op.kind == "for") for r in op.regions)) for op in block.ops]
+        ops = [op.with_(regions=tuple(visit(r, op.kind is OpKind.FOR) for r in op.regions)) for op in block.ops]
         if not is_loop:
             return Block(block.params, tuple(ops), block.results)
         settled: dict[Operand, Operand] = {}
         for total in block.results:
             if isinstance(total, Value) and total not in settled and _is_in_flight(total, block, makers):
                 settled[total] = out = fresh.value(total.type, total)
-                ops.append(Op("settle", (total,), (out,), {}, (), makers[total].loc))
+                ops.append(Op(OpKind.SETTLE, (total,), (out,), NO_ATTRS, (), makers[total].loc))
         return Block(block.params, tuple(ops), tuple(settled.get(r, r) for r in block.results))
 
     return with_body(ir, visit(ir.body, is_loop=False))
 
 
-def _is_in_flight(total: Value, turn: Block, makers: dict[Value, Op]) -> bool:
+def _is_in_flight(total: Value, turn: Block, makers: Mapping[Value, Op]) -> bool:
     op = makers.get(total)
-    if op is None or op.kind != "dot" or not set(op.inputs[2:]) & set(turn.params):
+    if op is None or op.kind is not OpKind.DOT or not set(op.inputs[2:]) & set(turn.params):
         return False
     left = op.values[0]
     return not _is_buffered(left, makers) and left not in _after_products(turn, op, set())
 
 
-def _is_buffered(operand: Value, makers: dict[Value, Op]) -> bool:
+def _is_buffered(operand: Value, makers: Mapping[Value, Op]) -> bool:
     """Whether an operand is what a load brought, perhaps permuted: such a one may stay in shared memory."""
-    while operand in makers and makers[operand].kind == "permute":
+    while operand in makers and makers[operand].kind is OpKind.PERMUTE:
         (operand, *_) = makers[operand].values
-    return operand in makers and makers[operand].kind == "load"
+    return operand in makers and makers[operand].kind is OpKind.LOAD
 
 
 def _after_products(block: Block, total: Op, known: set[Value]) -> set[Value]:
@@ -58,17 +62,17 @@ def _after_products(block: Block, total: Op, known: set[Value]) -> set[Value]:
     what does on both sides; of an inner loop, which may have no turn, nothing."""
     found = set(known)
     for op in block.ops:
-        if op.kind == "if":
+        if op.kind is OpKind.IF:
             sides = [(side.results, _after_products(side, total, found)) for side in op.regions]
             found |= {out for n, out in enumerate(op.outputs) if all(results[n] in has for results, has in sides)}
-        elif _goes_with(op, total) or (op.kind != "for" and not found.isdisjoint(op.values)):
+        elif _goes_with(op, total) or (op.kind is not OpKind.FOR and not found.isdisjoint(op.values)):
             found.update(op.outputs)
     return found
 
 
 def _goes_with(op: Op, total: Op) -> bool:
     """Whether warp groups do a product if they do ``total``: by as many rows, which are what they need enough of."""
-    if op.kind != "dot":
+    if op.kind is not OpKind.DOT:
         return False
     a, rows = op.values[0], total.values[0].dims[:-1]
     return not in_full_precision(op) and [d.extent for d in a.dims[:-1]] == [d.extent for d in rows]

@@ -6,6 +6,9 @@ that the corrections of a general division fall away with it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..ir.attributes import PointwiseAttrs
 from ..ir.graph import KernelIR, Op
 from ..ir.types import is_float
 from .rewrite import map_ops, with_body
@@ -17,11 +20,12 @@ def reduce_strength(ir: KernelIR) -> KernelIR:
 
 
 def _reduced(op: Op) -> Op:
-    if op.kind != "pointwise" or op.attrs["fn"] not in ("floordiv", "remainder") or is_float(op.attrs["operand"]):
+    attrs = op.attrs
+    if not isinstance(attrs, PointwiseAttrs) or attrs.fn not in ("floordiv", "remainder") or is_float(attrs.operand):
         return op
     number, divisor = op.inputs
     if not isinstance(divisor, int) or isinstance(divisor, bool) or divisor <= 0 or divisor & (divisor - 1):
         return op
-    if op.attrs["fn"] == "floordiv":
-        return op.with_(inputs=(number, divisor.bit_length() - 1), attrs=op.attrs | {"fn": "shift_right"})
-    return op.with_(inputs=(number, divisor - 1), attrs=op.attrs | {"fn": "bitwise_and"})
+    if attrs.fn == "floordiv":
+        return op.with_(inputs=(number, divisor.bit_length() - 1), attrs=replace(attrs, fn="shift_right"))
+    return op.with_(inputs=(number, divisor - 1), attrs=replace(attrs, fn="bitwise_and"))

@@ -10,20 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex
+from ..ir.attributes import NO_ATTRS, AccessAttrs, PermuteAttrs, TileAttrs, TilePartAttrs, site_of
+from ..ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, effects_of, having
+from ..ir.opdef import Trait
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, with_body
 from .roll import rollable
 
-_CLONED = frozenset({"load", "pointwise", "cast", "bitcast", "unsqueeze", "squeeze", "expand", "full", "tile_index"})
+_CLONED = having(Trait.BY_HALVES)
 _PLAIN = (TileIndex, SliceIndex, ExprIndex)
 
 
+@once
 def subtilable(ir: KernelIR) -> dict[str, Op]:
     """The stores that can be done in halves, by site: at the end of the region, of what a loop with products gave."""
     if rollable(ir):  # the end of the region would be loops of its own
         return {}
-    return {op.attrs["site"]: op for op in ir.body.ops if op.kind == "store" and epilogue(ir, op) is not None}
+    return {site_of(op): op for op in ir.body.ops if op.kind is OpKind.STORE and epilogue(ir, op) is not None}
 
 
 def subtile(ir: KernelIR, site: str) -> KernelIR:
@@ -54,7 +59,9 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
     columns = _columns(ir, store)
     if columns is None or not _is_plain(store, columns, store.inputs[0]):
         return None
-    written = {op.attrs["tensor"] for op in ir.walk() if op.kind in ("store", "atomic")}
+    written = {
+        p for op in ir.walk() if op.kind in (OpKind.STORE, OpKind.ATOMIC) for p in ir.sharing(AccessAttrs.of(op).tensor)
+    }
     makers = {v: op for op in ir.body.ops for v in op.outputs}
     waiting, found, has_product = list(store.values), set[int](), False
     while waiting:
@@ -62,9 +69,11 @@ def epilogue(ir: KernelIR, store: Op) -> list[Op] | None:
         if columns not in value.dims:
             continue
         op = makers[value]
-        if op.kind == "for" and _split_dims(value, columns):
-            has_product |= any(inner.kind in ("dot", "dot_scaled") for inner in op.regions[0].ops)
-        elif op.kind not in _CLONED or op.attrs.get("tensor") in written or not _is_plain(op, columns, value):
+        if op.kind is OpKind.FOR and _split_dims(value, columns):
+            has_product |= any(inner.kind in PRODUCTS for inner in op.regions[0].ops)
+        elif (
+            op.kind not in _CLONED or not written.isdisjoint(effects_of(op).reads) or not _is_plain(op, columns, value)
+        ):
             return None
         else:
             found.add(id(op))
@@ -78,12 +87,12 @@ def _split_dims(value: Value, columns: Dim) -> bool:
 
 def _is_plain(op: Op, columns: Dim, value: Operand) -> bool:
     """Whether an access has the columns by their tile, and no mask; what is no access has."""
-    if "index" not in op.attrs:
+    if not isinstance(op.attrs, AccessAttrs):
         return True
     assert isinstance(value, Value) and columns.tile is not None
-    items = op.attrs["index"]
+    items = AccessAttrs.of(op).index
     named = [i for i in items if isinstance(i, TileIndex) and i.tile == columns.tile]
-    plain = all(isinstance(i, _PLAIN) for i in items) and not op.attrs["has_mask"]
+    plain = all(isinstance(i, _PLAIN) for i in items) and not AccessAttrs.of(op).has_mask
     return plain and len(named) == value.dims.count(columns) == 1
 
 
@@ -94,7 +103,7 @@ class _Halves:
         self.fresh, self.store = Fresh(ir), store
         columns = _columns(ir, store)
         assert columns is not None and columns.tile is not None
-        self.columns, parent = columns, ir.tiles[columns.tile]
+        self.columns, self.whole, parent = columns, columns.tile, ir.tiles[columns.tile]
         self.half = parent.block // 2
         self.parts = tuple(
             replace(parent, name=f"{parent.name}.half{n}", block=self.half, is_grid=False) for n in (0, 1)
@@ -107,8 +116,8 @@ class _Halves:
         ops: list[Op] = []
         split = {root: self._split(root, ops) for root in dict.fromkeys(roots)}
         for part, tile in enumerate(self.parts):
-            attrs = {"tile": tile.name, "of": self.columns.tile, "part": part, "effect": True}
-            ops.append(Op("tile_part", (), (), attrs, (), store.loc))
+            attrs = TilePartAttrs(tile.name, self.whole, part)
+            ops.append(Op(OpKind.TILE_PART, (), (), attrs, (), store.loc))
             renamed: dict[Value, Operand] = {root: halves[part] for root, halves in split.items()}
             ops += [self._cloned(op, tile, renamed) for op in (*chain, store)]
         return ops
@@ -119,9 +128,9 @@ class _Halves:
         apart = self._value(value, (rows, two, half))
         last = self._value(value, (rows, half, two))
         halves = tuple(self._value(value, (rows, tile.dim)) for tile in self.parts)
-        ops.append(Op("reshape", (value,), (apart,), {}, (), value.loc))
-        ops.append(Op("permute", (apart,), (last,), {"order": (0, 2, 1)}, (), value.loc))
-        ops.append(Op("split", (last,), halves, {}, (), value.loc))
+        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), NO_ATTRS, (), value.loc))
+        ops.append(Op(OpKind.PERMUTE, (apart,), (last,), PermuteAttrs((0, 2, 1)), (), value.loc))
+        ops.append(Op(OpKind.SPLIT, (last,), halves, NO_ATTRS, (), value.loc))
         return halves
 
     def _value(self, like: Value, dims: tuple[Dim, ...]) -> Value:
@@ -131,13 +140,13 @@ class _Halves:
         inputs = tuple(renamed.get(v, v) if isinstance(v, Value) else v for v in op.inputs)
         outputs = tuple(self._value(v, tuple(tile.dim if d == self.columns else d for d in v.dims)) for v in op.outputs)
         renamed.update(zip(op.outputs, outputs, strict=True))
-        attrs = dict(op.attrs)
-        if "index" in attrs:
-            attrs["index"] = tuple(self._item(i, tile) for i in attrs["index"])
-        if op.kind == "tile_index":
-            attrs["tile"] = tile.name
+        attrs = op.attrs
+        if isinstance(attrs, AccessAttrs):
+            attrs = replace(attrs, index=tuple(self._item(i, tile) for i in attrs.index))
+        if op.kind is OpKind.TILE_INDEX:
+            attrs = TileAttrs(tile.name)
         return op.with_(inputs=inputs, outputs=outputs, attrs=attrs)
 
-    def _item(self, item: object, tile: Tile) -> object:
+    def _item(self, item: IndexItem, tile: Tile) -> IndexItem:
         is_columns = isinstance(item, TileIndex) and item.tile == self.columns.tile
         return TileIndex(tile.name, item.axis) if isinstance(item, TileIndex) and is_columns else item

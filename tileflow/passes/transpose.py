@@ -7,28 +7,34 @@ The accumulator is carried transposed, and turned back once after the loop.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
-from ..ir.graph import Block, KernelIR, Op, uses
+from ..ir.attributes import LoopAttrs, PermuteAttrs, site_of
+from ..ir.graph import Block, KernelIR, Op, once
+from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import TileType, Value, itemsize
 from .rewrite import Fresh, with_body
 
 _Item = TypeVar("_Item")
-_SWAPPED = {"order": (1, 0)}
-_AS_LOADED = ("where_mask", "permute")
+_SWAPPED = PermuteAttrs((1, 0))
+_AS_LOADED = having(Trait.AS_LOADED)
 
 
+@once
 def transposable(ir: KernelIR) -> dict[str, Op]:
     """The products that can be transposed, by site: of two dimensions and halves, added up over a loop that does
     nothing else with the sum, the left operand as it was loaded and the right one not."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
-    counts = uses(ir.body)
+    makers = ir.definitions
+    counts = ir.uses
     return {
-        op.attrs["site"]: op
+        site_of(op): op
         for loop in ir.walk()
-        if loop.kind == "for"
+        if loop.kind is OpKind.FOR
         for op in loop.regions[0].ops
-        if op.kind == "dot" and _place(loop, op) is not None and _is_plain(op, counts) and _gains(op, makers)
+        if op.kind is OpKind.DOT and _place(loop, op) is not None and _is_plain(op, counts) and _gains(op, makers)
     }
 
 
@@ -40,7 +46,7 @@ def transpose(ir: KernelIR, site: str) -> KernelIR:
     def visit(block: Block) -> Block:
         ops: list[Op] = []
         for op in block.ops:
-            if op.kind == "for" and any(inner is product for inner in op.regions[0].ops):
+            if op.kind is OpKind.FOR and any(inner is product for inner in op.regions[0].ops):
                 ops += _transposed(op, product, fresh)
             else:
                 ops.append(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op)
@@ -49,11 +55,11 @@ def transpose(ir: KernelIR, site: str) -> KernelIR:
     return with_body(ir, visit(ir.body))
 
 
-def is_loaded(operand: Value, makers: dict[Value, Op]) -> bool:
+def is_loaded(operand: Value, makers: Mapping[Value, Op]) -> bool:
     """Whether an operand comes from memory as it is, and not by way of arithmetic in registers."""
     while operand in makers and makers[operand].kind in _AS_LOADED:
         (operand, *_) = makers[operand].values
-    return operand in makers and makers[operand].kind == "load"
+    return operand in makers and makers[operand].kind is OpKind.LOAD
 
 
 def _place(loop: Op, product: Op) -> int | None:
@@ -63,12 +69,12 @@ def _place(loop: Op, product: Op) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_plain(product: Op, counts: dict[Value, int]) -> bool:
+def _is_plain(product: Op, counts: Mapping[Value, int]) -> bool:
     once = all(counts[v] == 1 for v in (*product.values[2:], product.output))
     return once and all(len(v.dims) == 2 and itemsize(v.type.dtype) == 2 for v in product.values[:2])
 
 
-def _gains(product: Op, makers: dict[Value, Op]) -> bool:
+def _gains(product: Op, makers: Mapping[Value, Op]) -> bool:
     left, right = product.values[:2]
     return is_loaded(left, makers) and not is_loaded(right, makers)
 
@@ -82,9 +88,9 @@ def _transposed(loop: Op, product: Op, fresh: Fresh) -> list[Op]:
         return fresh.value(TileType(value.type.dtype, value.dims[::-1]), value)
 
     def permute(value: Value, out: Value) -> Op:
-        return Op("permute", (value,), (out,), _SWAPPED, (), loop.loc)
+        return Op(OpKind.PERMUTE, (value,), (out,), _SWAPPED, (), loop.loc)
 
-    start = loop.inputs[loop.attrs["bounds"] + place]
+    start = loop.inputs[LoopAttrs.of(loop).bounds + place]
     assert isinstance(start, Value)
     entry, total, result, param = (turned(v) for v in (start, product.output, loop.outputs[place], body.params[place]))
     left, right = (turned(v) for v in product.values[1::-1])
@@ -95,7 +101,7 @@ def _transposed(loop: Op, product: Op, fresh: Fresh) -> list[Op]:
             op = op.with_(inputs=(left, right, param), outputs=(total,))
         inner.append(op)
     inside = Block(_with(body.params, place, param), tuple(inner), _with(body.results, place, total))
-    inputs = _with(loop.inputs, loop.attrs["bounds"] + place, entry)
+    inputs = _with(loop.inputs, LoopAttrs.of(loop).bounds + place, entry)
     outputs = _with(loop.outputs, place, result)
     return [
         permute(start, entry),

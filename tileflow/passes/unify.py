@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
+from ..ir.attributes import AccessAttrs
 from ..ir.graph import Block, KernelIR, Op, Operand, SliceIndex
 from ..ir.types import Dim, Value
 from .rewrite import with_body
@@ -38,9 +39,9 @@ class _Renamer:
 
     def op(self, op: Op) -> Op:
         attrs = op.attrs
-        if "index" in attrs:
-            items = (replace(i, dim=self.dim(i.dim)) if isinstance(i, SliceIndex) else i for i in attrs["index"])
-            attrs = attrs | {"index": tuple(items)}
+        if isinstance(attrs, AccessAttrs):
+            items = (replace(i, dim=self.dim(i.dim)) if isinstance(i, SliceIndex) else i for i in attrs.index)
+            attrs = replace(attrs, index=tuple(items))
         return op.with_(
             inputs=tuple(self.operand(v) for v in op.inputs),
             outputs=tuple(self.value(v) for v in op.outputs),

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.attributes import NO_ATTRS, AccessAttrs, Attrs, AxisAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
+from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once
+from ..ir.kinds import OpKind
+from ..ir.op_table import having
+from ..ir.opdef import Trait
 from ..ir.types import Dim, TileType, Value
 from .rewrite import Fresh, with_body
 
 Axes = frozenset[int]
 _NONE: Axes = frozenset()
-_BROADCAST = ("pointwise", "cast", "bitcast", "full", "expand")
+_BROADCAST = having(Trait.BROADCASTS)
 
 
 def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
@@ -32,10 +36,11 @@ def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
     return with_body(ir, Block(ir.body.params, tuple(scope.ops), ir.body.results))
 
 
+@once
 def batch_blocks(ir: KernelIR) -> tuple[str, ...]:
     """The block symbols that a product has as batches: where all are 1, it is one of matrices."""
     blocks = {tile.block for tile in ir.tiles.values()}
-    dims = [d for op in ir.walk() if op.kind == "dot" for v in op.values for d in v.dims[:-2]]
+    dims = [d for op in ir.walk() if op.kind is OpKind.DOT for v in op.values for d in v.dims[:-2]]
     return tuple(sorted({d.extent.args[0] for d in dims if d.extent.op == "sym" and d.extent in blocks}))
 
 
@@ -50,7 +55,7 @@ class _Dropper:
 
     def is_single(self, op: Op) -> bool:
         """Whether ``op`` is a product of batches of one matrix."""
-        return op.kind == "dot" and len(op.output.dims) > 2 and all(self._is_one(d) for d in _batches(op))
+        return op.kind is OpKind.DOT and len(op.output.dims) > 2 and all(self._is_one(d) for d in _batches(op))
 
     def _is_one(self, dim: Dim) -> bool:
         extent = dim.extent
@@ -94,7 +99,7 @@ class _Scope:
             return source
         out = self.dropper.fresh.value(wanted, operand)
         # not by inserting dimensions, for which Triton would move a sum to another layout and back
-        self.ops.append(Op("reshape", (source,), (out,), {}, (), operand.loc))
+        self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), NO_ATTRS, (), operand.loc))
         return out
 
     def add(self, op: Op) -> None:
@@ -106,25 +111,25 @@ class _Scope:
         self.ops.append(converted)
 
     def _converted(self, op: Op) -> Op | None:
-        if op.kind in ("for", "while", "if"):
+        if op.kind in (OpKind.FOR, OpKind.WHILE, OpKind.IF):
             return self._nested(op)
-        if op.kind == "dot" and self.dropper.is_single(op):
+        if op.kind is OpKind.DOT and self.dropper.is_single(op):
             return self._product(op)
         values = (*op.values, *op.outputs)
         if not any(map(self.dropper.axes, values)):
             return None
         if op.kind in _BROADCAST:
             return self._broadcast(op)
-        if op.kind in ("load", "store"):
+        if op.kind in (OpKind.LOAD, OpKind.STORE):
             return self._access(op)
-        if op.kind in ("reduce", "scan", "where_mask", "unsqueeze", "squeeze", "permute"):
+        if op.kind in (OpKind.REDUCE, OpKind.SCAN, OpKind.WHERE_MASK, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.PERMUTE):
             return self._along(op)
         return None
 
     def _nested(self, op: Op) -> Op:
         """A loop or a branch, and what it carries or gives, without batches."""
         outputs = tuple(self.dropper.axes(v) for v in op.outputs)
-        carried = len(op.inputs) - len(op.outputs) if op.kind != "if" else len(op.inputs)
+        carried = len(op.inputs) if op.kind is OpKind.IF else len(op.inputs) - len(op.outputs)
         entry = tuple(self.get(v, a) for v, a in zip(op.inputs[carried:], outputs, strict=False))
         before = tuple(self.get(v, _NONE) for v in op.inputs[:carried])
         regions = tuple(self._region(r, outputs) for r in op.regions)
@@ -148,7 +153,7 @@ class _Scope:
             self.known[op.output] = out
             return product
         self.ops.append(product)
-        return Op("reshape", (out,), (self.defined(op.output),), {}, (), op.loc)
+        return Op(OpKind.RESHAPE, (out,), (self.defined(op.output),), NO_ATTRS, (), op.loc)
 
     def _broadcast(self, op: Op) -> Op:
         """Operands are aligned at their last dimensions."""
@@ -163,19 +168,19 @@ class _Scope:
         """An op along a dimension, or one that inserts, drops or reorders dimensions."""
         value = op.values[0]
         axes, gone = self.dropper.axes(value), self.dropper.axes(op.output)
-        attrs = dict(op.attrs)
-        if op.kind == "permute":
-            order = op.attrs["order"]
-            attrs["order"] = tuple(_place(a, axes) for a in order if a not in axes)
-        elif op.kind == "where_mask":
-            if set(op.attrs["axes"]) & axes or any(isinstance(v, Value) and v.dims for v in op.inputs[1:]):
+        attrs: Attrs
+        if op.kind is OpKind.PERMUTE:
+            order = PermuteAttrs.of(op).order
+            attrs = PermuteAttrs(tuple(_place(a, axes) for a in order if a not in axes))
+        elif op.kind is OpKind.WHERE_MASK:
+            if set(WhereMaskAttrs.of(op).axes) & axes or any(isinstance(v, Value) and v.dims for v in op.inputs[1:]):
                 return None
-            attrs["axes"] = tuple(_place(a, axes) for a in op.attrs["axes"])
+            attrs = WhereMaskAttrs(tuple(_place(a, axes) for a in WhereMaskAttrs.of(op).axes))
         else:
-            axis = op.attrs["axis"]
-            if axis in (gone if op.kind == "unsqueeze" else axes):
+            axis = AxisAttrs.of(op).axis
+            if axis in (gone if op.kind is OpKind.UNSQUEEZE else axes):
                 return None
-            attrs["axis"] = _place(axis, gone if op.kind == "unsqueeze" else axes)
+            attrs = replace(AxisAttrs.of(op), axis=_place(axis, gone if op.kind is OpKind.UNSQUEEZE else axes))
         grown = len(op.output.dims) - len(value.dims)
         if len(op.output.dims) - len(gone) != len(value.dims) - len(axes) + grown:
             return None
@@ -184,10 +189,10 @@ class _Scope:
 
     def _access(self, op: Op) -> Op | None:
         """A load or a store: the one lane of a batch is the begin of its tile."""
-        tile = op.output if op.kind == "load" else op.inputs[0]
-        if op.attrs["has_mask"] or not isinstance(tile, Value):
+        tile = op.output if op.kind is OpKind.LOAD else op.inputs[0]
+        if AccessAttrs.of(op).has_mask or not isinstance(tile, Value):
             return None
-        axes, items = self.dropper.axes(tile), op.attrs["index"]
+        axes, items = self.dropper.axes(tile), AccessAttrs.of(op).index
         named = {i.axis for i in items if isinstance(i, TileIndex)} if len(tile.dims) == _rank(items) else set()
         if not axes <= named or any(axes & set(i.axes) for i in items if isinstance(i, ValueIndex)):
             return None
@@ -195,17 +200,17 @@ class _Scope:
         index: list[IndexItem] = []
         for item in items:
             if isinstance(item, TileIndex) and item.axis in axes:
-                index.append(ValueIndex(len(inputs), ()))
+                index.append(ValueIndex(len(inputs), (), item.inside))
                 inputs.append(self._begin(item.tile, tile))
             else:
                 index.append(_moved(item, axes))
         outputs = tuple(map(self.defined, op.outputs))
-        return op.with_(inputs=tuple(inputs), outputs=outputs, attrs=op.attrs | {"index": tuple(index)})
+        return op.with_(inputs=tuple(inputs), outputs=outputs, attrs=replace(AccessAttrs.of(op), index=tuple(index)))
 
     def _begin(self, name: str, like: Value) -> Value:
         tile = self.dropper.ir.tiles[name]
         begin = self.dropper.fresh.value(TileType(tile.index_dtype, weak=True), like)
-        self.ops.append(Op("tile_begin", (), (begin,), {"tile": name}, (), like.loc))
+        self.ops.append(Op(OpKind.TILE_BEGIN, (), (begin,), TileAttrs(name), (), like.loc))
         return begin
 
 

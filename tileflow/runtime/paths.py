@@ -206,7 +206,8 @@ def read_symbol(
 
 def digest_of(value: Any) -> int:
     """A number of 32 bits, the same in every process, for a constant that selects code: a string, None, a dtype, an
-    enum, a function (its code; what it closes over has paths of its own), a class, a module; of others their class."""
+    enum, a function (its code; what it closes over has paths of its own), a class, a module; of lists and tuples their
+    lengths, of dictionaries their keys, since what they hold has paths too; of others their class."""
     return _digest_of_code(value.__code__) if isinstance(value, FunctionType) else zlib.crc32(_spelled(value).encode())
 
 
@@ -215,6 +216,10 @@ def _spelled(value: Any) -> str:
         return repr(value)
     if isinstance(value, Enum):
         return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} in a {'list' if isinstance(value, list) else 'tuple'}"
+    if isinstance(value, dict):
+        return f"dict of {[key if isinstance(key, (int, str)) else type(key).__qualname__ for key in value]}"
     if type(value).__module__ == "torch":  # a dtype, a device
         return str(value)
     named = value if isinstance(value, (type, ModuleType, BuiltinFunctionType)) else type(value)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from ..config import Choice, Constraint, Knob
 from ..expr import TRUE, Expr, all_of
 from ..ir.access import ALIGNMENT, boxed, describable
+from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
+from ..ir.kinds import OpKind
 from ..ir.types import itemsize
 from ..passes.subtile import subtilable
 from ..target import Target
@@ -28,11 +30,11 @@ def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
     """For each load of a tile: the eviction policy where the author left it open, the cache level. For each store of a
     tile: the cache policy. The kind of access of those that a copy engine could do, which has no such policies."""
     for op in ir.walk():
-        site = op.attrs.get("site", "")
+        site = site_of(op)
         by_pointer = Expr.sym(f"{site}.access").eq(0) if _has_choice(ir, op, target) else TRUE
-        if op.kind == "load" and op.output.dims:
+        if op.kind is OpKind.LOAD and op.output.dims:
             yield from _load_knobs(op, site, by_pointer, target)
-        if op.kind == "store" and boxed(op):
+        if op.kind is OpKind.STORE and boxed(op):
             yield Knob(f"{site}.cache", site, STORE_CACHE[target.vendor], "access", "", by_pointer)
         if _has_choice(ir, op, target):
             yield Knob(f"{site}.access", site, ACCESS, "access", "pointer")
@@ -41,7 +43,7 @@ def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
 def _load_knobs(op: Op, site: str, by_pointer: Expr, target: Target) -> Iterator[Knob]:
     if target.vendor == "amd":  # whose backend drops eviction policies
         yield Knob(f"{site}.cache", site, LOAD_CACHE, "access", "", by_pointer)
-    elif op.attrs["eviction"] is None:
+    elif LoadAttrs.of(op).eviction is None:
         yield Knob(f"{site}.eviction", site, EVICTION, "access", "", by_pointer)
         # an instruction has one or the other
         without = by_pointer.and_(Expr.sym(f"{site}.eviction").eq(0))
@@ -63,8 +65,8 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
     for op in ir.walk():
         if not _has_choice(ir, op, target):
             continue
-        site, size = op.attrs["site"], itemsize(ir.tensor(op.attrs["tensor"]).dtype)
-        last = op.attrs["index"][-1]
+        site, size = site_of(op), itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype)
+        last = AccessAttrs.of(op).index[-1]
         assert not isinstance(last, ExprIndex | ValueIndex)
         dims = boxed(op)
         limits = [

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from ..config import Knob
 from ..expr import Expr
 from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from .extents import block_of
 from .names import powers
@@ -38,14 +40,14 @@ def _floors(ir: KernelIR) -> dict[str, int]:
     """The smallest sizes of a product: 16 each way, 32 inside for scaled ones and for operands of 8 bits, also of those
     that arithmetic made of 8-bit ones: Triton keeps to the layout of what was loaded."""
     floors: dict[str, int] = {}
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     for op in ir.walk():
-        if op.kind not in ("dot", "dot_scaled"):
+        if op.kind not in PRODUCTS:
             continue
         a, b = op.inputs[:2]
         assert isinstance(a, Value) and isinstance(b, Value)
         narrow = 1 in (_narrowest(a, makers), _narrowest(b, makers))
-        inner = 32 if narrow or op.kind == "dot_scaled" else 16
+        inner = 32 if narrow or op.kind is OpKind.DOT_SCALED else 16
         for dim, least in ((a.dims[-2], 16), (a.dims[-1], inner), (b.dims[-1], 16)):
             name, factor = block_of(dim.extent)
             floors[name] = max(floors.get(name, 1), least // factor)
@@ -57,7 +59,7 @@ def _narrowest(operand: Value, makers: Mapping[Value, Op]) -> int:
     seen, rest = {operand}, [operand]
     while rest:
         op = makers.get(rest.pop())
-        if op is not None and op.kind != "load":
+        if op is not None and op.kind is not OpKind.LOAD:
             found = {v for v in op.values if v.dims and v.type.dtype != "bool"} - seen
             seen |= found
             rest += found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ..config import ConfigSpace, Constraint, Knob
-from ..expr import TRUE, Expr
+from ..config import ConfigSpace, Constraint, Direction, Knob
+from ..expr import TRUE, Expr, all_of
 from ..frontend.lower import HostKnob
 from ..ir.graph import KernelIR
 from ..passes.roll import rollable
@@ -39,6 +39,32 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
     environment = tuple(sorted((n, v) for n, v in target.symbols().items() if n in symbols))
     return ConfigSpace(tuple(knobs.values()), tuple(_distinct(found)), environment)
+
+
+def space_of_each(name: str, ways: Mapping[int, ConfigSpace]) -> ConfigSpace:
+    """One space of what a block size that host code asked for makes of the call: ``ways``, by the choice of ``name``.
+
+    A constraint that only some of the choices demand, since host code made sizes of it, binds those alone. Another
+    choice mends it where nothing else does.
+    """
+    knobs: dict[str, Knob] = {}
+    demanded: dict[Expr, list[tuple[int, Constraint]]] = {}
+    for choice, space in ways.items():
+        for knob in space.knobs:
+            knobs[knob.name] = _either(knobs[knob.name], knob) if knob.name in knobs else knob
+        for constraint in space.constraints:
+            demanded.setdefault(constraint.check, []).append((choice, constraint))
+    found = []
+    for check, demands in demanded.items():
+        (_, constraint), choices = demands[0], [choice for choice, _ in demands]
+        if len(choices) < len(ways):
+            elsewhere = all_of(Expr.sym(name).ne(choice) for choice in choices)
+            directions: tuple[Direction, ...] = ("up", "down")
+            repair = (*constraint.repair, *((name, direction) for direction in directions))
+            constraint = replace(constraint, check=elsewhere.or_(check), repair=repair)
+        found.append(constraint)
+    environment = dict(item for space in ways.values() for item in space.environment)
+    return ConfigSpace(tuple(knobs.values()), tuple(found), tuple(sorted(environment.items())))
 
 
 def _either(first: Knob, other: Knob) -> Knob:

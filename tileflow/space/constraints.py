@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
 from .loops import stages_of
 from .names import loop_site, rolled_site, suffixed
-from .staging import PRODUCTS, blocks_of, stagings, written_out
+from .staging import blocks_of, stagings, written_out
 from .warp_groups import warp_groups_share
 
 # 32-bit registers a thread may spend on one tile; two of them are live at a time as a rule
@@ -88,7 +91,7 @@ def _sums_fit(
     threads, bound = Expr.sym(warps) * target.warp_size, suffixed(ir, "maxnreg")
     for op in ir.walk():
         dots = [inner for region in op.regions for inner in region.ops if inner.kind in PRODUCTS]
-        if op.kind != "for" or not dots:
+        if op.kind is not OpKind.FOR or not dots:
             continue
         tile = Expr.of(0)
         for dot in dots:
@@ -100,7 +103,7 @@ def _sums_fit(
             fits = fits.and_(Expr.sym(bound).eq(0).or_(needed.lt(threads * Expr.sym(bound))))
             steps.insert(0, (bound, "down"))
         yield Constraint(
-            f"sums of {loop_site(ir, op.attrs['tile'])} fit registers", fits, tuple(steps),
+            f"sums of {loop_site(ir, TileAttrs.of(op).tile)} fit registers", fits, tuple(steps),
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
             f"and than {_MOST_REGISTERS} or maxnreg a thread",
         )  # fmt: skip
@@ -113,7 +116,7 @@ def _updates_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
         return
     reason = f"what atomics add fits the {target.smem_per_block} bytes of shared memory that {target.name} has"
     for op in ir.walk():
-        if op.kind == "atomic" and op.output.dims:
+        if op.kind is OpKind.ATOMIC and op.output.dims:
             size = _bytes([op.output], extents)
             fits = size.le(target.smem_per_block)
             if fits.constant is None:
@@ -146,11 +149,13 @@ def _streams(ir: KernelIR, extents: Extents) -> list[tuple[str, Expr]]:
     """Bytes that an iteration loads: of each loop without products, and of each reduction that may be looped."""
     found = []
     for op in ir.walk():
-        if op.kind == "for" and not any(inner.kind in (*PRODUCTS, "for") for inner in op.regions[0].ops):
-            loads = [inner.output for inner in op.regions[0].ops if inner.kind == "load"]
-            found.append((loop_site(ir, op.attrs["tile"]), _bytes(loads, extents)))
+        if op.kind is OpKind.FOR and not any(inner.kind in (*PRODUCTS, OpKind.FOR) for inner in op.regions[0].ops):
+            loads = [inner.output for inner in op.regions[0].ops if inner.kind is OpKind.LOAD]
+            found.append((loop_site(ir, TileAttrs.of(op).tile), _bytes(loads, extents)))
     for extent, site in extents.sites.items():
-        whole = [op.output for op in ir.walk() if op.kind == "load" and any(d.extent == extent for d in op.output.dims)]
+        whole = [
+            op.output for op in ir.walk() if op.kind is OpKind.LOAD and any(d.extent == extent for d in op.output.dims)
+        ]
         # in one piece there is no loop
         found.append((rolled_site(site), _bytes(whole, extents) * Expr.sym(site).ne(0)))
     return [(site, size) for site, size in found if size != Expr.of(0)]
@@ -174,7 +179,7 @@ def _unrolled_fits(
     for block, site in blocks_of(ir, ir.body):
         turns = written_out(ir, site, knobs)
         for op in block.ops:
-            if op.kind == "dot" and in_full_precision(op):
+            if op.kind is OpKind.DOT and in_full_precision(op):
                 a, b = op.values[:2]
                 count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1))
     fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from ..config import Constraint
 from ..expr import FALSE
+from ..ir.attributes import AccessAttrs, DotAttrs, InlineAsmAttrs
 from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..ir.op_table import ACCESSES
 from ..ir.types import Value
 from ..target import Target
 
@@ -15,7 +18,9 @@ _ADA = 89  # the first compute capability with e4m3
 
 def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     """One constraint for each thing that no config of this region can have on ``target``."""
-    for vendor in sorted({op.attrs["vendor"] for op in ir.walk() if op.kind == "inline_asm"} - {target.vendor}):
+    for vendor in sorted(
+        {InlineAsmAttrs.of(op).vendor for op in ir.walk() if op.kind is OpKind.INLINE_ASM} - {target.vendor}
+    ):
         yield _never(f"assembly of {vendor}", f"the inline assembly is {vendor}'s; {target.name} is {target.vendor}'s")
     for dtype in sorted(_dtypes(ir)):
         if dtype.endswith("fnuz") and target.vendor == "nvidia":
@@ -32,8 +37,8 @@ def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
 
 def _products(ir: KernelIR) -> set[str]:
     """The accumulators' dtypes of products, and ``scaled``."""
-    plain = {op.attrs["acc"] for op in ir.walk() if op.kind == "dot"}
-    return plain | {"scaled" for op in ir.walk() if op.kind == "dot_scaled"}
+    plain = {DotAttrs.of(op).acc for op in ir.walk() if op.kind is OpKind.DOT}
+    return plain | {"scaled" for op in ir.walk() if op.kind is OpKind.DOT_SCALED}
 
 
 def _never(name: str, reason: str) -> Constraint:
@@ -42,5 +47,5 @@ def _never(name: str, reason: str) -> Constraint:
 
 def _dtypes(ir: KernelIR) -> set[str]:
     values = {v.type.dtype for op in ir.walk() for v in (*op.inputs, *op.outputs) if isinstance(v, Value)}
-    stored = {ir.tensor(op.attrs["tensor"]).dtype for op in ir.walk() if op.kind in ("load", "store", "atomic")}
+    stored = {ir.tensor(AccessAttrs.of(op).tensor).dtype for op in ir.walk() if op.kind in ACCESSES}
     return values | stored

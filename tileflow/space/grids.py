@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from ..config import Choice, Constraint, Knob
 from ..expr import TRUE, Expr, any_of
+from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
 from .loops import Loop
@@ -31,7 +33,7 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
     yield Knob(suffixed(ir, "persistent"), "grid", (0, 1, 2, 4, 8), "grid", 0)
     yield Knob(suffixed(ir, "walk"), "grid", WALK, "grid", WALK[0], persistent.ne(0))
     # several loops, as of a rolled reduction, are not flattened; with several products in one Triton's pass fails
-    if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind == "dot" for op in loops[0].ops) <= 1:
+    if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
         yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0))
     if growing_tiles(ir):
         yield Knob(suffixed(ir, "descending"), "grid", (False, True), "grid", False)
@@ -51,8 +53,13 @@ def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob
 
 def growing_tiles(ir: KernelIR) -> set[str]:
     """The tiles of the grid where a loop ends that starts elsewhere, as a causal one does: later ones take longer."""
-    corners = {v: op.attrs["tile"] for op in ir.body.ops if op.kind in ("tile_begin", "tile_end") for v in op.outputs}
-    ends = [ir.tiles[op.attrs["tile"]] for op in ir.walk() if op.kind == "for"]
+    corners = {
+        v: TileAttrs.of(op).tile
+        for op in ir.body.ops
+        if op.kind in (OpKind.TILE_BEGIN, OpKind.TILE_END)
+        for v in op.outputs
+    }
+    ends = [ir.tiles[TileAttrs.of(op).tile] for op in ir.walk() if op.kind is OpKind.FOR]
     return {
         corners[tile.end]
         for tile in ends

@@ -8,6 +8,9 @@ from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, any_of
 from ..ir.analysis import in_full_precision
 from ..ir.graph import KernelIR, Op
+from ..ir.kinds import OpKind
+from ..ir.op_table import OPS
+from ..ir.opdef import Trait
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
@@ -27,19 +30,19 @@ def launch_knobs(
     """Warps, stages of a software pipeline where there is a loop, and the vendor's own."""
     most = 1024 // target.warp_size
     yield Knob(suffixed(ir, "num_warps"), "launch", powers(1, most), "launch", 4)
-    has_loop = any(op.kind == "for" for op in ir.walk())
+    has_loop = any(op.kind is OpKind.FOR for op in ir.walk())
     active = TRUE if has_loop else any_of(loop.present for loop in loops)
     yield Knob(suffixed(ir, "num_stages"), "launch", depths(target), "launch", 2, active)
     yield from _amd(ir, extents, target) if target.vendor == "amd" else _nvidia(ir, loops, extents, known, target)
 
 
 def _products(ir: KernelIR) -> list[Op]:
-    return [op for op in ir.walk() if op.kind == "dot"]
+    return [op for op in ir.walk() if op.kind is OpKind.DOT]
 
 
 def _keeps_tiles(ir: KernelIR) -> bool:
     """Whether registers are what may run short: elsewhere a thread needs few, and a bound changes nothing."""
-    return any(op.kind in ("dot", "dot_scaled", "reduce", "scan", "combine", "combine_scan") for op in ir.walk())
+    return any(Trait.COLLECTIVE in OPS[op.kind].traits for op in ir.walk())
 
 
 def _nvidia(

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from ..config import Knob
 from ..expr import FALSE, TRUE, Expr, all_of, any_of
+from ..ir.attributes import TileAttrs, site_of
 from ..ir.graph import KernelIR, Op, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from ..passes.transpose import transposable
 from ..target import Target
@@ -21,7 +24,6 @@ from .names import loop_site, rolled_site, suffixed, transposed_knob
 
 MOST_STATIC_TURNS = 8
 UNROLL = (1, 2, 4)
-_PRODUCTS = ("dot", "dot_scaled")
 WARP_GROUP = 4  # warps that multiply together, on Hopper and Blackwell
 GROUP_ROWS = 64  # the least rows of their product
 HOPPER = 9  # major compute capability
@@ -41,11 +43,11 @@ class Loop:
     @property
     def is_memory_loop(self) -> bool:
         """Without products: pipelined only where the loop itself asks for it."""
-        return not any(op.kind in _PRODUCTS for op in self.ops)
+        return not any(op.kind in PRODUCTS for op in self.ops)
 
     @property
     def loads(self) -> list[Op]:
-        return [op for op in self.ops if op.kind == "load" and op.output.dims]
+        return [op for op in self.ops if op.kind is OpKind.LOAD and op.output.dims]
 
 
 def depths(target: Target) -> tuple[int, ...]:
@@ -57,8 +59,8 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
     """The region's innermost loops, and those that its reductions may become."""
     found = []
     for op in ir.walk():
-        if op.kind == "for" and not any(inner.kind == "for" for inner in walk(op.regions[0])):
-            tile = ir.tiles[op.attrs["tile"]]
+        if op.kind is OpKind.FOR and not any(inner.kind is OpKind.FOR for inner in walk(op.regions[0])):
+            tile = ir.tiles[TileAttrs.of(op).tile]
             turns, exact = None, False
             if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
                 length = tile.end - tile.begin
@@ -97,7 +99,7 @@ def loop_knobs(
         if loop.loads and (several or _has_side_loads(loop)):
             yield _stages_knob(ir, loop, runs, target)
         if has_tensor_memory(target) and not loop.is_memory_loop:
-            runs = runs.and_(all_of(grouped(ir, op, extents) for op in loop.ops if op.kind in _PRODUCTS))
+            runs = runs.and_(all_of(grouped(ir, op, extents) for op in loop.ops if op.kind in PRODUCTS))
             yield Knob(f"{loop.site}.multi_buffer", loop.site, (True, False), "loop", True, runs)
             if one_with_products:  # Triton's pass fails on the first of two when the other has no part in it
                 yield from _specialisation_knob(ir, loop, runs, known)
@@ -132,7 +134,7 @@ def _has_side_loads(loop: Loop) -> bool:
     if loop.is_memory_loop:
         return False
     makers = {v: op for op in loop.ops for v in op.outputs}
-    waiting = [v for op in loop.ops if op.kind in _PRODUCTS for v in op.values]
+    waiting = [v for op in loop.ops if op.kind in PRODUCTS for v in op.values]
     reached: set[Value] = set()
     while waiting:
         value = waiting.pop()
@@ -177,7 +179,7 @@ def transposed_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """Warps of their own for copies, for products and for the rest. The copies must be the copy engine's, since threads
     that wait for their own loads gain nothing."""
-    copies = [f"{op.attrs['site']}.access" for op in loop.loads]
+    copies = [f"{site_of(op)}.access" for op in loop.loads]
     if not copies or any(name not in known for name in copies):
         return
     warps = Expr.sym(suffixed(ir, "num_warps"))

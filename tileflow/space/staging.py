@@ -15,16 +15,19 @@ from dataclasses import dataclass
 
 from ..config import Direction, Knob
 from ..expr import FALSE, Expr, any_of
+from ..ir.attributes import AccessAttrs, TileAttrs, site_of
 from ..ir.graph import Block, KernelIR, Op, uses, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS, having
+from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site, suffixed, transposed_knob
 
-PRODUCTS = ("dot", "dot_scaled")
 # what passes on a loaded tile without a copy in registers
-_VIEWS = ("permute", "where_mask", "squeeze", "unsqueeze", "reshape")
+_VIEWS = having(Trait.STAYS_SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Staging:
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
     """Of every block of ops that has products of its own."""
-    makers = {v: op for op in ir.walk() for v in op.outputs}
+    makers = ir.definitions
     stored, halved = _stored(ir, extents, knobs)
     for block, site in blocks_of(ir, ir.body):
         dots = [op for op in block.ops if op.kind in PRODUCTS]
@@ -68,8 +71,8 @@ def blocks_of(ir: KernelIR, block: Block, site: str = "") -> Iterator[tuple[Bloc
     for op in block.ops:
         for region in op.regions:
             inner = site
-            if op.kind == "for":
-                inner = "" if any(o.kind == "for" for o in walk(region)) else loop_site(ir, op.attrs["tile"])
+            if op.kind is OpKind.FOR:
+                inner = "" if any(o.kind is OpKind.FOR for o in walk(region)) else loop_site(ir, TileAttrs.of(op).tile)
             yield from blocks_of(ir, region, inner)
 
 
@@ -103,7 +106,7 @@ class _Sizes:
         return total
 
     def _turned(self, op: Op) -> Expr:
-        knob = transposed_knob(op.attrs["site"])
+        knob = transposed_knob(site_of(op))
         return Expr.sym(knob) if knob in self.knobs else FALSE
 
     def _in_groups(self, op: Op) -> Expr:
@@ -126,7 +129,7 @@ class _Sizes:
         return value
 
     def _is_load(self, value: Value) -> bool:
-        return value in self.makers and self.makers[value].kind == "load"
+        return value in self.makers and self.makers[value].kind is OpKind.LOAD
 
     def _staged(self, dots: list[Op]) -> list[Value]:
         """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
@@ -140,7 +143,7 @@ class _Sizes:
                 reached.add(value)
                 waiting += makers[value].values
                 waiting += [v for branch in makers[value].regions for v in uses(branch)]
-        loads = [op.output for op in self.block.ops if op.kind == "load" and op.output.dims]
+        loads = [op.output for op in self.block.ops if op.kind is OpKind.LOAD and op.output.dims]
         return [v for v in loads if own or v in reached]
 
     def _bytes(self, value: Value) -> Expr:
@@ -164,12 +167,14 @@ def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[
     the steps by which it becomes smaller."""
     most, steps = Expr.of(0), list[tuple[str, Direction]]()
     for op in ir.body.ops:
-        access = f"{op.attrs.get('site')}.access"
-        if op.kind != "store" or access not in knobs:
+        access = f"{site_of(op)}.access"
+        if op.kind is not OpKind.STORE or access not in knobs:
             continue
-        value, half = op.inputs[0], f"{op.attrs['site']}.subtile"
+        value, half = op.inputs[0], f"{site_of(op)}.subtile"
         assert isinstance(value, Value)
-        size = extents.elements(value.dims) * itemsize(ir.tensor(op.attrs["tensor"]).dtype) * Expr.sym(access).ne(0)
+        size = (
+            extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * Expr.sym(access).ne(0)
+        )
         if half in knobs:
             size = size // Expr.sym(half)
             steps.append((half, "up"))

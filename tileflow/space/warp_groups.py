@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
+from ..ir.attributes import site_of
 from ..ir.graph import KernelIR, Op, uses
+from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
@@ -34,7 +36,7 @@ def warp_groups_share(
         return
     for block, _ in blocks_of(ir, ir.body):
         for n, op in enumerate(block.ops):
-            if op.kind == "dot" and not in_full_precision(op):
+            if op.kind is OpKind.DOT and not in_full_precision(op):
                 yield from _shared(ir, extents, knobs, op, _is_followed(op, block.ops[n + 1 :]))
 
 
@@ -43,7 +45,7 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
     rows, columns = extents.of(a.dims[-2]), extents.of(b.dims[-1])
     warps = suffixed(ir, "num_warps")
     fits = grouped(ir, op, extents).eq(0).or_(_enough(rows, columns, warps, followed))
-    turned = transposed_knob(op.attrs["site"])
+    turned = transposed_knob(site_of(op))
     if turned in knobs:
         round_ = turned_round(ir, op, extents).eq(0).or_(_enough(columns, rows, warps, followed))
         is_turned = Expr.sym(turned)
@@ -51,7 +53,7 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
     if fits.constant is None:
         steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
         reason = "each warp group has rows and columns of a product that no other has"
-        yield Constraint(f"warp groups share {op.attrs['site']}", fits, steps, reason)
+        yield Constraint(f"warp groups share {site_of(op)}", fits, steps, reason)
 
 
 def _enough(rows: Expr, columns: Expr, warps: str, followed: bool) -> Expr:
@@ -66,7 +68,7 @@ def _is_followed(product: Op, rest: tuple[Op, ...]) -> bool:
     for op in rest:
         used = {*op.values, *(v for region in op.regions for v in uses(region))}
         if not reached.isdisjoint(used):
-            if op.kind == "dot":
+            if op.kind is OpKind.DOT:
                 return True
             reached.update(op.outputs)
     return False

@@ -22,7 +22,8 @@ from .searches import TASK, Search
 from .series import canonical
 
 if TYPE_CHECKING:
-    from tileflow_cluster.protocol import Evaluator, TrialRequest, TrialResult
+    from tileflow_cluster.protocol import Evaluator, TrialRequest
+    from tileflow_cluster.trial import TrialResult
 
 START_LIMIT_S = 180.0
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_cluster.stages import CompiledTrial, Compiler, Device, Stages
+from tileflow_cluster.stages import Compiler, Device, Stages
+from tileflow_cluster.trial import Build
 
 from tileflow import cost
 from tileflow.config import Config
@@ -29,7 +30,7 @@ from .recording import Header, Recording, Row, write
 AHEAD = 2  # configs under way for each core: the GPU does not wait, and little is thrown away at the end
 LEADERS = 5
 
-Built = tuple[CompiledTrial, tuple[Binary, ...]]
+Built = tuple[Build, tuple[Binary, ...]]
 
 
 def record(
@@ -114,7 +115,7 @@ class _Session:
         self._rows: list[Row] = []
         self._trials: dict[str, Row] = {}
         self._times: dict[Config, float] = {}
-        self._built: CompiledTrial | None = None
+        self._built: Build | None = None
         self._prepare_s = 0.0
 
     def run(self, seconds: float) -> Recording:
@@ -152,7 +153,7 @@ class _Session:
             incumbent_us=best, seed=self._seed,
         )  # fmt: skip
 
-    def _row(self, part: Part, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Row:
+    def _row(self, part: Part, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Row:
         known = self._trials.get(compiled.trial_id)
         row = Row(request.config, part, len(self._trials), Status.OK, compile_s=compiled.compile_s)
         if known is not None:
@@ -166,7 +167,7 @@ class _Session:
             self._times[request.config] = row.median_us
         return row
 
-    def _measured(self, row: Row, request: TrialRequest, compiled: CompiledTrial, binaries: tuple[Binary, ...]) -> Row:
+    def _measured(self, row: Row, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Row:
         assert compiled.traffic is not None
         first, self._built = self._built is None, self._built or compiled
         started = time.monotonic()

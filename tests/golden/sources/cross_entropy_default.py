@@ -57,7 +57,7 @@ def cross_entropy_0(
     v16 = ignore_index.to(tl.int64)
     v17 = v15 != v16
     v18 = tl.where(v17, v15, 0)
-    v19 = tl.load(logits_ptr + tile_m_idx * 2992 + v18)
+    v19 = tl.load(logits_ptr + tile_m_idx * 2992 + v18, mask=(v18 >= 0) & (v18 < 2992), other=0.0)
     v20 = v19.to(tl.float32)
     v21 = tl.log(c1)
     v22 = c0 + v21

@@ -26,5 +26,5 @@ def embedding_0(
     tile_m_begin = (pid // 3)
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     v0 = tl.load(indices_ptr + tile_m_idx)
-    v1 = tl.load(table_ptr + v0[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :], other=0.0)
+    v1 = tl.load(table_ptr + v0[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :] & (v0[:, None] >= 0) & (v0[:, None] < 1008), other=0.0)
     tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v1, mask=tile_n_mask[None, :])

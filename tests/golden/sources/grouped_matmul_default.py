@@ -41,9 +41,9 @@ def grouped_matmul_0(
             for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
                 tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
                 tile_k_mask = tile_k_idx < 1008
-                v4 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+                v4 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_k_mask[None, :], other=0.0)
                 v5 = tl.reshape(y_desc_1x64x256.load([tile_g_begin, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
                 v6 = tl.dot(v4, v5, acc=c0)
                 c0 = v6
             v7 = c0.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v7, mask=tile_m_mask[:, None] & tile_n_mask[None, :])
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v7, mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_n_mask[None, :])

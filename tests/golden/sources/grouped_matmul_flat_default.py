@@ -47,7 +47,7 @@ def grouped_matmul_flat_0(
         v14 = tl.where((tl.arange(0, 64) < 48), v13, 0)
         v15 = tl.sum(v14, axis=0)
         v16 = tl.minimum(v15, 47)
-        v17 = tl.load(offsets_ptr + v16)
+        v17 = tl.load(offsets_ptr + v16, mask=(v16 >= 0), other=0)
         v18 = tl.where(v12, v7, 0)
         v19 = v18.to(tl.int64)
         v20 = tl.where((tl.arange(0, 64) < 48), v19, 0)
@@ -63,7 +63,7 @@ def grouped_matmul_flat_0(
         v30 = v29.to(tl.int64)
         v31 = v28 + v30
         v32 = v16 + 1
-        v33 = tl.load(offsets_ptr + v32)
+        v33 = tl.load(offsets_ptr + v32, mask=(v32 >= 0), other=0)
         v34 = v33.to(tl.int64)
         v35 = tl.minimum(v31, v34)
         v36 = v28.to(tl.int32)
@@ -76,10 +76,10 @@ def grouped_matmul_flat_0(
             for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
                 tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
                 tile_k_mask = tile_k_idx < 1008
-                v39 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+                v39 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_k_mask[None, :], other=0.0)
                 v40 = v16.to(tl.int32)
                 v41 = tl.reshape(y_desc_1x64x256.load([v40, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
                 v42 = tl.dot(v39, v41, acc=c0)
                 c0 = v42
             v43 = c0.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v43, mask=tile_m_mask[:, None] & tile_n_mask[None, :])
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v43, mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_n_mask[None, :])

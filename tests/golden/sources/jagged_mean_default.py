@@ -33,7 +33,7 @@ def jagged_mean_0(
     for tile_m_begin in tl.range(v0, v2, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < v2
-        v4 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=0.0)
+        v4 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_n_mask[None, :], other=0.0)
         v5 = v4.to(tl.float32)
         v6 = tl.sum(v5, axis=0)
         v7 = c0 + v6

@@ -27,8 +27,8 @@ def jsd_0(
     v1 = v0.to(tl.float32)
     v2 = tl.load(log_p_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
     v3 = v2.to(tl.float32)
-    v4 = tl.exp2(v1 * 1.4426950408889634)
-    v5 = tl.exp2(v3 * 1.4426950408889634)
+    v4 = tl.exp(v1)
+    v5 = tl.exp(v3)
     v6 = 0.5 * v5
     v7 = 0.5 * v4
     v8 = v6 + v7

@@ -15,6 +15,15 @@
 # seed: i32 = seed
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
+
+_fmod = (lambda a, b: a % b) if triton.knobs.runtime.interpret else libdevice.fmod
+
+
+@triton.jit
+def _remainder(a, b):
+    rest = _fmod(a, b)
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
 @triton.jit
@@ -162,11 +171,11 @@ def move_0(
     v122 = tl.cos(v121)
     v123 = STEP * v122
     v124 = v0 + v123
-    v125 = v124 - tl.floor(v124 / 2992.0) * 2992.0
+    v125 = _remainder(v124, 2992.0)
     v126 = tl.sin(v121)
     v127 = STEP * v126
     v128 = v1 + v127
-    v129 = v128 - tl.floor(v128 / 2992.0) * 2992.0
+    v129 = _remainder(v128, 2992.0)
     tl.store(x_ptr + tile_idx, v125, mask=tile_mask)
     tl.store(y_ptr + tile_idx, v129, mask=tile_mask)
     tl.store(heading_ptr + tile_idx, v121, mask=tile_mask)

@@ -1,7 +1,7 @@
 # config: block:block_m=16, block:tile_m=1, num_stages=3
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
-# guards: (((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (end.0 <= 2147483631)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_x.shape.1 % 16))) and (grad_x.shape.1 <= 2147483647)) and (0 == (grad_x.stride.0 % 16))) and (grad_x.stride.0 <= 2147483647)) and (0 == (partial.stride.0 % 16))) and (partial.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# guards: ((((((((((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= inv_rms.shape.0)) and (end.0 <= x.shape.0)) and (end.0 <= grad.shape.0)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (end.0 <= grad_x.shape.0)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (end.0 <= 2147483631)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (0 == (end.0 % 16))) and (0 == (grad.stride.0 % 16))) and (grad.stride.0 <= 2147483647)) and (0 == (grad_x.shape.1 % 16))) and (grad_x.shape.1 <= 2147483647)) and (0 == (grad_x.stride.0 % 16))) and (grad_x.stride.0 <= 2147483647)) and (partial.shape.0 <= 2147483647)) and (0 == (partial.stride.0 % 16))) and (partial.stride.0 <= 2147483647)) and (0 == (x.shape.1 % 16))) and (x.shape.1 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
@@ -14,6 +14,7 @@
 # grad_stride_0: i32 % 16 = grad.stride.0
 # grad_x_shape_1: i32 % 16 = grad_x.shape.1
 # grad_x_stride_0: i32 % 16 = grad_x.stride.0
+# partial_shape_0: i32 = partial.shape.0
 # partial_stride_0: i32 % 16 = partial.stride.0
 # x_shape_1: i32 % 16 = x.shape.1
 # x_stride_0: i32 % 16 = x.stride.0
@@ -33,6 +34,7 @@ def rms_norm_bwd_0(
     grad_stride_0,
     grad_x_shape_1,
     grad_x_stride_0,
+    partial_shape_0,
     partial_stride_0,
     x_shape_1,
     x_stride_0,
@@ -78,11 +80,11 @@ def rms_norm_bwd_0(
         c0 = v14
     v28 = rows_begin // BLOCK_BLOCK_M
     v29 = tl.broadcast_to(c0, [4096])
-    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1))
+    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v28 < partial_shape_0))
 
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
-# guards: ((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (end.0 <= 2147483631)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_x.shape.1 <= 2147483647)) and (grad_x.stride.0 <= 2147483647)) and (partial.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
+# guards: (((((((((((((((((((((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == grad.align)) and (1 == grad.stride.1)) and (1 == grad_x.align)) and (1 == grad_x.stride.1)) and (1 == inv_rms.align)) and (1 == inv_rms.stride.0)) and (1 == partial.align)) and (1 == partial.stride.1)) and (1 == weight.align)) and (1 == weight.stride.0)) and (1 == x.align)) and (1 == x.stride.1)) and (end.0 <= inv_rms.shape.0)) and (end.0 <= x.shape.0)) and (end.0 <= grad.shape.0)) and (grad.shape.1 == x.shape.1)) and (n == x.shape.1)) and (grad.shape.1 == weight.shape.0)) and (weight.shape.0 == x.shape.1)) and (end.0 <= grad_x.shape.0)) and (grad_x.shape.1 == x.shape.1)) and (n == partial.shape.1)) and (end.0 <= 2147483631)) and ((weight.shape.0 + -1) <= 2147483647)) and (grad_x.shape.1 <= 4096)) and ((inv_rms.shape.0 + -1) <= 2147483647)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * grad.stride.0) + (grad.shape.0 * grad.stride.0) + grad.shape.1 + -1) <= 2147483647)) and (((-1 * grad_x.stride.0) + (grad_x.shape.0 * grad_x.stride.0) + grad_x.shape.1 + -1) <= 2147483647)) and (((-1 * partial.stride.0) + (partial.shape.0 * partial.stride.0) + partial.shape.1 + -1) <= 2147483647)) and (grad.stride.0 <= 2147483647)) and (grad_x.shape.1 <= 2147483647)) and (grad_x.stride.0 <= 2147483647)) and (partial.shape.0 <= 2147483647)) and (partial.stride.0 <= 2147483647)) and (x.shape.1 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_M=16, BLOCK_TILE_M=1
 # grad_ptr: *bf16 % 16 = grad
@@ -95,6 +97,7 @@ def rms_norm_bwd_0(
 # grad_stride_0: i32 = grad.stride.0
 # grad_x_shape_1: i32 = grad_x.shape.1
 # grad_x_stride_0: i32 = grad_x.stride.0
+# partial_shape_0: i32 = partial.shape.0
 # partial_stride_0: i32 = partial.stride.0
 # x_shape_1: i32 = x.shape.1
 # x_stride_0: i32 = x.stride.0
@@ -114,6 +117,7 @@ def rms_norm_bwd_0(
     grad_stride_0,
     grad_x_shape_1,
     grad_x_stride_0,
+    partial_shape_0,
     partial_stride_0,
     x_shape_1,
     x_stride_0,
@@ -159,4 +163,4 @@ def rms_norm_bwd_0(
         c0 = v14
     v28 = rows_begin // BLOCK_BLOCK_M
     v29 = tl.broadcast_to(c0, [4096])
-    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1))
+    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v28 < partial_shape_0))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...config import Knob
+from ...ir.attributes import site_of
+from ...ir.kinds import OpKind
 from ...lowered import Lowered
 
 
@@ -49,15 +51,15 @@ def sites_of(lowered: Lowered) -> Sites:
         warps=launch("num_warps"),
         stages=launch("num_stages"),
         evictions=tuple(k.name for k in knobs if k.role == "access" and k.name.endswith(".eviction")),
-        accesses=tuple(f"{site}.access" for kind in ("load", "store") for site in _sites(lowered, kind)),
+        accesses=tuple(f"{site}.access" for kind in (OpKind.LOAD, OpKind.STORE) for site in _sites(lowered, kind)),
         tunables=tuple(_own_name(k) for k in knobs if k.role == "tunable"),
     )
 
 
-def _sites(lowered: Lowered, kind: str) -> list[str]:
+def _sites(lowered: Lowered, kind: OpKind) -> list[str]:
     """The sites of the ops of one kind, in the order of the launches."""
-    ops = (op for ir in lowered.regions for op in ir.walk() if op.kind == kind)
-    return list(dict.fromkeys(op.attrs["site"] for op in ops))
+    ops = (op for ir in lowered.regions for op in ir.walk() if op.kind is kind)
+    return list(dict.fromkeys(site_of(op) for op in ops))
 
 
 def _own_name(knob: Knob) -> str:

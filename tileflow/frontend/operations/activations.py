@@ -9,7 +9,7 @@ from ...errors import TraceError
 from ..trace import Tracer
 from .packing import chunk
 from .pointwise import clamp
-from .reductions import softmax
+from .reductions import implicit_dim, softmax
 from .torch_table import row
 
 
@@ -131,8 +131,8 @@ def glu(t: Tracer, x: Any, dim: int = -1) -> Any:
 
 
 @row("softmin")
-def softmin(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    return softmax(t, -x, dim, dtype=dtype)
+def softmin(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    return softmax(t, -x, implicit_dim(t, x, dim, "softmin"), dtype=dtype)
 
 
 @row("dropout")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import TraceError
+from ...ir.attributes import AtomicAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import TileType
 from ...language.atomics import DTYPES, check
 from ..indexing import destination
@@ -22,9 +24,9 @@ def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], s
     if any(item is None for item in index):
         raise TraceError("an atomic's index inserts no dimension", got="None", where=t.location())
     place = destination(t, ref, index, values, extra_mask)
-    attrs = {"tensor": ref.path, "index": place.items, "site": t.names.numbered(f"atomic:{ref.path}"),
-             "has_mask": extra_mask is not None, "fn": fn, "sem": sem}  # fmt: skip
-    return t.emit("atomic", place.inputs, TileType(ref.dtype_name, place.dims), **attrs)
+    site = t.names.numbered(f"atomic:{ref.path}")
+    attrs = AtomicAttrs(ref.path, place.items, site, extra_mask is not None, fn, sem)
+    return t.emit(OpKind.ATOMIC, place.inputs, TileType(ref.dtype_name, place.dims), attrs)
 
 
 def _meaning(fn: str) -> Meaning:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
+from ...ir.attributes import ForeignAttrs, InlineAsmAttrs, PrintAttrs
 from ...ir.graph import Block, Op, Operand
+from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -31,12 +33,10 @@ def inline_asm_elementwise(
     inputs = tuple(t.expand(tile, dims).value for tile in tiles)
     dtypes = [dtype] if isinstance(dtype, torch.dtype) else list(dtype)
     outputs = tuple(t.builder.value(TileType(dtype_name(d), dims), t.location()) for d in dtypes)
-    attrs = {
-        "asm": asm, "constraints": constraints, "pack": pack, "is_pure": is_pure, "effect": not is_pure,
-        "vendor": "amd" if re.search(r"=&?v", constraints) else "nvidia",
-    }  # fmt: skip
+    vendor = "amd" if re.search(r"=&?v", constraints) else "nvidia"
+    attrs = InlineAsmAttrs(asm, constraints, pack, is_pure, vendor)
     regions = () if reference is None else (_traced_reference(t, reference, args, outputs),)
-    t.builder.append(Op("inline_asm", inputs, outputs, attrs, regions, t.location()))
+    t.builder.append(Op(OpKind.INLINE_ASM, inputs, outputs, attrs, regions, t.location()))
     found = tuple(t.wrap(o) for o in outputs)
     return found[0] if isinstance(dtype, torch.dtype) else found
 
@@ -88,9 +88,8 @@ def _foreign(
     types = [_type_of(t, like) for like in likes]
     outputs = tuple(t.builder.value(type_, t.location()) for type_ in types)
     tensors = tuple(a.removeprefix("tensor ") for _, a in arguments if isinstance(a, str) and a.startswith("tensor "))
-    attrs = {"text": text, "arguments": arguments, "functions": functions, "tensors": tensors,
-             "effect": bool(tensors) or not outputs}  # fmt: skip
-    t.builder.append(Op("foreign", tuple(inputs), outputs, attrs, (), t.location()))
+    attrs = ForeignAttrs(text, arguments, functions, tensors)
+    t.builder.append(Op(OpKind.FOREIGN, tuple(inputs), outputs, attrs, (), t.location()))
     found = tuple(t.wrap(o) for o in outputs)
     return None if output_like is None else found if isinstance(output_like, (tuple, list)) else found[0]
 
@@ -125,7 +124,7 @@ def device_print(t: Tracer, prefix: str, *values: Any) -> None:
         raise TraceError("a kernel prints one text, then tiles and numbers", got=repr((prefix, *values))[:200],
                          where=t.location(), hint='tfl.device_print("x and y", x, y)')  # fmt: skip
     inputs = tuple(t.operand(v) for v in values)
-    t.builder.append(Op("device_print", inputs, (), {"prefix": prefix, "effect": True}, (), t.location()))
+    t.builder.append(Op(OpKind.DEVICE_PRINT, inputs, (), PrintAttrs(prefix), (), t.location()))
 
 
 def print_(t: Tracer, *values: Any, **options: Any) -> None:

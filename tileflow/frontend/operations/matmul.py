@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from ...errors import ShapeError, TraceError
+from ...ir.attributes import DotAttrs
 from ...ir.graph import Operand
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, is_float
 from ..promotion import dtype_name, promote
 from ..trace import Tracer, show
@@ -59,8 +61,8 @@ def _product(t: Tracer, left: Value, right: Value, acc: TileValue | None, dtype:
     inputs: list[Operand] = [left, right]
     if acc is not None:
         inputs.append(t.expand(acc, dims).value)
-    return t.emit("dot", tuple(inputs), TileType(dtype, dims), precision=float32_precision(), acc=wide,
-                  site=t.names.numbered("dot"))  # fmt: skip
+    attrs = DotAttrs(float32_precision(), wide, t.names.numbered("dot"))
+    return t.emit(OpKind.DOT, tuple(inputs), TileType(dtype, dims), attrs)
 
 
 def _on_units(dtype: str) -> bool:

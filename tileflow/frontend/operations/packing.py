@@ -11,7 +11,9 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import NO_ATTRS
 from ...ir.graph import Op
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
 from ..promotion import promote
 from ..trace import Tracer, show
@@ -31,7 +33,7 @@ def join(t: Tracer, a: Any, b: Any) -> TileValue:
     dims = t.broadcast([value_of(t, x).dims for x in (a, b)])
     left, right = _alike(t, [t.expand(t.wrap(value_of(t, x)), dims) for x in (a, b)])
     type_ = TileType(left.value.type.dtype, (*left.value.dims, _TWO))
-    return t.emit("join", (left.value, right.value), type_)
+    return t.emit(OpKind.JOIN, (left.value, right.value), type_)
 
 
 @device_function("split")
@@ -42,7 +44,7 @@ def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
         raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=show(value.dims), where=t.location(),
                          hint="reshape or permute it first; torch.chunk cuts other dimensions")  # fmt: skip
     halves = tuple(t.builder.value(TileType(value.type.dtype, value.dims[:-1]), t.location()) for _ in range(2))
-    t.builder.append(Op("split", (value,), halves, {}, (), t.location()))
+    t.builder.append(Op(OpKind.SPLIT, (value,), halves, NO_ATTRS, (), t.location()))
     return t.wrap(halves[0]), t.wrap(halves[1])
 
 

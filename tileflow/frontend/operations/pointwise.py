@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
-from ..promotion import dtype_name, kind_of, result_dtype
+from ..promotion import dtype_name, kind_of, result_dtype, rounded
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
 from .torch_table import METHODS, TABLE, Handler, row
@@ -37,6 +37,8 @@ def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
             return simple
         if _is_floating(a) and isinstance(b, (SymInt, TileValue)) and isinstance(a, TileValue) and not _has_dims(b):
             b = t.full(a.value.dims, b, a.value.type.dtype)  # Triton's interpreter rounds no scalars
+        if isinstance(b, (int, float)):
+            b = t.full(a.value.dims, b, a.value.type.dtype if _is_floating(a) else "float32")
         if isinstance(a, (int, float)):
             a = t.full(b.value.dims, a, b.value.type.dtype if _is_floating(b) else "float32")
     return t.pointwise(fn, a, b)
@@ -51,7 +53,9 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         if not is_constant or math.isinf(exponent):
             return None
         if exponent != int(exponent):
-            return t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+            exponent = _exponent_for(t, a, exponent)
+            found = t.pointwise("exp2", t.pointwise("mul", t.pointwise("log2", a), exponent))
+            return t.pointwise("where", t.pointwise("eq", a, -math.inf), math.inf if exponent > 0 else 0.0, found)
         product = _product_power(t, a, exponent)
         return product if exponent >= 0 else t.pointwise("reciprocal", product)
     if is_constant and exponent >= 0:
@@ -60,6 +64,14 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
     raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
                      got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+
+
+def _exponent_for(t: Tracer, a: Any, exponent: float) -> float:
+    """A constant exponent of a half type, rounded to it as torch does."""
+    if not isinstance(a, TileValue) or not a.is_floating_point():
+        return exponent
+    with t.plain_torch():
+        return rounded(exponent, a.value.type.dtype)
 
 
 def _has_dims(x: SymInt | TileValue) -> bool:
@@ -187,17 +199,21 @@ def bitwise_not(t: Tracer, x: Any) -> Any:
 
 @row("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + a * b * value
+    return x + (a if value == 1 else _scaled(t, b, a, value)) * b
 
 
 @row("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-    return x + a / b * value
+    return x + (a if value == 1 else _scaled(t, b, a, value)) / b
 
 
 @row("lerp")
 def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
-    return a + weight * (b - a)
+    """torch's two forms: each is exact at its own end."""
+    near, far = a + weight * (b - a), b - (b - a) * (1 - weight)
+    if isinstance(weight, (int, float)):
+        return near if abs(weight) < 0.5 else far
+    return t.pointwise("where", t.pointwise("abs", weight) < 0.5, near, far)
 
 
 # ---- dtypes -------------------------------------------------------------------------------------

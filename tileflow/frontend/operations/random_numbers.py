@@ -7,6 +7,8 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import RandomAttrs
+from ...ir.kinds import OpKind
 from ...ir.ops import LARGEST_SPAN
 from ...ir.types import TileType, Value, is_float
 from ...language.streams import stream_at
@@ -33,12 +35,9 @@ def _random(t: Tracer, dtype: str, shape: Any, scalars: tuple[Any, ...], whole: 
     place = t.location()
     assert place is not None and t.kernel is not None  # device code stands in a file of the user's
     stream = stream_at(place.file, place.line, place.column, t.kernel)
-    attrs = {
-        "stream": (stream.call, stream.function),
-        "sizes": _sizes(t, items, whole),
-        "offsets": tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items),
-    }
-    return t.emit("random", tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), **attrs)
+    offsets = tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items)
+    attrs = RandomAttrs((stream.call, stream.function), _sizes(t, items, whole), offsets)
+    return t.emit(OpKind.RANDOM, tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), attrs)
 
 
 def _sizes(t: Tracer, items: Sequence[Any], whole: Any) -> tuple[Expr | None, ...]:

@@ -12,9 +12,11 @@ import torch
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import ArangeAttrs, ReduceAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
-from ..trace import Tracer
+from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .torch_table import TABLE, row
 from .views import squeeze, unsqueeze
@@ -34,8 +36,8 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     result_dtype = dtype or value.type.dtype
     for axis in reversed(axes):
         dims = value.dims[:axis] + value.dims[axis + 1 :]
-        value = t.emit("reduce", (value,), TileType(result_dtype, dims), fn=fn, axis=axis,
-                       site=t.names.numbered(f"reduce:{fn}")).value  # fmt: skip
+        attrs = ReduceAttrs(axis, fn, t.names.numbered(f"reduce:{fn}"))
+        value = t.emit(OpKind.REDUCE, (value,), TileType(result_dtype, dims), attrs).value
     result = t.wrap(value)
     if keepdim:
         for axis in axes:
@@ -89,14 +91,25 @@ def mean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: An
     return reduce(t, "sum", x, dim, keepdim) / count(t, x, dim)
 
 
+def of_some(t: Tracer, x: TileValue, dim: Any) -> TileValue:
+    """``x``, of which an extremum over ``dim`` is taken. Raises ShapeError where it has no elements, as torch does."""
+    dims = t.wrap(t.operand(x)).value.dims  # type: ignore[arg-type]
+    for axis in range(len(dims)) if dim is None else [dim] if isinstance(dim, int) else dim:
+        extent = dims[axis].extent if -len(dims) <= axis < len(dims) else Expr.of(1)
+        if extent.symbols() <= t.hints.keys() and not t.decide(Expr.of(1).le(extent)):
+            raise ShapeError("an extremum is one of at least one element", got=f"dim {axis} of {show(dims)}",
+                             where=t.location(), hint="leave such calls out in host code: if x.numel():")  # fmt: skip
+    return x
+
+
 @row("amax")
 def amax(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return reduce(t, "max", x, dim or (dim if dim == 0 else None), keepdim)
+    return reduce(t, "max", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @row("amin")
 def amin(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return reduce(t, "min", x, dim or (dim if dim == 0 else None), keepdim)
+    return reduce(t, "min", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @row("argmax")
@@ -110,6 +123,7 @@ def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> 
 
 
 def _arg(t: Tracer, fn: str, x: TileValue, dim: int | None, keepdim: bool) -> TileValue:
+    x = of_some(t, x, dim)
     if dim is None and x.ndim != 1:
         return _position(t, fn.removeprefix("arg"), x, keepdim)
     return reduce(t, fn, x, 0 if dim is None else dim, keepdim, dtype="int64")
@@ -122,7 +136,7 @@ def _position(t: Tracer, fn: str, x: TileValue, keepdim: bool) -> TileValue:
         found = t.pointwise("logical_or", found, t.pointwise("isnan", x))
     place: Any = 0
     for axis, dim in enumerate(x.value.dims):
-        lanes = t.emit("arange", (), TileType("int32", (dim,)), start=Expr.of(0))
+        lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0)))
         for _ in range(axis + 1, x.ndim):
             lanes = unsqueeze(t, lanes, -1)
         place = place * count(t, x, axis) + lanes
@@ -136,7 +150,7 @@ def _extremum(name: str, fn: str, pointwise: str) -> None:
     @row(name)
     def handler(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
-            return reduce(t, fn, x, None, False)
+            return reduce(t, fn, of_some(t, x, None), None, False)
         if isinstance(dim, (TileValue, SymInt)):
             return t.pointwise(pointwise, x, dim)
         return values((reduce(t, fn, x, dim, keepdim), _arg(t, "arg" + fn, x, dim, keepdim)))
@@ -160,7 +174,10 @@ def _variance(t: Tracer, x: Any, dim: Any, correction: Any, keepdim: bool) -> tu
     average = mean(t, x, dim, keepdim=True)
     centred = x - average
     n = count(t, x, dim)
-    variance = reduce(t, "sum", centred * centred, dim, keepdim) / (n if correction == 0 else n - correction)
+    freedom = n if correction == 0 else n - correction
+    if correction != 0:  # of fewer elements none is left, and torch's answer is not a number
+        freedom = max(freedom, 0) if isinstance(freedom, (int, float)) else t.pointwise("maximum", freedom, 0)
+    variance = reduce(t, "sum", centred * centred, dim, keepdim) / freedom
     return variance, average if keepdim else mean(t, x, dim)
 
 
@@ -228,8 +245,24 @@ def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
     return result if keepdim else squeeze(t, result, dim)
 
 
+def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
+    """The dimension that torch takes where ``dim`` is left out. Raises ShapeError where it is a tile, of which a kernel
+    holds as much as the config says."""
+    if dim is not None:
+        return dim
+    dim = 0 if x.ndim in (0, 1, 3) else 1
+    if x.ndim and x.value.dims[dim].tile is not None:
+        raise ShapeError(
+            f"{name} without dim normalises a whole dimension", where=t.location(),
+            got=f"dimension {dim}, of which a block of the loop `{x.value.dims[dim].tile}` is at hand",
+            hint=f"load the dimension whole, x[tile, :], and say dim={dim}; or accumulate over the loop",
+        )  # fmt: skip
+    return dim
+
+
 @row("softmax")
-def softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    dim = implicit_dim(t, x, dim, "softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     exponent = t.pointwise("exp", x - reduce(t, "max", x, dim, True))
@@ -237,7 +270,8 @@ def softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None
 
 
 @row("log_softmax")
-def log_softmax(t: Tracer, x: Any, dim: int, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    dim = implicit_dim(t, x, dim, "log_softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     shifted = x - reduce(t, "max", x, dim, True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value
 from ..trace import Tracer, show
 from ..values import TileValue
@@ -63,7 +64,7 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
             _no_lengths(t, d, value.dims)
             _whole_power(t, d)
     settled = tuple(d if d in value.dims else _whole_power(t, d) for d in found)
-    return t.emit("reshape", (value,), TileType(value.type.dtype, settled))
+    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, settled))
 
 
 def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:

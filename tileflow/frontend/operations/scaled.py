@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ...ir.attributes import DotScaledAttrs
 from ...ir.graph import Operand
+from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
 from ...language.scaled import DTYPES, GROUP, PACKED
 from ..promotion import dtype_name
@@ -38,8 +40,9 @@ def dot_scaled(
             inputs.append(found)
     if acc is not None:
         inputs.append(t.expand(t.cast(acc, "float32"), dims).value)
-    result = t.emit("dot_scaled", tuple(inputs), TileType("float32", dims), formats=(a_format, b_format),
-                    scaled=(a_scale is not None, b_scale is not None), site=t.names.numbered("dot"))  # fmt: skip
+    scaled = a_scale is not None, b_scale is not None
+    attrs = DotScaledAttrs((a_format, b_format), scaled, t.names.numbered("dot"))
+    result = t.emit(OpKind.DOT_SCALED, tuple(inputs), TileType("float32", dims), attrs)
     return result if acc is None else t.cast(result, value_of(t, acc).type.dtype)
 
 

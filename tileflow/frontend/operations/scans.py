@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ...ir.attributes import Attrs, CombineAttrs, CombineScanAttrs, ScanAttrs
 from ...ir.graph import Block, Op
+from ...ir.kinds import OpKind
+from ...ir.op_table import having
+from ...ir.opdef import Trait
 from ...ir.types import TileType, Value
 from ...language.scans import arguments, results
 from ..control import Control
@@ -16,7 +20,7 @@ from .device_table import device_function
 from .reductions import accumulate
 from .torch_table import row
 
-_SCALAR = frozenset({"pointwise", "cast", "bitcast", "full"})
+_SCALAR = having(Trait.ON_SCALARS)
 
 
 @device_function("cumsum")
@@ -41,7 +45,7 @@ def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValu
 
 def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValue:
     axis = _axis(t, dim, x.value)
-    return t.emit("scan", (x.value,), x.value.type, fn=fn, axis=axis, reverse=reverse)
+    return t.emit(OpKind.SCAN, (x.value,), x.value.type, ScanAttrs(axis, fn, reverse))
 
 
 @device_function("associative_scan")
@@ -50,7 +54,7 @@ def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, rev
     axis = _axis(t, dim, values[0])
     is_tuple = isinstance(tile, (tuple, list))
     block = combining(t, fn, is_tuple, values)
-    outputs = _record(t, "combine_scan", values, [v.type for v in values], block, axis=axis, reverse=reverse)
+    outputs = _record(t, OpKind.COMBINE_SCAN, values, [v.type for v in values], block, CombineScanAttrs(axis, reverse))
     found = tuple(t.wrap(v) for v in outputs)
     return found if is_tuple else found[0]
 
@@ -90,7 +94,7 @@ def reduce_by(
     for axis in reversed(axes):
         block = combining(t, fn, isinstance(tile, (tuple, list)), values)
         types = [TileType(v.type.dtype, v.dims[:axis] + v.dims[axis + 1 :]) for v in values]
-        values = _record(t, "combine", values, types, block, axis=axis, other=fills)
+        values = _record(t, OpKind.COMBINE, values, types, block, CombineAttrs(axis, fills))
     found = tuple(t.wrap(v) for v in values)
     for axis in axes if keep_dims else ():
         found = tuple(x.unsqueeze(axis) for x in found)
@@ -153,7 +157,7 @@ def _fills(t: Tracer, count: int, other: Any) -> tuple[int | float, ...]:
 
 
 def _record(
-    t: Tracer, kind: str, values: tuple[Value, ...], types: list[TileType], block: Block, **attrs: Any
+    t: Tracer, kind: OpKind, values: tuple[Value, ...], types: list[TileType], block: Block, attrs: Attrs
 ) -> tuple[Value, ...]:
     outputs = tuple(t.builder.value(type_, t.location()) for type_ in types)
     t.builder.append(Op(kind, values, outputs, attrs, (block,), t.location()))

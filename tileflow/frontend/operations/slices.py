@@ -11,6 +11,8 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import ArangeAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
@@ -74,7 +76,7 @@ def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: i
 
 def _run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
     """``start + step * [0, length)``."""
-    found = t.emit("arange", (), TileType("int32", (Dim(Expr.of(length)),)), start=Expr.of(0))
+    found = t.emit(OpKind.ARANGE, (), TileType("int32", (Dim(Expr.of(length)),)), ArangeAttrs(Expr.of(0)))
     found = found if step == 1 else found * step
     return found + start if start else found
 
@@ -169,7 +171,9 @@ def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1) -> Any:
 
 def _distance(t: Tracer, x: TileValue) -> Any:
     """Column minus row, for each element of the last two dimensions."""
-    rows, columns = (t.emit("arange", (), TileType("int32", (d,)), start=Expr.of(0)) for d in x.value.dims[-2:])
+    rows, columns = (
+        t.emit(OpKind.ARANGE, (), TileType("int32", (d,)), ArangeAttrs(Expr.of(0))) for d in x.value.dims[-2:]
+    )
     return unsqueeze(t, columns, 0) - unsqueeze(t, rows, 1)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
+from ...ir.attributes import AxisAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import is_float, itemsize
 from ..trace import Tracer
 from ..values import TileValue
@@ -31,7 +33,7 @@ def _places(t: Tracer, x: TileValue, axis: int, descending: bool) -> TileValue:
     key: Any = t.cast(_key(t, x), "int64")
     packed = ((~key if descending else key) << 32) | t.cast(lanes(t, x, axis), "int64")
     last = movedim(t, packed, axis, -1)
-    return t.emit("sort", (last.value,), last.value.type, axis=last.ndim - 1)
+    return t.emit(OpKind.SORT, (last.value,), last.value.type, AxisAttrs(last.ndim - 1))
 
 
 def _key(t: Tracer, x: TileValue) -> TileValue:

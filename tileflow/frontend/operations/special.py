@@ -228,7 +228,8 @@ def asinh(t: Tracer, x: Any) -> Any:
 def acosh(t: Tracer, x: Any) -> Any:
     beyond = floating(t, x) - 1
     small = t.pointwise("log1p", beyond + t.pointwise("sqrt", beyond * 2 + beyond * beyond))
-    return _where(t, x < _LARGE, small, t.pointwise("log", x) + _LN2)
+    found = _where(t, x < _LARGE, small, t.pointwise("log", x) + _LN2)
+    return _where(t, x < 1, math.nan, found)  # less than -1 it would be a square's root
 
 
 @row("atanh", "arctanh")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...expr import Expr
+from ...ir.attributes import ArangeAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import TileType
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -124,7 +126,7 @@ def _running(t: Tracer, x: TileValue, dim: int, wins: Any) -> Any:
 def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
     """The positions along a dimension, as a tile that broadcasts against ``x``."""
     axis = axis_of(t, dim, x.ndim)
-    found = t.emit("arange", (), TileType("int32", (x.value.dims[axis],)), start=Expr.of(0))
+    found = t.emit(OpKind.ARANGE, (), TileType("int32", (x.value.dims[axis],)), ArangeAttrs(Expr.of(0)))
     for _ in range(axis + 1, x.ndim):
         found = unsqueeze(t, found, -1)
     return found

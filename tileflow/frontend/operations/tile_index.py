@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ...ir.attributes import ArangeAttrs, AxisAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value
 from ..trace import Tracer, show
 from ..values import SymInt, TileProxy, TileValue
@@ -59,7 +61,7 @@ def pick(t: Tracer, x: TileValue, axis: int, index: Any) -> TileValue:
     """One element of a dimension: a sum whose other terms are 0 (so that -0.0 comes out as 0.0)."""
     axis = axis_of(t, axis, len(x.value.dims))
     dim = x.value.dims[axis]
-    lanes = t.emit("arange", (), TileType("int32", (dim.bare(),)), start=dim.extent * 0)
+    lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim.bare(),)), ArangeAttrs(dim.extent * 0))
     for _ in range(len(x.value.dims) - axis - 1):
         lanes = unsqueeze(t, lanes, lanes.ndim)
     chosen = t.pointwise("where", t.pointwise("eq", lanes, _position(t, dim, index)), x, 0)
@@ -97,4 +99,4 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     last = t.size(value.dims[axis].extent - 1)
     inside = t.pointwise("minimum", t.pointwise("maximum", t.cast(t.wrap(places), "int32"), 0), last)
     inputs: tuple[Value, ...] = (value, inside.value)
-    return t.emit("gather", inputs, TileType(value.type.dtype, places.dims), axis=axis)
+    return t.emit(OpKind.GATHER, inputs, TileType(value.type.dtype, places.dims), AxisAttrs(axis))

@@ -8,6 +8,8 @@ import torch
 
 from ...errors import TraceError
 from ...expr import Expr
+from ...ir.attributes import ArangeAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -122,7 +124,7 @@ def arange(t: Tracer, start: Any, end: Any = None, step: Any = 1, *, dtype: Any 
     length = t.extent(t.as_expr(end, "arange's end") - first)
     if step != 1:
         length = length.cdiv(step)
-    tile = t.emit("arange", (), TileType("int32", (Dim(length),)), start=first if step == 1 else Expr.of(0))
+    tile = t.emit(OpKind.ARANGE, (), TileType("int32", (Dim(length),)), ArangeAttrs(first if step == 1 else Expr.of(0)))
     if step != 1:
         tile = tile * step + start
     return tile if dtype is None else t.cast(tile, dtype_name(dtype))

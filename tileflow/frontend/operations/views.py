@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from ...errors import ShapeError, TraceError
+from ...ir.attributes import AxisAttrs, PermuteAttrs
+from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, itemsize
 from ..promotion import dtype_name
 from ..trace import Tracer
@@ -22,7 +24,7 @@ def unsqueeze(t: Tracer, x: Any, dim: int) -> TileValue:
     if not value.dims:
         return t.full((ONE,), x, value.type.dtype)
     dims = (*value.dims[:axis], ONE, *value.dims[axis:])
-    return t.emit("unsqueeze", (value,), TileType(value.type.dtype, dims), axis=axis)
+    return t.emit(OpKind.UNSQUEEZE, (value,), TileType(value.type.dtype, dims), AxisAttrs(axis))
 
 
 @row("squeeze")
@@ -33,7 +35,7 @@ def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
     axes = range(rank) if dim is None else [axis_of(t, d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
     for axis in sorted((a for a in axes if value.dims[a] == ONE), reverse=True):
         dims = value.dims[:axis] + value.dims[axis + 1 :]
-        value = t.emit("squeeze", (value,), TileType(value.type.dtype, dims), axis=axis).value
+        value = t.emit(OpKind.SQUEEZE, (value,), TileType(value.type.dtype, dims), AxisAttrs(axis)).value
     return t.wrap(value)
 
 
@@ -48,7 +50,9 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
                          hint="permute(1, 0) of two, (0, 2, 1) of three")  # fmt: skip
     if axes == tuple(range(rank)):
         return t.wrap(value)
-    return t.emit("permute", (value,), TileType(value.type.dtype, tuple(value.dims[a] for a in axes)), order=axes)
+    return t.emit(
+        OpKind.PERMUTE, (value,), TileType(value.type.dtype, tuple(value.dims[a] for a in axes)), PermuteAttrs(axes)
+    )
 
 
 @row("transpose", "swapaxes", "swapdims")
@@ -125,7 +129,7 @@ def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> Ti
             raise TraceError("a tile is reinterpreted as a dtype of the same width", where=t.location(),
                              got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
                              hint="convert by .to(dtype)")  # fmt: skip
-        return t.emit("bitcast", (value,), TileType(dtype_name(sizes[0]), value.dims))
+        return t.emit(OpKind.BITCAST, (value,), TileType(dtype_name(sizes[0]), value.dims))
     return reshape(t, x, *sizes)
 
 
@@ -133,4 +137,4 @@ def narrow(t: Tracer, x: TileValue, axis: int, dim: Dim) -> TileValue:
     """The first ``dim.extent`` lanes of an axis; registers hold as many either way."""
     value = x.value
     dims = (*value.dims[:axis], dim, *value.dims[axis + 1 :])
-    return t.emit("narrow", (value,), TileType(value.type.dtype, dims))
+    return t.emit(OpKind.NARROW, (value,), TileType(value.type.dtype, dims))

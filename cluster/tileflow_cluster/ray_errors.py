@@ -1,0 +1,94 @@
+"""What each of Ray's errors means for a sweep: one table, and nothing else decides it.
+
+An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study; a class
+whose workers do not start three times in a row ends its studies (:mod:`.fleet`); a config that kills two workers fails
+its trial (:mod:`.ledger`). The rest is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+
+from ray import exceptions
+
+from tileflow.errors import ClusterError
+from tileflow.measure.failure import MESSAGE_CHARS
+
+
+class Fate(Enum):
+    """What becomes of a call, and of the worker that had it, when Ray answers with an error."""
+
+    SUSPECT = "the worker is gone, perhaps by its config: tried again on another, blocklisted the second time"
+    RETRY = "the node or Ray is to blame: tried again on another worker, as often as any loss; never the config's fault"
+    REBUILD = "the machine code is gone, the worker is not: compiled again"
+    RAISED = "the stage raised: its own error decides, and the worker goes on"
+    SWEEP = "no worker can be reached any more: the sweep stops, and says so"
+
+
+# A subclass that is not named has the fate of its nearest base.
+FATES: Mapping[type[exceptions.RayError], Fate] = {
+    exceptions.RayError: Fate.RETRY,
+    # The worker's process ended, or cannot be reached.
+    exceptions.RayActorError: Fate.SUSPECT,
+    exceptions.ActorDiedError: Fate.SUSPECT,
+    exceptions.ActorUnavailableError: Fate.SUSPECT,
+    exceptions.WorkerCrashedError: Fate.SUSPECT,
+    # Its node ended it, or could not give it what it needs: memory, disk, an environment, a place.
+    exceptions.OutOfMemoryError: Fate.RETRY,
+    exceptions.OutOfDiskError: Fate.RETRY,
+    exceptions.ObjectStoreFullError: Fate.RETRY,
+    exceptions.NodeDiedError: Fate.RETRY,
+    exceptions.RuntimeEnvSetupError: Fate.RETRY,
+    exceptions.ActorUnschedulableError: Fate.RETRY,
+    exceptions.TaskUnschedulableError: Fate.RETRY,
+    exceptions.ActorPlacementGroupRemoved: Fate.RETRY,
+    exceptions.TaskPlacementGroupRemoved: Fate.RETRY,
+    exceptions.TaskCancelledError: Fate.RETRY,
+    exceptions.PendingCallsLimitExceeded: Fate.RETRY,
+    # Ray itself, of one call.
+    exceptions.RaySystemError: Fate.RETRY,
+    exceptions.RpcError: Fate.RETRY,
+    exceptions.GetTimeoutError: Fate.RETRY,
+    # What a device worker was to take is no longer there.
+    exceptions.ObjectLostError: Fate.REBUILD,
+    exceptions.PlasmaObjectNotAvailable: Fate.REBUILD,
+    # The stage's own error, or an answer that does not pickle.
+    exceptions.RayTaskError: Fate.RAISED,
+    exceptions.UnserializableException: Fate.RAISED,
+    exceptions.UserCodeException: Fate.RAISED,
+    # This process has lost its cluster.
+    exceptions.LocalRayletDiedError: Fate.SWEEP,
+    exceptions.AuthenticationError: Fate.SWEEP,
+}
+
+# What this evaluator never meets: other languages, compiled graphs, streams, named and asynchronous actors.
+FOREIGN = (
+    "ActorAlreadyExistsError", "ActorHandleNotFoundError", "AsyncioActorExit", "CrossLanguageError",
+    "ObjectRefStreamEndOfStreamError", "OufOfBandObjectRefSerializationException", "RayChannelError",
+    "RayChannelTimeoutError", "RayCgraphCapacityExceeded", "RayDirectTransportError",
+    "StreamingGeneratorReplayInconsistentError",
+)  # fmt: skip
+
+
+def fate(error: exceptions.RayError) -> Fate:
+    """The row of ``error``'s class, or of its nearest base that has one."""
+    return next(FATES[base] for base in type(error).__mro__ if base in FATES)
+
+
+def lost_cluster(error: exceptions.RayError) -> ClusterError:
+    """What ends the sweep, in words."""
+    return ClusterError(
+        "the Ray cluster must answer", got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
+        hint="`tileflow sweep resume` goes on once it does",
+    )  # fmt: skip
+
+
+@contextmanager
+def cluster_must_answer() -> Iterator[None]:
+    """Raises ClusterError for an error of Ray's that is of no one call: of asking for nodes, of starting workers."""
+    try:
+        yield
+    except exceptions.RayError as error:
+        raise lost_cluster(error) from error

@@ -1,0 +1,52 @@
+"""The table of Ray's errors: none is missing, and a class that it does not name has its base's row."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from ray import exceptions
+from tileflow_cluster.ray_errors import FATES, FOREIGN, Fate, cluster_must_answer, fate
+
+from tileflow.errors import ClusterError
+
+RAYS = {
+    name: found for name, found in vars(exceptions).items()
+    if inspect.isclass(found) and issubclass(found, exceptions.RayError)
+}  # fmt: skip
+
+
+def nearest(error: type) -> type:
+    return next(base for base in error.__mro__ if base in FATES)
+
+
+def test_every_error_of_ray_is_classified() -> None:
+    """Issue 15: what was not an actor's death, a lost object or a stage's own error ended the driver."""
+    unnamed = {
+        name for name, error in RAYS.items()
+        if name not in FOREIGN and error is not exceptions.RayError and nearest(error) is exceptions.RayError
+    }  # fmt: skip
+    assert not unnamed, "a new class of Ray's: give it a row in ray_errors.FATES"
+    assert set(FOREIGN) <= set(RAYS)
+
+
+def test_a_subclass_has_its_bases_fate_unless_it_is_named() -> None:
+    assert fate(exceptions.OwnerDiedError("id", None, "site")) is Fate.REBUILD
+    assert fate(exceptions.ActorDiedError()) is Fate.SUSPECT
+    assert fate(exceptions.OutOfMemoryError("short")) is Fate.RETRY
+
+    class New(exceptions.RayError):
+        pass
+
+    assert fate(New()) is Fate.RETRY
+
+
+def test_a_stages_error_is_the_stages_whatever_it_raised() -> None:
+    """Ray answers with a class that is both: RayTaskError, and the cause's."""
+    raised = exceptions.RayTaskError("run", "traceback", MemoryError("host"))
+    assert fate(raised.as_instanceof_cause()) is Fate.RAISED
+
+
+def test_what_is_of_no_one_call_is_the_clusters() -> None:
+    with pytest.raises(ClusterError, match=r"RaySystemError: .*no GCS"), cluster_must_answer():
+        raise exceptions.RaySystemError("no GCS")

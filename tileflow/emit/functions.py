@@ -1,0 +1,53 @@
+"""Functions of floats that are more than an expression: beside the kernel that calls them.
+
+The remainder is the vendor's own, exact for quotients of any size, as torch's on a GPU: Triton's ``%`` multiplies the
+rounded quotient back. Triton's interpreter knows no vendor, and its ``%`` is exact.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .kernel import Emitter
+
+_IMPORT = "from triton.language.extra import libdevice"
+_FMOD = "(lambda a, b: a % b) if triton.knobs.runtime.interpret else libdevice.fmod"
+# by name: the text after it, and the functions that it calls
+_FUNCTIONS: dict[str, str] = {
+    "_remainder": """(a, b):
+    rest = _fmod(a, b)
+    return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+""",
+    # the quotient less its remainder is a whole number but for its rounding
+    "_floor_divide": """(a, b):
+    rest = _fmod(a, b)
+    whole = (a - rest) / b - tl.where((rest != 0) & ((rest < 0) != (b < 0)), 1.0, 0.0)
+    below = tl.floor(whole)
+    return tl.where(b == 0, a / b, below + tl.where(whole - below > 0.5, 1.0, 0.0))
+""",
+    # a negative base has real powers for whole exponents only, and infinity's are those of its size
+    "_power": """(a, b):
+    size = tl.exp2(b * tl.log2(tl.abs(a)))
+    size = tl.where((a == 1) | ((a == -1) & (b == b)), 1.0, size)
+    is_whole = b == tl.floor(b)
+    is_odd = b - 2.0 * tl.floor(b * 0.5) == 1.0
+    is_negative = (a < 0) | ((a == 0) & (1.0 / a < 0))
+    found = tl.where(is_odd & is_negative, -size, size)
+    found = tl.where((a < 0) & (a > float("-inf")) & (is_whole == 0), float("nan"), found)
+    return tl.where(b == 0, 1.0, found)
+""",
+}
+_CALL = re.compile(r"\b_[a-z_]+(?=\()")
+
+
+def provide(e: Emitter, template: str) -> None:
+    """Write the functions that a row's text calls beside the kernel."""
+    for name in _CALL.findall(template):
+        if name == "_fmod":
+            e.imports(_IMPORT)
+            e.constant("_fmod", _FMOD)
+        else:
+            provide(e, _FUNCTIONS[name])
+            e.helper(name, _FUNCTIONS[name])

@@ -1,0 +1,177 @@
+"""Intervals: the least and the largest number that an index of the kernel can be, as sizes.
+
+They follow from how an index was computed: from tiles, whose loops have bounds, by arithmetic that keeps order. A
+number that is loaded, or carried by a loop, can be any. What an index has in lanes past a loop's end does not count,
+for such lanes are masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..expr import Expr
+from ..ir.attributes import ArangeAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
+from ..ir.graph import Op, Operand
+from ..ir.kinds import OpKind
+from ..ir.types import Value
+from .affine import is_nonnegative
+from .trace import Tracer
+
+_KEPT = frozenset({OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE, OpKind.FULL})
+_TILES = frozenset({OpKind.TILE_BEGIN, OpKind.TILE_END, OpKind.TILE_ID})
+_HELD = {"uint8": 255, "bool": 1}  # by dtype, the largest number of those that are never negative
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From ``least`` to ``most``, both inclusive; None where no end is known."""
+
+    least: Expr | None
+    most: Expr | None
+
+
+ANY = Interval(None, None)
+
+
+def interval(t: Tracer, x: Operand | Expr) -> Interval:
+    """The interval of the numbers that an integer value takes in lanes that count."""
+    return _Intervals(t).of(x)
+
+
+def is_of_tiles(t: Tracer, x: Value) -> bool:
+    """Whether a scalar is computed from where tiles begin, end or stand in their loops, sizes and numbers alone."""
+    found: set[str] = set()
+
+    def visit(x: Operand) -> bool:
+        if not isinstance(x, Value):
+            return True
+        op = t.builder.definitions.get(x)
+        if op is None or op.kind not in _TILES | {OpKind.SIZE, OpKind.POINTWISE, OpKind.CAST}:
+            return False
+        found.add(op.kind)
+        return all(map(visit, op.inputs))
+
+    return not x.dims and visit(x) and bool(found & _TILES)
+
+
+class _Intervals:
+    def __init__(self, t: Tracer) -> None:
+        self.t = t
+        self._found: dict[Value, Interval] = {}
+
+    def of(self, x: Operand | Expr) -> Interval:
+        if isinstance(x, Expr):
+            return Interval(x, x)
+        if not isinstance(x, Value):
+            return Interval(Expr.of(int(x)), Expr.of(int(x))) if isinstance(x, int) else ANY
+        if x not in self._found:
+            op = self.t.builder.definitions.get(x)
+            self._found[x] = ANY if op is None else self._of_op(op, x)
+        return self._found[x]
+
+    def _of_op(self, op: Op, x: Value) -> Interval:
+        match op.kind:
+            case OpKind.SIZE:
+                return self.of(SizeAttrs.of(op).value)
+            case OpKind.ARANGE:
+                start: Expr = ArangeAttrs.of(op).start
+                return Interval(start, start + x.dims[0].extent - 1)
+            case OpKind.TILE_INDEX | OpKind.TILE_BEGIN:
+                tile = self.t.tiles[TileAttrs.of(op).tile]
+                return Interval(self.of(tile.begin).least, _plus(self.of(tile.end).most, -1))
+            case OpKind.TILE_END:
+                tile = self.t.tiles[TileAttrs.of(op).tile]
+                return Interval(_plus(self.of(tile.begin).least, 1), self.of(tile.end).most)
+            case OpKind.TILE_ID:
+                return Interval(Expr.of(0), self._last(TileAttrs.of(op).tile))
+            case OpKind.CAST if op.output.type.dtype in ("int32", "int64"):
+                return self.of(op.inputs[0])
+            case OpKind.POINTWISE if PointwiseAttrs.of(op).operand in ("int32", "int64"):
+                return self._pointwise(op)
+        if op.kind in _KEPT:
+            return self.of(op.inputs[0])
+        most = _HELD.get(x.type.dtype)
+        return ANY if most is None else Interval(Expr.of(0), Expr.of(most))
+
+    def _last(self, name: str) -> Expr | None:
+        """The number of a loop's last tile."""
+        tile = self.t.tiles[name]
+        begin, end = self.of(tile.begin).least, self.of(tile.end).most
+        return None if begin is None or end is None else (end - begin).cdiv(tile.block) - 1
+
+    def _pointwise(self, op: Op) -> Interval:
+        compute = _POINTWISE.get(PointwiseAttrs.of(op).fn)
+        return ANY if compute is None else compute(*map(self.of, op.inputs))
+
+
+def _plus(a: Expr | None, b: Expr | int | None) -> Expr | None:
+    return None if a is None or b is None else a + b
+
+
+def _minus(a: Expr | None, b: Expr | None) -> Expr | None:
+    return None if a is None or b is None else a - b
+
+
+def _times(a: Interval, b: Interval) -> Interval:
+    """By a factor that is one size, of either sign."""
+    for factor, other in ((a, b), (b, a)):
+        if factor.least is None or factor.least != factor.most:
+            continue
+        if is_nonnegative(factor.least):
+            return Interval(*(None if e is None else e * factor.least for e in (other.least, other.most)))
+        if other.least is not None and other.most is not None:
+            ends = other.least * factor.least, other.most * factor.least
+            return Interval(ends[0].min(ends[1]), ends[0].max(ends[1]))
+    return ANY
+
+
+def _floordiv(a: Interval, b: Interval) -> Interval:
+    if b.least is None or b.least != b.most or not is_nonnegative(b.least):
+        return ANY
+    return Interval(*(None if e is None else e // b.least for e in (a.least, a.most)))
+
+
+def _remainder(a: Interval, b: Interval) -> Interval:
+    """Torch's, which has the divisor's sign."""
+    if b.least is None or b.least != b.most or not is_nonnegative(b.least):
+        return ANY
+    return Interval(Expr.of(0), b.least - 1)
+
+
+def _minimum(a: Interval, b: Interval) -> Interval:
+    least = None if a.least is None or b.least is None else a.least.min(b.least)
+    most = b.most if a.most is None else a.most if b.most is None else a.most.min(b.most)
+    return Interval(least, most)
+
+
+def _maximum(a: Interval, b: Interval) -> Interval:
+    least = b.least if a.least is None else a.least if b.least is None else a.least.max(b.least)
+    most = None if a.most is None or b.most is None else a.most.max(b.most)
+    return Interval(least, most)
+
+
+def _either(condition: Interval, a: Interval, b: Interval) -> Interval:
+    return Interval(_minimum(a, b).least if None not in (a.least, b.least) else None, _maximum(a, b).most)
+
+
+def _and(a: Interval, b: Interval) -> Interval:
+    """With bits of a number that is not negative: at most that."""
+    for mask in (a, b):
+        if mask.least is not None and mask.most is not None and is_nonnegative(mask.least):
+            return Interval(Expr.of(0), mask.most)
+    return ANY
+
+
+_POINTWISE: dict[str, Callable[..., Interval]] = {
+    "add": lambda a, b: Interval(_plus(a.least, b.least), _plus(a.most, b.most)),
+    "sub": lambda a, b: Interval(_minus(a.least, b.most), _minus(a.most, b.least)),
+    "neg": lambda a: Interval(_minus(Expr.of(0), a.most), _minus(Expr.of(0), a.least)),
+    "mul": _times,
+    "floordiv": _floordiv,
+    "remainder": _remainder,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "where": _either,
+    "bitwise_and": _and,
+}

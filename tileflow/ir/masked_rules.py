@@ -1,0 +1,122 @@
+"""The rule of each kind of op for masked lanes: which number its output holds there, and which one it needs."""
+
+from __future__ import annotations
+
+import torch
+
+from .attributes import (
+    AxisAttrs,
+    CombineAttrs,
+    FoldAttrs,
+    LoadAttrs,
+    PermuteAttrs,
+    PointwiseAttrs,
+    WhereMaskAttrs,
+)
+from .graph import Op
+from .opdef import Fill, Known
+from .ops import POINTWISE, neutral
+from .types import Dim, Value, is_float
+
+
+def load(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return float(LoadAttrs.of(op).other)
+
+
+def full(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return None if isinstance(op.inputs[0], Value) else float(op.inputs[0])
+
+
+def cast(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Integers and bools keep 0 and 1; another number may not fit."""
+    found = known.at(op.inputs[0], axis)
+    return found if found in (None, 0.0, 1.0) or is_float(value.type.dtype) else None
+
+
+def same(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Of ops whose dimension ``axis`` is the input's."""
+    return known.at(op.inputs[0], axis)
+
+
+def unsqueeze(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    inserted = AxisAttrs.of(op).axis
+    return None if axis == inserted else known.at(op.inputs[0], axis - (axis > inserted))
+
+
+def squeeze(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return known.at(op.inputs[0], axis + (axis >= AxisAttrs.of(op).axis))
+
+
+def permute(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return known.at(op.inputs[0], PermuteAttrs.of(op).order[axis])
+
+
+def expand(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return known.broadcast(op.inputs[0], value, axis)
+
+
+def reshape(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    source = op.inputs[0]
+    assert isinstance(source, Value)
+    found = _reshaped(source, value.dims[axis])
+    return None if found is None else known.at(source, found)
+
+
+def _reshaped(source: Value, dim: Dim) -> int | None:
+    """The axis of ``source`` whose masked lanes are those of ``dim`` after a reshape; None where there is no one."""
+    same = [n for n, d in enumerate(source.dims) if d == dim or (dim.tile is not None and d.tile == dim.tile)]
+    return same[0] if len(same) == 1 else None
+
+
+def join(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    if axis == len(value.dims) - 1:
+        return None
+    first, second = (known.at(v, axis) for v in op.inputs)
+    return first if first == second else None
+
+
+def nibbles(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Of a byte of zeros."""
+    return 0.0 if known.at(op.inputs[0], axis) == 0.0 else None
+
+
+def where_mask(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    return known.at(op.inputs[1], axis) if axis in WhereMaskAttrs.of(op).axes else None
+
+
+def pointwise(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Torch's own result for what the operands hold."""
+    found = [known.broadcast(v, value, axis) for v in op.inputs]
+    if any(f is None for f in found):
+        return None
+    attrs = PointwiseAttrs.of(op)
+    dtype = getattr(torch, attrs.operand)
+    wide = torch.float64 if dtype.is_floating_point else dtype
+    operands = [torch.tensor(f, dtype=wide) for f in found]
+    if attrs.fn == "where":
+        operands[0] = operands[0].bool()
+    return float(POINTWISE[attrs.fn].evaluate(*operands))
+
+
+def fold_fills(op: Op) -> tuple[Fill, ...]:
+    """A reduction or a scan needs what leaves it unchanged."""
+    attrs = FoldAttrs.of(op)
+    return (Fill(0, attrs.axis, neutral(attrs.fn, op.values[0].type.dtype)),)
+
+
+def sort_fills(op: Op) -> tuple[Fill, ...]:
+    """Lanes that do not count come last."""
+    return (Fill(0, AxisAttrs.of(op).axis, torch.iinfo(getattr(torch, op.values[0].type.dtype)).max),)
+
+
+def combine_fills(op: Op) -> tuple[Fill, ...]:
+    """What the author named; else the emitted function looks at flags."""
+    attrs = CombineAttrs.of(op)
+    return tuple(Fill(n, attrs.axis, number) for n, number in enumerate(attrs.other or ()))
+
+
+def product_fills(op: Op) -> tuple[Fill, ...]:
+    """Both sides hold zeros in the dimension that is summed over."""
+    a, b = op.values[:2]
+    zero = 0.0 if is_float(a.type.dtype) else 0
+    return Fill(0, len(a.dims) - 1, zero), Fill(1, len(b.dims) - 2, zero)
