@@ -34,7 +34,7 @@ def halved(x: Tensor) -> Tensor:
 def test_a_loop_of_scalars_is_one_op_that_triton_compiles() -> None:
     lowered = halved.lower((X,), H200)
     (loop,) = [op for op in lowered.regions[0].walk() if op.kind is OpKind.WHILE]
-    assert sorted(v.type.dtype for v in loop.outputs) == ["bool", "float32", "int32"]
+    assert sorted(v.type.dtype for v in loop.outputs) == ["bool", "float32", "int64"]
     (source,) = lowered.emit(lowered.default)
     assert "while c" in source.text
     assert build(source, H200).code
