@@ -51,6 +51,15 @@ class Plain:
         self.outputs.append(names)
         return (then if test else other)(*values)
 
+    def while_(
+        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, loc: int
+    ) -> Any:  # fmt: skip
+        self.carried.append(names)
+        while test(*values):
+            assert len(values) == len(names)
+            values = body(*values)
+        return values
+
     def static_bool(self, test: Any, loc: int) -> bool:
         self.asked.append("static_bool")
         return bool(test)
@@ -94,6 +103,13 @@ class Twice(Plain):
         self.attempt(then, *values)
         self.attempt(other, *values)
         return super().if_(test, then, other, names, values, loc)
+
+    def while_(
+        self, test: Callable[..., Any], body: Callable[..., Any], names: Any, values: Any, loc: int
+    ) -> Any:  # fmt: skip
+        if test(*values):
+            self.attempt(body, *values)
+        return super().while_(test, body, names, values, loc)
 
     @staticmethod
     def attempt(function: Callable[..., Any], *args: Any) -> None:
