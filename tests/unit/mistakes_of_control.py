@@ -390,12 +390,12 @@ def break_scalar_if(x):
 
 @mistake(
     TraceError,
-    ("a tile has no Python truth value while the", "but got a tile of type bool[]", "use torch.where for a choice per"),
+    ("a while loop of the kernel is of scalars", "but got i: tile", "for i in range(n), with what to"),
     "i < 3",
 )
-def while_scalar(x):
+def while_on_lanes(x):
     for tile in tfl.tile(64):
-        i = x[0, 0].int()
+        i = x[tile, 0].int()
         while i < 3:  # <-
             i = i + 1
         x[tile, 0] = i

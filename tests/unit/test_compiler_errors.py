@@ -290,10 +290,10 @@ def tile_as_a_python_index(x):
         x[tile, 0] = [0.0, 1.0][x[tile, :].sum()]  # <-
 
 
-@mistake(TraceError, "no Python truth value", "n > 0")
+@mistake(TraceError, "a while loop of the kernel is of scalars", "n > 0")
 def while_on_a_tile(x):
     for tile in tfl.tile(x.size(0)):
-        n = x[tile, :].sum()
+        n = x[tile, :].sum(1)
         while n > 0:  # <-
             n = n - 1
 

@@ -417,7 +417,7 @@ class _Statements:
         body = self._function("body", s, s.body, carried, set(defined), own=())
         functions = _load(test.name), _load(body.name)
         call = _tf("while_", *functions, _constants(carried), _values(carried, defined), where)
-        return [test, body, *self._assign(carried, call, s, defined)]
+        return [test, body, *self._assign(carried, call, s.test, defined)]
 
     def _function(
         self,
@@ -438,7 +438,7 @@ class _Statements:
         end = _at(ast.Return(_values(names, inside)), s)
         return _function(self.expressions.fresh(what), names, [*start, *statements, end], s)
 
-    def _assign(self, names: Sequence[str], call: ast.expr, s: ast.stmt, defined: set[str]) -> list[ast.stmt]:
+    def _assign(self, names: Sequence[str], call: ast.expr, s: ast.AST, defined: set[str]) -> list[ast.stmt]:
         if not names:
             return [_at(ast.Expr(_at(call, s)), s)]
         target = ast.Tuple([_store(name) for name in names], ast.Store())

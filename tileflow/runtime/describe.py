@@ -115,7 +115,7 @@ def _plain_spec(name: str, value: Any) -> ArgSpec:
     if value is None:
         return ScalarSpec("None", None)
     raise CallError(
-        "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or tuples",
+        "a kernel's arguments must be tensors, numbers, bools, strings, None, dtypes, enums, functions, or hold such",
         got=f"{name} of type {type(value).__qualname__}",
         hint="pass what the kernel needs of it: its tensors and its numbers",
     )
