@@ -25,7 +25,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
     from .operations.device_functions import ALWAYS, DEVICE, PYTHON
     from .operations.escapes import print_
-    from .operations.torch_table import TABLE
+    from .operations.torch_table import FACTORIES, TABLE
 
     t = control.tracer
     if type(function) is CapturedObject:
@@ -47,6 +47,8 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
+    if _is_builtin(function) and function in FACTORIES and any(map(_has_tile, args)):
+        return t.run(FACTORIES[function], function.__name__, args, kwargs)
     if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):

@@ -65,7 +65,7 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
     if output_like is not None and not has_result(body):
         raise TraceError("inline Triton with a result ends with an expression", got=body.splitlines()[-1],
                          where=t.location())  # fmt: skip
-    return _foreign(t, body, named, output_like, ())
+    return foreign(t, body, named, output_like, ())
 
 
 @device_function("triton_kernel")
@@ -75,10 +75,10 @@ def triton_kernel(t: Tracer, function: Any, args: Any, output_like: Any, *, refe
     by_name = isinstance(args, Mapping)
     named = dict(args) if by_name else {str(n): a for n, a in enumerate(args)}
     passed = ", ".join(f"{n}={ARGUMENT.format(n)}" if by_name else ARGUMENT.format(n) for n in named)
-    return _foreign(t, f"{name}({passed})", named, output_like, tuple(known.items()))
+    return foreign(t, f"{name}({passed})", named, output_like, tuple(known.items()))
 
 
-def _foreign(
+def foreign(
     t: Tracer, text: str, named: Mapping[str, Any], output_like: Any, functions: tuple[tuple[str, str], ...]
 ) -> Any:
     """Record Triton text; its arguments are the op's inputs, captured tensors, sizes and constants."""
