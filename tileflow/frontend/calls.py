@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,11 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
     if isinstance(function, MethodType) and is_user(function.__func__):
-        return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
+        with _defaults_kept(control, function.__func__):
+            return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
     if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
-        return _rewritten(control, function)(control, *args, **kwargs)
+        with _defaults_kept(control, function):
+            return _rewritten(control, function)(control, *args, **kwargs)
     own = vars(type(function)).get("__call__")
     if isinstance(own, FunctionType) and is_user(own):
         return _rewritten(control, own)(control, function, *args, **kwargs)
@@ -70,6 +73,26 @@ def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
     if is_user(function):
         control.tracer.files.add(function.__code__.co_filename)
     return rewrite_function(function)
+
+
+@contextmanager
+def _defaults_kept(control: Control, function: FunctionType) -> Iterator[None]:
+    """Raises TraceError where a call changes a list or a dictionary that is a default: the next trace would find it."""
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    before = [(d, _content(d)) for d in defaults if isinstance(d, (list, dict, set))]
+    yield
+    for default, content in before:
+        now = _content(default)
+        if len(now) != len(content) or any(a is not b for a, b in zip(now, content, strict=True)):
+            raise TraceError(
+                "a function of device code keeps the defaults of its parameters",
+                got=f"{function.__name__}, which changes a {type(default).__name__}", where=control.tracer.location(),
+                hint="default to None, and make the container inside",
+            )  # fmt: skip
+
+
+def _content(container: Any) -> list[Any]:
+    return [x for pair in container.items() for x in pair] if isinstance(container, dict) else [*container]
 
 
 def _map(control: Control, function: Any, *items: Any) -> list[Any]:

@@ -132,5 +132,13 @@ def print_(t: Tracer, *values: Any, **options: Any) -> None:
     if options:
         raise TraceError("print in device code takes values only", got=", ".join(options), where=t.location(),
                          hint='tfl.device_print("text", *values) prints from the GPU')  # fmt: skip
-    count = next((n for n, v in enumerate(values) if not isinstance(v, str)), len(values))
-    device_print(t, " ".join(values[:count]), *values[count:])
+    texts = [str(v) if _is_text(v) else v for v in values]
+    count = next((n for n, v in enumerate(texts) if not isinstance(v, str)), len(texts))
+    device_print(t, " ".join(texts[:count]), *texts[count:])
+
+
+def _is_text(value: Any) -> bool:
+    """Whether Python knows how ``value`` prints: a shape, a dtype, None."""
+    if isinstance(value, tuple):
+        return all(isinstance(v, int) or _is_text(v) for v in value)
+    return value is None or isinstance(value, (torch.dtype, str))
