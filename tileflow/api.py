@@ -21,7 +21,7 @@ import torch
 from .config import Choice, Config
 from .errors import CallError, KernelError, SpecError, VariantError
 from .frontend.parameters import positional
-from .frontend.source import plain_function, code_hash, digest, may_multiply, serialise
+from .frontend.source import code_hash, digest, may_multiply, plain_function, serialise
 from .frontend.split import HostFunction, split
 from .runtime.argtree import bind_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache

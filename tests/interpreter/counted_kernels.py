@@ -61,9 +61,7 @@ def of_the_dialect(x: torch.Tensor, offsets: torch.Tensor, seed: int) -> tuple[t
             seed=seed,
             device=x.device,
         )
-        ints[tile_m, tile_n] = hl.randint(
-            [tile_m, tile_n], low=-5, high=17, seed=seed
-        )
+        ints[tile_m, tile_n] = hl.randint([tile_m, tile_n], low=-5, high=17, seed=seed)
     for tile in hl.tile(m):
         narrow[tile] = hl.rand([tile], seed)
     for tile in hl.tile(offsets.size(0)):

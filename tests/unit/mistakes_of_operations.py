@@ -17,7 +17,6 @@ from tileflow.errors import (
     MissingAttribute,
     ShapeError,
     TraceError,
-    UnsupportedOp,
 )
 
 ARRAY = np.ones(3)

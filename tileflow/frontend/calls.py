@@ -76,7 +76,7 @@ def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def _defaults_kept(control: Control, function: FunctionType) -> Iterator[None]:
+def _defaults_kept(control: Control, function: Any) -> Iterator[None]:
     """Raises TraceError where a call changes a list or a dictionary that is a default: the next trace would find it."""
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     before = [(d, _content(d)) for d in defaults if isinstance(d, (list, dict, set))]

@@ -47,7 +47,8 @@ N = TypeVar("N", bound=ast.AST)
 TRACER = "__tf__"
 RESULT = "__tileflow_result__"
 LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
-_TAKE_TILES = frozenset({"reshape", "broadcast_to", "rand", "randn"})  # of torch: sizes may be tiles, which torch itself refuses
+# of torch: sizes may be tiles, which torch itself refuses
+_TAKE_TILES = frozenset({"reshape", "broadcast_to", "rand", "randn"})
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",

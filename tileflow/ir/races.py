@@ -27,13 +27,12 @@ def race(ir: KernelIR) -> tuple[Op, str] | None:
 
 
 def _has_several(ir: KernelIR, tile: Tile) -> bool:
-    """Whether several programs run along the axis: a block may cover it, but only one that is given surely does; how
-    many a knob says, a config decides."""
+    """Whether several programs run along the axis: a block may cover it, but only one that is given surely does. How
+    many a knob says, a config decides, and the author's code with it."""
     if isinstance(tile.begin, Value) or isinstance(tile.end, Value):
         return True
     extent = tile.end - tile.begin
-    is_known = extent.symbols() <= ir.hints.keys()
-    return not is_known or extent.evaluate(ir.hints) > (tile.block.constant or 1)
+    return extent.symbols() <= ir.hints.keys() and extent.evaluate(ir.hints) > (tile.block.constant or 1)
 
 
 class _Follower:

@@ -23,8 +23,8 @@ SAME = (
 )  # fmt: skip
 ADAPTED = (
     "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",
-    "pdl_launch_dependents", "pdl_wait", "rand", "rand4x", "randint", "reduce", "register_reduction_dim", "store", "subscript",
-    "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
+    "pdl_launch_dependents", "pdl_wait", "rand", "rand4x", "randint", "reduce", "register_reduction_dim", "store",
+    "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"

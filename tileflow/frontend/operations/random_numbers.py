@@ -144,7 +144,7 @@ _SECOND = 1 << 30  # the stream of a normal number's second half is its call's w
 def _of_torch(t: Tracer, items: Sequence[Any], dtype: str, is_normal: bool) -> TileValue:
     if not is_float(dtype):
         raise TraceError("torch draws random floats", got=dtype, where=t.location(),
-                         hint="give a dtype: torch.rand_like(x, dtype=torch.float32), or draw by tfl.randint")  # fmt: skip
+                         hint="give a dtype: torch.rand_like(x, dtype=torch.float32)")  # fmt: skip
     call, function = _stream(t, TORCH)
     t.hints.setdefault(TORCH_SEED, 1 << 62)  # a run-time argument of 64 bits
     seed = t.size(Expr.sym(TORCH_SEED))
