@@ -21,7 +21,7 @@ import torch
 from .config import Choice, Config
 from .errors import CallError, KernelError, SpecError, VariantError
 from .frontend.parameters import positional
-from .frontend.source import code_hash, digest, may_multiply, serialise
+from .frontend.source import code_hash, digest, may_multiply, plain_function, serialise
 from .frontend.split import HostFunction, split
 from .runtime.argtree import bind_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
@@ -79,7 +79,7 @@ class Kernel:
         small: Mapping[str, Any] | None = None,
         strays: float = 0.0,
     ) -> None:
-        assert isinstance(fn, FunctionType)
+        fn = plain_function(fn)
         self.scope: FunctionType = positional(fn)
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"

@@ -152,10 +152,10 @@ def test_a_hopeless_config_is_given_up_early(ask: Any) -> None:
     assert len(hopeless.samples_us) == Effort().first_samples
 
 
-def test_more_memory_than_there_is_ends_as_oom(ask: Any) -> None:
+def test_inputs_that_do_not_fit_the_card_are_the_problems_fault_and_no_configs(ask: Any) -> None:
     total = torch.cuda.get_device_properties(0).total_memory
-    outcome = ask("right", n=total // 4)
-    assert outcome.status is Status.OOM, (outcome.status, outcome.error_digest)
+    with pytest.raises(SpecError, match="inputs and its reference must fit the card"):
+        ask("right", n=total // 4)
 
 
 def test_the_authors_mistakes_are_raised(ask: Any) -> None:

@@ -639,7 +639,7 @@ def if_str(x):
 
 @mistake(
     ShapeError,
-    ("dimensions that meet must have the same size", "but got tile and 96", "shapes align at the right: ["),
+    ("both branches of a device if give a name tiles of one shape", "but got s: [tile] and [tile, 96]", ".expand("),
     "if",
 )
 def if_shapes(x):

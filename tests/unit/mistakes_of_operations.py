@@ -17,7 +17,6 @@ from tileflow.errors import (
     MissingAttribute,
     ShapeError,
     TraceError,
-    UnsupportedOp,
 )
 
 ARRAY = np.ones(3)
@@ -193,22 +192,16 @@ def torch_tensor3(x):
         x[tile, 0] = torch.tensor([2.0, 1.0])  # <-
 
 
-@mistake(
-    UnsupportedOp,
-    ("a torch function in a tile loop must be", "but got torch.rand_like", "tfl.rand(shape, seed), with a seed that"),
-    "torch.rand_like",
-)
-def torch_rand(x):
+@mistake(TraceError, ("torch draws random floats", "but got int32", "torch.rand_like(x, dtype="), "torch.rand_like")
+def random_ints_of_torch(x):
     for tile in tfl.tile(64):
-        x[tile, :] = torch.rand_like(x[tile, :])  # <-
+        x[tile, :] = torch.rand_like(x[tile, :].int())  # <-
 
 
-@mistake(
-    TraceError, ("device code must be what tileflow can record", "where torch wants a tensor, write"), "torch.rand"
-)
-def torch_rand2(x):
+@mistake(TraceError, ("the offsets of random numbers are ints", "convert them: offsets.to"), "tfl.rand_at")
+def random_at_floats(x):
     for tile in tfl.tile(64):
-        x[tile, :] = torch.rand(tile, 96)  # <-
+        x[tile, 0] = tfl.rand_at(1, x[tile, 0])  # <-
 
 
 @mistake(

@@ -33,6 +33,7 @@ from tileflow.target import target
 
 sys.path.insert(0, str(Path(__file__).parent))
 import mistakes_of_control  # noqa: F401 - they enter their kernels into the table
+import mistakes_of_loops  # noqa: F401
 import mistakes_of_operations  # noqa: F401
 import mistakes_of_places  # noqa: F401
 from mistake_table import H200, MISTAKES, V, X, meta, mistake

@@ -212,9 +212,11 @@ def test_loops_of_one_name_are_counted_in_each_launch() -> None:
                 note("first", tile.block_size, i.block_size)
             for i in tfl.tile(n):
                 note("second", tile.block_size, i.block_size)
+            x[tile] = 0
         for tile in tfl.tile(n):
             for i in tfl.tile(n):
                 note("third", tile.block_size, i.block_size)
+            x[tile] = 1
         return x
 
     x = torch.empty(3)

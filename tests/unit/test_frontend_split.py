@@ -272,7 +272,7 @@ def refusal(body: str) -> tuple[str, str, int]:
     [
         ("for t in tile(n):\n    acc = x[t]\nreturn acc", "host code cannot read acc", "acc", 4),
         ("acc = 0\nfor t in tile(n):\n    acc = t\nprint(1, acc)", "cannot read acc", "acc)", 5),
-        ("for t in tile(n):\n    pass\nreturn lambda: t", "host code cannot read t", "t", 4),
+        ("for t in tile(n):\n    x[t] = 1\nreturn lambda: t", "host code cannot read t", "t", 4),
         ("for i in n:\n    if i: print(a)\n    for t in tile(n):\n        a = 1", "cannot read a", "a)", 3),
         ("for t in tile(n):\n    a = 1\nfor t in tile(n):\n    x[t] = a", "host code cannot read a", "a", 5),
         ("acc = 0\nfor t in tile(n):\n    acc = acc + t", "read and assigned by the iterations", "acc + t", 4),

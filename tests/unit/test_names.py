@@ -37,8 +37,12 @@ PUBLIC = {
         "jagged_tile",
         "join",
         "load",
+        "positions",
         "rand",
+        "rand4x",
+        "rand_at",
         "randint",
+        "randint_at",
         "reduce",
         "register_block_size",
         "register_tunable",
@@ -94,7 +98,7 @@ PUBLIC = {
     "tileflow.runtime.abi": {"ArgKind", "Binary", "LaunchAbi", "LaunchArg", "Resources", "TensorMap"},
     "tileflow.runtime.problem": {"ArgSpec", "CallableSpec", "Problem", "Scalar", "ScalarSpec", "TensorSpec"},
     "tileflow.emit.source": {"TritonSource"},
-    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "Place", "Status"},
+    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "Place", "Status", "require_finite"},
     "tileflow_search": {"STRATEGIES", "Result", "Strategy", "make"},
 }
 

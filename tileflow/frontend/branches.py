@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import ShapeError, TraceError
 from ..expr import TRUE, Expr
 from ..ir.attributes import IfAttrs
 from ..ir.graph import Block, Op
 from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value
 from .structures import all_apart, all_together, common_structure
-from .trace import Tracer
+from .trace import Tracer, show
 from .values import UNDEFINED, SymInt, TileValue, Undefined
 
 Side = Callable[[], Sequence[Any]]
@@ -103,4 +103,18 @@ def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
     if condition is not None and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in (a, b)):
         first, second = (t.as_expr(x, name) for x in (a, b))
         return t.size(condition * first + condition.not_() * second)
+    _same_shape(t, name, a, b)
     return t.common_type(a, b)
+
+
+def _same_shape(t: Tracer, name: str, a: Any, b: Any) -> None:
+    """Raises ShapeError where two tiles have other sizes: broadcast, a sum of one of them would be another number."""
+    if not isinstance(a, TileValue) or not isinstance(b, TileValue) or a.value.type.weak or b.value.type.weak:
+        return
+    first, second = a.value.dims, b.value.dims
+    pairs = zip(first, second, strict=False)
+    if len(first) == len(second) and all(t.same_size(x.extent, y.extent) for x, y in pairs):
+        return
+    raise ShapeError("both branches of a device if give a name tiles of one shape", where=t.location(),
+                     got=f"{name}: {show(first)} and {show(second)}",
+                     hint="bring both to one shape before: .expand(...), [:, None], torch.full_like")  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     from .operations.device_functions import ALWAYS, DEVICE, PYTHON
     from .operations.escapes import print_
     from .operations.scans import BY_NAME
-    from .operations.torch_table import TABLE
+    from .operations.torch_table import FACTORIES, TABLE
 
     t = control.tracer
     if is_captured(function):
@@ -51,14 +52,18 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
+    if _is_builtin(function) and function in FACTORIES and any(map(_has_tile, args)):
+        return t.run(FACTORIES[function], function.__name__, args, kwargs)
     if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
         return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
     if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
-        return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
+        with _defaults_kept(control, function.__func__):
+            return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
     if isinstance(function, FunctionType) and (is_user(function) or hasattr(function, "__tileflow_inline__")):
-        return _rewritten(control, function)(control, *args, **kwargs)
+        with _defaults_kept(control, function):
+            return _rewritten(control, function)(control, *args, **kwargs)
     own = vars(type(function)).get("__call__")
     if isinstance(own, FunctionType) and is_user(own):
         return _rewritten(control, own)(control, function, *args, **kwargs)
@@ -72,6 +77,26 @@ def _rewritten(control: Control, function: Any) -> Callable[..., Any]:
     if is_user(function):
         control.tracer.files.add(function.__code__.co_filename)
     return rewrite_function(function)
+
+
+@contextmanager
+def _defaults_kept(control: Control, function: Any) -> Iterator[None]:
+    """Raises TraceError where a call changes a list or a dictionary that is a default: the next trace would find it."""
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    before = [(d, _content(d)) for d in defaults if isinstance(d, (list, dict, set))]
+    yield
+    for default, content in before:
+        now = _content(default)
+        if len(now) != len(content) or any(a is not b for a, b in zip(now, content, strict=True)):
+            raise TraceError(
+                "a function of device code keeps the defaults of its parameters",
+                got=f"{function.__name__}, which changes a {type(default).__name__}", where=control.tracer.location(),
+                hint="default to None, and make the container inside",
+            )  # fmt: skip
+
+
+def _content(container: Any) -> list[Any]:
+    return [x for pair in container.items() for x in pair] if isinstance(container, dict) else [*container]
 
 
 def _map(control: Control, function: Any, *items: Any) -> list[Any]:

@@ -155,6 +155,11 @@ class Control:
         given = it.blocks[axis]
         if it.scalar and given is None:
             return Expr.of(1)
+        if isinstance(given, int) and (given < 1 or isinstance(given, bool)):
+            what = "a grid's step" if it.scalar else "a block size"
+            raise TraceError(f"{what} is an int of 1 or more", got=repr(given), where=t.location(),
+                             hint="count down by n - 1 - i, or by range(n, 0, -1)" if it.scalar else
+                             "let the config choose it: tfl.register_block_size(high)")  # fmt: skip
         if given is not None:
             return t.extent(t.as_expr(given, "block_size"))
         end = it.ends[axis]
@@ -167,6 +172,9 @@ class Control:
 
     def _bound(self, bound: Any) -> Expr | Value:
         t = self.tracer
+        if isinstance(bound, TileProxy):
+            raise TraceError("a loop runs over sizes and scalars", got=f"the tile {bound.name}", where=t.location(),
+                             hint=f"over its indices: tfl.tile({bound.name}.begin, {bound.name}.end)")  # fmt: skip
         if isinstance(bound, TensorRef) and not bound.dims:
             bound = bound[()]
         if isinstance(bound, TileValue):

@@ -18,6 +18,7 @@ from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
+from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
@@ -326,7 +327,7 @@ class _RegionTrace:
         used = {s for tile in t.tiles.values() for s in tile.block.symbols()} | _shape_symbols(t.builder.ops)
         host = {k.name: (k.low, k.high) for k in self.lowering.knobs.values() if not k.choices}
         blocks = {n: b for n, b in {**host, **t.blocks}.items() if n in used}
-        return KernelIR(
+        ir = KernelIR(
             name=self.lowering.host.fn.__name__,
             region=self.source.index,
             mode=t.mode,
@@ -339,6 +340,18 @@ class _RegionTrace:
             guards=tuple(t.guards),
             hints=dict(t.hints),
         )
+        self._no_race(ir)
+        return ir
+
+    def _no_race(self, ir: KernelIR) -> None:
+        found = race(ir)
+        if found is not None:
+            op, tile = found
+            raise TraceError(
+                "programs that run in parallel do not overwrite each other's results", where=op.loc,
+                got=f"a value for each {tile} stored to one element of {getattr(op.attrs, 'tensor', '')}",
+                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one",
+            )  # fmt: skip
 
 
 def _shape_symbols(ops: Iterable[Op]) -> set[str]:

@@ -67,6 +67,8 @@ def _near(error: AttributeError) -> str:
 
 
 def _of_type(message: str) -> str:
+    if "'TileProxy' object cannot be interpreted as an integer" in message:
+        return "a tile is no number: its scalars are tile.begin, tile.end, tile.id and tile.block_size"
     if "indices must be integers" in message:
         return "a long range counts in scalars of the kernel, tfl.static_range(...) in Python ints"
     if "argument" in message and ("positional" in message or "keyword" in message):

@@ -47,7 +47,8 @@ N = TypeVar("N", bound=ast.AST)
 
 TRACER = "__tf__"
 LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
-_TAKE_TILES = frozenset({"reshape", "broadcast_to"})  # of torch: sizes may be tiles, which torch itself refuses
+# of torch: sizes may be tiles, which torch itself refuses
+_TAKE_TILES = frozenset({"reshape", "broadcast_to", "rand", "randn"})
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -249,7 +250,8 @@ class _Expressions(ast.NodeTransformer):
         if plain or self._is_library(node.func):
             return self.generic_visit(node)
         self.generic_visit(node)
-        made = ast.Call(_load(TRACER, "call"), [node.func, *node.args], node.keywords)
+        # the function on one line: Python says that a call of a method stands where its name ends
+        made = ast.Call(_at(_load(TRACER, "call"), node), [node.func, *node.args], node.keywords)
         return ast.copy_location(made, node)
 
     def _is_library(self, function: ast.expr) -> bool:

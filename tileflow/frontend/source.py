@@ -10,6 +10,7 @@ import builtins
 import enum
 import functools
 import hashlib
+import inspect
 import linecache
 import re
 import sys
@@ -52,6 +53,40 @@ def location(source: Lines, node: ast.AST) -> Location:
     return Location(source.file, line, len(before.decode(errors="replace")), text)
 
 
+_DECORATED = "the decorator stands right above `def`, below all others"
+_NOT_PLAIN: dict[type, str] = {
+    staticmethod: "write @staticmethod above it", classmethod: "write a function, or @staticmethod above it",
+    property: "write a function", type: "decorate a function: a class's tensors are its arguments",
+    functools.partial: "decorate the function that the partial calls, and give the rest with the call",
+}  # fmt: skip
+
+
+def plain_function(fn: Any) -> types.FunctionType:
+    """``fn``, which a decorator of kernels is given. Raises KernelError where it is no plain function of a file's."""
+    if not isinstance(fn, types.FunctionType):
+        hint = next((text for kind, text in _NOT_PLAIN.items() if isinstance(fn, kind)), _DECORATED)
+        if hasattr(fn, "run_eagerly") or hasattr(fn, "__tileflow_kernel__"):
+            hint = "it is a kernel already: decorate it once"
+        raise KernelError("a kernel is made of a plain Python function", got=f"{type(fn).__name__} {fn!r}"[:120],
+                          hint=hint)  # fmt: skip
+    if hasattr(fn, "__wrapped__"):
+        raise KernelError("a kernel is made of the function that holds its loops",
+                          where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
+                          got=f"what another decorator made of {fn.__qualname__}", hint=_DECORATED)  # fmt: skip
+    return fn
+
+
+def check_runs_to_its_end(fn: types.FunctionType) -> None:
+    """Raises KernelError for generators and async functions."""
+    kinds = {inspect.CO_GENERATOR: "a generator", inspect.CO_COROUTINE: "an async function",
+             inspect.CO_ASYNC_GENERATOR: "an async generator"}  # fmt: skip
+    kind = next((text for flag, text in kinds.items() if fn.__code__.co_flags & flag), None)
+    if kind is not None:
+        raise KernelError("a kernel runs to its end when it is called", got=f"{fn.__qualname__}, {kind}",
+                          where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
+                          hint="return the results, without yield or await")  # fmt: skip
+
+
 def function_source(fn: Callable[..., Any]) -> FunctionSource:
     """Parse the definition of ``fn``, decorators stripped, with the line and column numbers of its file.
 
@@ -63,10 +98,12 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     file = _parsed(fn)
     found = file.functions.get((code.co_name, code.co_firstlineno), [])
     if not found:
+        if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            check_runs_to_its_end(fn)
         raise KernelError(
             f"{code.co_name} must stand in its file where it was imported from",
             got=f"no such definition at {code.co_filename}:{code.co_firstlineno}",
-            hint="the file changed after its import, or the function is async or generated: import it again",
+            hint="the file changed after its import, or the function is generated: import it again",
         )
     node = copied(_at_position(code, found, file.lines))
     tree = node if isinstance(node, ast.FunctionDef) else _as_function(node)

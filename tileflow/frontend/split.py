@@ -16,6 +16,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from tileflow.errors import SplitError
+from tileflow.frontend import loop_text
 from tileflow.frontend.liveness import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -27,7 +28,14 @@ from tileflow.frontend.liveness import (
     target_names,
 )
 from tileflow.frontend.settled import settled
-from tileflow.frontend.source import FunctionSource, compile_function, function_source, location, resolve
+from tileflow.frontend.source import (
+    FunctionSource,
+    check_runs_to_its_end,
+    compile_function,
+    function_source,
+    location,
+    resolve,
+)
 from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
 from tileflow.runtime.settled import DeviceReads, Settled
@@ -112,6 +120,7 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     constants = _constants(source.fn, signature)
     regions = cutter.regions(loops, constants)
     reads = cutter.reads(regions)
+    check_runs_to_its_end(source.fn)
     calls = _LaunchCalls(cutter, loops)
     body = calls.rewrite(source.tree.body)
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
@@ -426,6 +435,11 @@ def check_device_code(
                 raise refuse("else on an outermost tile loop", node.orelse[0], "write it after the loop")
             if any(isinstance(n, ast.expr) and not isinstance(n, ast.Name | ast.Tuple) for n in ast.walk(node.target)):
                 raise refuse("loop variables other than plain names", node.target, "unpack them in the body")
+        if isinstance(node, ast.For) and (node is launch or tile_loop(node.iter)):
+            found = loop_text.mistake(node)
+            if found is not None:
+                constraint, at, got, hint = found
+                raise SplitError(constraint, got=got, where=location(source, at), hint=hint)
         if isinstance(node, FUNCTIONS):
             declared = next((n for n in ast.walk(node) if isinstance(n, ast.Nonlocal | ast.Global)), None)
             if declared is not None:

@@ -424,6 +424,11 @@ class TileProxy:
         self.offset = offset
         self.shift = shift
 
+    def __str__(self) -> str:
+        raise TraceError("a tile has no text while the kernel is compiled", got=f"the tile {self.name}",
+                         where=self.tracer.location(),
+                         hint='print it from the GPU: tfl.device_print("tile", tile.begin)')  # fmt: skip
+
     @property
     def index(self) -> TileValue:
         """The tile's indices, 1-D, int32."""

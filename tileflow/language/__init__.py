@@ -5,6 +5,7 @@ Each function's body is its eager meaning on torch tensors; the tracer has one o
 
 from __future__ import annotations
 
+from . import by_torch as _by_torch
 from .atomics import (
     atomic_add,
     atomic_and,
@@ -15,6 +16,7 @@ from .atomics import (
     atomic_xchg,
     atomic_xor,
 )
+from .counted import positions, rand4x, rand_at, randint_at
 from .eager import EagerTile as Tile
 from .escapes import device_print, inline_asm_elementwise, inline_triton, triton_kernel
 from .knobs import register_block_size, register_tunable, specialize
@@ -26,6 +28,8 @@ from .products import dot, dot_scaled
 from .random import rand, randint
 from .registers import arange, full, zeros
 from .scans import associative_scan, cumprod, cumsum, reduce
+
+_FAMILIES = (_by_torch,)  # imported for the functions of torch that it registers
 
 __all__ = [
     "Tile",
@@ -53,8 +57,12 @@ __all__ = [
     "jagged_tile",
     "join",
     "load",
+    "positions",
     "rand",
+    "rand4x",
+    "rand_at",
     "randint",
+    "randint_at",
     "reduce",
     "register_block_size",
     "register_tunable",

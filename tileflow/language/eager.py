@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from ..config import Choice
 from ..errors import CallError, ShapeError, TraceError
 from ..lazy_dataclass import dataclass
+from ..runtime.ambient import draw_seed
 from .alignment import opposite
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, follow, lanes_of, tag
@@ -42,6 +43,7 @@ class Session:
     kernel: CodeType
     knobs: KnobNames
     loops: list[tuple[EagerTile, ...]] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=list)  # of the outermost loop that runs, once torch's generator was asked
 
 
 # The user's own function takes no context, so its language calls find the session here.
@@ -89,6 +91,8 @@ class _EagerMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not current("tile").loops or _is_ours(sys._getframe(1)):
             return _call(func, args, kwargs)
+        if func in RANDOM:
+            return RANDOM[func](*args, **kwargs)
         args, kwargs = settled(args), {name: settled(value) for name, value in kwargs.items()}
         if func is torch.Tensor.__getitem__:
             return Places(*args, reads=True).read()
@@ -97,6 +101,10 @@ class _EagerMode(TorchFunctionMode):
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
+
+
+# torch's functions that draw random numbers, and what they mean in device code: random registers them
+RANDOM: dict[Any, Callable[..., torch.Tensor]] = {}
 
 
 def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
@@ -183,6 +191,14 @@ def current(what: str) -> Session:
     return found
 
 
+def torch_seed() -> int:
+    """The seed of the outermost loop that runs, out of torch's generator."""
+    seeds = current("tile").seeds
+    if not seeds:
+        seeds.append(draw_seed())
+    return seeds[0]
+
+
 def block_size(what: str, limit: int) -> int:
     """The block size chosen for the caller's place; the default where the config does not name it."""
     chosen = current(what).knobs.host_block(caller())
@@ -208,6 +224,8 @@ def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> 
         block = given or int(choice or DEFAULT_BLOCK)
         count = max(-(-(end - begin) // block), 0)
         axes.append([_tile(begin + n * block, end, block, n, count, here.device) for n in range(count)])
+    if not here.loops:
+        here.seeds.clear()
     here.loops.append(())
     try:
         for found in _product(axes):

@@ -77,6 +77,8 @@ class KnobNames:
         words = set[str]().union(*(_words(file) for file in self._files))
         for knob in self._config:
             kind, _, name = knob.partition(":")
+            if kind == "block" and not _is_block(self._config[knob]):
+                raise ConfigError("a block size is an int of 1 or more", got=f"{knob}={self._config[knob]!r}")
             if kind in ("block", "tunable") and name.split("@")[0].split("#")[0] not in words:
                 raise ConfigError("a config may only name knobs of this kernel's space", got=repr(knob))
 
@@ -84,6 +86,10 @@ class KnobNames:
         count = self._counts.get((self._region, name), 0)
         self._counts[self._region, name] = count + 1
         return (name if count == 0 else f"{name}#{count}") + (f"@{self._region}" if self._region else "")
+
+
+def _is_block(choice: Choice) -> bool:
+    return type(choice) is int and choice > 0
 
 
 @lru_cache(maxsize=64)

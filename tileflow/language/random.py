@@ -16,7 +16,7 @@ import torch
 from . import eager
 from .eager import EagerTile as Tile
 from .marks import device
-from .streams import stream_at
+from .streams import Stream, stream_at
 
 LOW = 0xFFFFFFFF
 ROUNDS = 10
@@ -54,16 +54,26 @@ def randint(
 
 def _draw(what: str, shape: Sequence[Any], seed: Any, whole: Sequence[Any] | None) -> torch.Tensor:
     """A word of 32 bits for each element, as int64."""
+    place = eager.caller()
+    stream = stream_at(place.file, place.line, place.column, eager.current(what).kernel)
+    return words_at(positions_of(what, shape, whole), stream, int(seed))
+
+
+def positions_of(what: str, shape: Sequence[Any], whole: Sequence[Any] | None) -> torch.Tensor:
+    """Each element's position in the whole, row by row, as int64."""
     here = eager.current(what)
     sizes = [s.limit if isinstance(s, Tile) else int(s) for s in shape] if whole is None else [int(s) for s in whole]
     position = torch.zeros((), dtype=torch.int64, device=here.device)
     for item, size in zip(shape, sizes, strict=True):
         first, last = (item.begin, item.end) if isinstance(item, Tile) else (0, int(item))
         position = position[..., None] * size + torch.arange(first, last, device=here.device)
-    place = eager.caller()
-    stream = stream_at(place.file, place.line, place.column, here.kernel)
+    return position
+
+
+def words_at(position: torch.Tensor, stream: Stream, seed: int) -> torch.Tensor:
+    """The word of 32 bits of each position of a stream, as int64."""
     counter = position >> 2
-    words = philox((counter & LOW, counter >> 32, stream.call, stream.function), int(seed))
+    words = philox((counter & LOW, counter >> 32, stream.call, stream.function), seed)
     return torch.stack(torch.broadcast_tensors(*words)).gather(0, (position & 3)[None])[0]  # type: ignore[no-untyped-call]
 
 

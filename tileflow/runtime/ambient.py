@@ -11,6 +11,10 @@ import torch
 
 from .settled import AUTOCAST, DEFAULT_DTYPE, DETERMINISTIC, FLOAT32_PRECISION
 
+# where device code that draws by torch's generator finds its seed: an attribute of the host function's context
+TORCH_SEED = "__tileflow__.attr:seed"
+_SEEDS = 1 << 62
+
 _IEEE = ("ieee", "none")
 
 
@@ -23,6 +27,11 @@ def float32_precision() -> str:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
         return "highest" if torch.backends.cuda.matmul.fp32_precision in _IEEE else "high"
+
+
+def draw_seed() -> int:
+    """A seed out of torch's generator of the CPU, which ``torch.manual_seed`` sets: another one each time."""
+    return int(torch.randint(_SEEDS, (), device="cpu"))
 
 
 def _autocast() -> Hashable:

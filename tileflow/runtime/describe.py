@@ -159,9 +159,10 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
 
 
 def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
-    if value.layout is not torch.strided:
-        raise CallError("a kernel's tensors are strided", got=f"{path} with {value.layout}", where=name,
-                        hint="pass its parts (values, indices), or x.to_dense()")  # fmt: skip
+    if value.layout is not torch.strided or value.is_quantized:
+        kind = value.dtype if value.is_quantized else value.layout
+        raise CallError("a kernel's tensors are strided", got=f"{path} with {kind}", where=name,
+                        hint="pass its parts (values, indices, scales), or x.to_dense()")  # fmt: skip
     try:
         value.data_ptr()
     except RuntimeError as error:

@@ -19,6 +19,18 @@ from .settled import Settled
 _START = (0,)
 
 
+class Seeds:
+    """What device code reads of a context: ``seed``, a number out of torch's generator, another one each time."""
+
+    __slots__ = ()
+
+    @property
+    def seed(self) -> int:
+        from .ambient import draw_seed
+
+        return draw_seed()
+
+
 class HostContext(Protocol):
     """What a host function calls in place of its tile loops: its first parameter, ``__tileflow__``."""
 
@@ -31,7 +43,7 @@ class HostContext(Protocol):
         ...
 
 
-class RuntimeContext:
+class RuntimeContext(Seeds):
     """Launches what was built. Holds no state of a call, so that one serves all calls and threads.
 
     ``counter``: of the calls that it serves.
@@ -120,7 +132,7 @@ class KeyedRegion:
     settled: Settled
 
 
-class KeyedContext:
+class KeyedContext(Seeds):
     """Launches for calls with one key, out of host code that hands over what its regions capture: a host function's
     ``flat``.
 
@@ -139,7 +151,7 @@ class KeyedContext:
     def launch(self, region: int, *args: Any, **kwargs: Any) -> None:
         """Launch the region with everything checked: the values of its names, then the arguments of ``tile``."""
         names, settled = self._known[region].names, self._known[region].settled
-        frame = dict(zip(names, args, strict=False))
+        frame = {"__tileflow__": self, **dict(zip(names, args, strict=False))}
         given = _given(*args[len(names) :], **kwargs)
         begins, ends = bounds(*given)
         accepting, declined = self._context.accepting(region, frame, begins, ends, given)

@@ -509,6 +509,8 @@ class _Writer:
     def _value(self, path: Path) -> str:
         if path.steps:
             return self._local(path, read_step(self._value(Path(path.root, path.steps[:-1])), path.steps[-1]))
+        if path.root == "__tileflow__" and self.names is not None:
+            return "context"
         text, home = root_reader(path.root, self.scope)
         if home is None:
             return self._local(path, text) if self.names is None else f"own_{_name(path.root)}"

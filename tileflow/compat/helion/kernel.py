@@ -299,7 +299,13 @@ def _device_of(args: Sequence[Any]) -> torch.device:
 
 
 def _config(config: Config | Mapping[str, Any]) -> Config:
-    return config if isinstance(config, Config) else Config.from_dict(config)
+    if isinstance(config, Config):
+        return config
+    if not isinstance(config, Mapping):
+        raise ConfigError("a config is a Config, or a dictionary of one's keys",
+                          got=f"{type(config).__name__} {config!r}"[:120],
+                          hint="helion.Config(block_sizes=[16], num_warps=4)")  # fmt: skip
+    return Config.from_dict(config)
 
 
 def kernel(

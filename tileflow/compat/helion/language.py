@@ -23,8 +23,8 @@ SAME = (
 )  # fmt: skip
 ADAPTED = (
     "arange", "associative_scan", "constexpr", "dot_scaled", "float4_e2m1fn_x2_to_float32", "full", "load",
-    "pdl_launch_dependents", "pdl_wait", "rand", "randint", "reduce", "register_reduction_dim", "store", "subscript",
-    "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
+    "pdl_launch_dependents", "pdl_wait", "rand", "rand4x", "randint", "reduce", "register_reduction_dim", "store",
+    "subscript", "tile_begin", "tile_block_size", "tile_end", "tile_id", "tile_index", "triton_kernel", "zeros",
 )  # fmt: skip
 LAUNCHES = "end the launch instead: the next one sees all of its stores"
 COLLECTIVE = "call torch.distributed's collectives between launches"
@@ -34,15 +34,14 @@ REFUSED = {
     "SparseTensor": "pass its values, offsets and coordinates as tensors", "StackTensor": SEPARATE,
     "device_scope": "write for _ in hl.grid(1) around these lines",
     "load_bfloat16_x16_to_float16": "load, then convert with .to(torch.float16)",
-    "make_async_remote_copy": COLLECTIVE, "rand4x": "call hl.rand with four seeds", "remote_barrier": COLLECTIVE,
+    "make_async_remote_copy": COLLECTIVE, "remote_barrier": COLLECTIVE,
     "signal": LAUNCHES, "stacktensor_like": SEPARATE, "wait": LAUNCHES,
 }  # fmt: skip
 
 
 def missing() -> tuple[str, ...]:
     """The documented names that tileflow's language does not have yet."""
-    needed = {"rand": "rand", "randint": "randint"} | {name: name for name in SAME}
-    return tuple(sorted(name for name, ours in needed.items() if not hasattr(tfl, ours)))
+    return tuple(sorted(name for name in SAME if not hasattr(tfl, name)))
 
 
 def __getattr__(name: str) -> Any:
@@ -171,17 +170,20 @@ def register_reduction_dim(size: Any) -> Any:
 
 @inline
 def rand(shape: Any, seed: Any, device: Any = None, offsets: Any = None) -> Any:
-    """Uniform in [0, 1), float32."""
-    if offsets is not None:
-        refused = "hl.rand numbers the elements of its shape itself"
-        raise UnsupportedOp(refused, got="offsets", hint="hl.rand([tile_m, tile_n], seed), its tiles as the shape")
-    return tfl.rand(shape, seed)  # type: ignore[attr-defined,unused-ignore]
+    """Uniform in [0, 1), float32: ``tl.rand`` at ``offsets``, or at the elements' positions, row by row."""
+    return tfl.rand_at(seed, tfl.positions(shape) if offsets is None else offsets.to(torch.int64))
 
 
 @inline
 def randint(shape: Any, low: int, high: int, seed: Any, device: Any = None) -> Any:
-    """Uniform ints in [low, high), int32."""
-    return tfl.randint(shape, low, high, seed)  # type: ignore[attr-defined,unused-ignore]
+    """Uniform ints in [low, high), int32: ``low + abs(tl.randint) % (high - low)`` at the elements' positions."""
+    return tfl.randint_at(seed, tfl.positions(shape), low, high)
+
+
+@inline
+def rand4x(seed: Any, offsets: Any, device: Any = None) -> Any:
+    """Four uniform tiles of the shape of ``offsets``."""
+    return tfl.rand4x(seed, offsets.to(torch.int64))
 
 
 @inline

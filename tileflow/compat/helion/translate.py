@@ -40,8 +40,8 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _of_each_launch(lowered, "walk", "blocked" if given.get("pid_type") == PERSISTENT[0] else "interleaved")
     wanted |= _evictions(given, sites)
     wanted |= _accesses(given, sites, lowered.space)
-    wanted |= dict.fromkeys(sites.warps, int(given.get("num_warps", SCALARS["num_warps"])))
-    wanted |= dict.fromkeys(sites.stages, int(given.get("num_stages", SCALARS["num_stages"])))
+    wanted |= dict.fromkeys(sites.warps, _warps(given.get("num_warps", SCALARS["num_warps"])))
+    wanted |= dict.fromkeys(sites.stages, _count("num_stages", given.get("num_stages", SCALARS["num_stages"])))
     wanted |= _of_each_launch(lowered, "maxnreg", int(given.get("maxnreg") or 0))
     wanted |= {f"tunable:{name}": given[name] for name in sites.tunables if name in given}
     chosen = lowered.space.adapt(wanted)
@@ -133,7 +133,20 @@ def _blocks(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
         return {}
     entries = _each(given["block_sizes"], sites.blocks)
     flat = [size for entry in entries for size in (entry if isinstance(entry, (list, tuple)) else [entry])]
-    return {name: int(size) for name, size in _paired("block_sizes", flat, sites.blocks)}
+    return {name: _count("a block size", size) for name, size in _paired("block_sizes", flat, sites.blocks)}
+
+
+def _count(what: str, value: Any) -> int:
+    """``value`` where it is a count. Raises ConfigError, also for what ``int`` would make one of."""
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{what} is an int of 1 or more", got=repr(value))
+    return value
+
+
+def _warps(value: Any) -> int:
+    if _count("num_warps", value) & (value - 1):
+        raise ConfigError("num_warps is a power of two", got=repr(value), hint="4 or 8 suit most kernels")
+    return int(value)
 
 
 def _reductions(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:

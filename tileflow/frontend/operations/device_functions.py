@@ -54,6 +54,9 @@ def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
 
 def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoop:
     box = axes(begin_or_end, end, block_size)
+    if not box.ends:
+        raise TraceError("a tile loop has an axis or more", got="an empty list", where=None,
+                         hint="for tile in tfl.tile(n), for a, b in tfl.tile([m, n])")  # fmt: skip
     return TileLoop(box.begins, box.ends, box.blocks, box.several, scalar)
 
 

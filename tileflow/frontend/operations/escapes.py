@@ -65,7 +65,7 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
     if output_like is not None and not has_result(body):
         raise TraceError("inline Triton with a result ends with an expression", got=body.splitlines()[-1],
                          where=t.location())  # fmt: skip
-    return _foreign(t, body, named, output_like, ())
+    return foreign(t, body, named, output_like, ())
 
 
 @device_function("triton_kernel")
@@ -75,10 +75,10 @@ def triton_kernel(t: Tracer, function: Any, args: Any, output_like: Any, *, refe
     by_name = isinstance(args, Mapping)
     named = dict(args) if by_name else {str(n): a for n, a in enumerate(args)}
     passed = ", ".join(f"{n}={ARGUMENT.format(n)}" if by_name else ARGUMENT.format(n) for n in named)
-    return _foreign(t, f"{name}({passed})", named, output_like, tuple(known.items()))
+    return foreign(t, f"{name}({passed})", named, output_like, tuple(known.items()))
 
 
-def _foreign(
+def foreign(
     t: Tracer, text: str, named: Mapping[str, Any], output_like: Any, functions: tuple[tuple[str, str], ...]
 ) -> Any:
     """Record Triton text; its arguments are the op's inputs, captured tensors, sizes and constants."""
@@ -132,5 +132,13 @@ def print_(t: Tracer, *values: Any, **options: Any) -> None:
     if options:
         raise TraceError("print in device code takes values only", got=", ".join(options), where=t.location(),
                          hint='tfl.device_print("text", *values) prints from the GPU')  # fmt: skip
-    count = next((n for n, v in enumerate(values) if not isinstance(v, str)), len(values))
-    device_print(t, " ".join(values[:count]), *values[count:])
+    texts = [str(v) if _is_text(v) else v for v in values]
+    count = next((n for n, v in enumerate(texts) if not isinstance(v, str)), len(texts))
+    device_print(t, " ".join(texts[:count]), *texts[count:])
+
+
+def _is_text(value: Any) -> bool:
+    """Whether Python knows how ``value`` prints: a shape, a dtype, None."""
+    if isinstance(value, tuple):
+        return all(isinstance(v, int) or _is_text(v) for v in value)
+    return value is None or isinstance(value, (torch.dtype, str))

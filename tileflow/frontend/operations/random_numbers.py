@@ -1,20 +1,32 @@
-"""The traced meaning of ``tfl.rand`` and ``tfl.randint``: one op ``random`` that knows each dimension's place."""
+"""The traced meaning of random numbers.
+
+``tfl.rand``, ``tfl.randint`` and torch's own functions are one op ``random`` that knows each dimension's place; numbers
+by seed and offset are Triton's text.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
-from ...ir.attributes import RandomAttrs
+from ...ir.attributes import ArangeAttrs, RandomAttrs
 from ...ir.kinds import OpKind
 from ...ir.ops import LARGEST_SPAN
-from ...ir.types import TileType, Value, is_float
-from ...language.streams import stream_at
+from ...ir.types import Dim, TileType, Value, is_float
+from ...language.streams import NAMES, TORCH, stream_at
+from ...runtime.ambient import TORCH_SEED
+from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import TileProxy, TileValue
 from .device_table import device_function
+from .escapes import foreign
+from .torch_table import FACTORIES, row
+from .triton_text import ARGUMENT
 
 
 @device_function("rand")
@@ -31,12 +43,22 @@ def randint(t: Tracer, shape: Any, low: Any, high: Any, seed: Any, *, whole: Any
 
 def _random(t: Tracer, dtype: str, shape: Any, scalars: tuple[Any, ...], whole: Any) -> TileValue:
     items = list(shape) if isinstance(shape, (list, tuple)) else [shape]
-    dims = t.dims_of(items)
+    return _drawn(t, dtype, items, scalars, _sizes(t, items, whole), _stream(t, NAMES))
+
+
+def _stream(t: Tracer, names: frozenset[str]) -> tuple[int, int]:
     place = t.location()
     assert place is not None and t.kernel is not None  # device code stands in a file of the user's
-    stream = stream_at(place.file, place.line, place.column, t.kernel)
-    offsets = tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items)
-    attrs = RandomAttrs((stream.call, stream.function), _sizes(t, items, whole), offsets)
+    stream = stream_at(place.file, place.line, place.column, t.kernel, names)
+    return stream.call, stream.function
+
+
+def _drawn(
+    t: Tracer, dtype: str, items: Sequence[Any], scalars: tuple[Any, ...], sizes: tuple[Expr | None, ...],
+    stream: tuple[int, int],
+) -> TileValue:  # fmt: skip
+    dims = t.dims_of(items)
+    attrs = RandomAttrs(stream, sizes, tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items))
     return t.emit(OpKind.RANDOM, tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), attrs)
 
 
@@ -71,3 +93,96 @@ def _scalar(t: Tracer, x: Any) -> Any:
         raise TraceError("a seed and a bound of random ints are integer scalars", got=repr(x), where=t.location(),
                          hint="pass an int argument, or load one number: seeds[0]")  # fmt: skip
     return value
+
+
+# ---- by seed and offset -------------------------------------------------------------------------
+
+
+@device_function("positions")
+def positions(t: Tracer, shape: Any, *, whole: Any = None) -> TileValue:
+    items = list(shape) if isinstance(shape, (list, tuple)) else [shape]
+    sizes = _sizes(t, items, whole)
+    found = t.full((), 0, "int64")
+    stride = Expr.of(1)
+    for axis in reversed(range(len(items))):
+        item = items[axis]
+        index = item.index if isinstance(item, TileProxy) else _lanes(t, item)
+        row_index = t.cast(index, "int64")[(slice(None), *[None] * (len(items) - axis - 1))]
+        found = t.pointwise("add", t.pointwise("mul", row_index, t.size(stride)), found)
+        if axis:
+            size = sizes[axis]
+            assert size is not None
+            stride = stride * size
+    return found
+
+
+def _lanes(t: Tracer, size: Any) -> TileValue:
+    return t.emit(OpKind.ARANGE, (), TileType("int32", t.dims_of([size])), ArangeAttrs(Expr.of(0)))
+
+
+@device_function("random_words")
+def random_words(t: Tracer, seed: Any, offsets: Any) -> Any:
+    value = t.operand(offsets)
+    tile = t.wrap(value) if isinstance(value, Value) else t.full((), value, "int32")
+    if is_float(tile.value.type.dtype):
+        raise TraceError("the offsets of random numbers are ints", got=repr(offsets), where=t.location(),
+                         hint="convert them: offsets.to(torch.int64)")  # fmt: skip
+    if tile.value.type.dtype not in ("int32", "int64"):
+        tile = t.cast(tile, "int64")
+    key = _scalar(t, seed)
+    key = t.cast(t.wrap(key) if isinstance(key, Value) else key, "int64")
+    word = t.full(tile.value.dims, 0, "int32")
+    text = f"tl.randint4x({ARGUMENT.format('seed')}, {ARGUMENT.format('offset')})"
+    return foreign(t, text, {"seed": key, "offset": tile}, (word,) * 4, ())
+
+
+# ---- torch's own, by its generator --------------------------------------------------------------
+
+_SECOND = 1 << 30  # the stream of a normal number's second half is its call's with this bit
+
+
+def _of_torch(t: Tracer, items: Sequence[Any], dtype: str, is_normal: bool) -> TileValue:
+    if not is_float(dtype):
+        raise TraceError("torch draws random floats", got=dtype, where=t.location(),
+                         hint="give a dtype: torch.rand_like(x, dtype=torch.float32)")  # fmt: skip
+    call, function = _stream(t, TORCH)
+    t.hints.setdefault(TORCH_SEED, 1 << 62)  # a run-time argument of 64 bits
+    seed = t.size(Expr.sym(TORCH_SEED))
+    sizes = _sizes(t, items, None)
+    first = _drawn(t, "float32", items, (seed,), sizes, (call, function))
+    if is_normal:
+        second = _drawn(t, "float32", items, (seed,), sizes, (call | _SECOND, function))
+        radius = t.pointwise("sqrt", t.pointwise("mul", t.pointwise("log", t.pointwise("sub", 1.0, first)), -2.0))
+        first = t.pointwise("mul", radius, t.pointwise("cos", t.pointwise("mul", second, 2 * math.pi)))
+    return t.cast(first, dtype)
+
+
+def _items(t: Tracer, dims: Sequence[Dim]) -> list[Any]:
+    """What makes dimensions in a shape. Raises TraceError for those that a reshape merged of a tile's and others."""
+    found: list[Any] = []
+    for dim in dims:
+        if dim.tile is None:
+            found.append(t.size(dim.extent))
+        elif dim == (proxy := TileProxy(dim.tile, t, t.scopes[-1], Expr.of(0))).dim:
+            found.append(proxy)
+        else:
+            raise TraceError("random numbers are drawn for tiles as a tensor holds them", got=str(dim),
+                             where=t.location(), hint="draw before the reshape")  # fmt: skip
+    return found
+
+
+def _row(name: str, is_normal: bool) -> None:
+    @row(f"{name}_like")
+    def like(t: Tracer, x: TileValue, *, dtype: Any = None, **unused: Any) -> TileValue:
+        own = x.value.type.dtype if dtype is None else dtype_name(dtype)
+        return _of_torch(t, _items(t, x.value.dims), own, is_normal)
+
+    def factory(t: Tracer, *size: Any, dtype: Any = None, **unused: Any) -> TileValue:
+        items = list(size[0]) if len(size) == 1 and isinstance(size[0], (list, tuple)) else list(size)
+        return _of_torch(t, items, dtype_name(torch.get_default_dtype() if dtype is None else dtype), is_normal)
+
+    FACTORIES[getattr(torch, name)] = factory
+
+
+_row("rand", is_normal=False)
+_row("randn", is_normal=True)
