@@ -13,13 +13,10 @@ Interpreter = Callable[..., Any]
 # Kernels that need a construct that the language does not have yet: strict, so that they turn on with it.
 MISSING: dict[str, str] = dict.fromkeys(
     (
-        "zeros_of_tiles", "ones_of_a_tile", "full_of_a_tile_and_a_size", "zeros_by_several_arguments",
-        "running_maximum_from_minus_infinity", "a_count_of_ones", "a_module", "a_bound_method", "a_callable_object",
-        "a_traced_module", "a_sequence_of_modules", "a_module_in_a_closure", "a_size_of_one_under_a_tile_0",
-        "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2", "arange_from_a_tile", "arange_with_a_step",
-        "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "scan_of_torch",
+        "a_module", "a_bound_method", "a_callable_object",
+        "a_traced_module", "a_sequence_of_modules", "a_module_in_a_closure", "scan_of_torch",
         "scan_of_pairs_of_torch", "group_norm", "instance_norm", "batch_norm", "average_pool", "largest_pool",
-        "filled_outside", "product_default", "product_high", "product_highest", "halved_until_small",
+        "product_default", "product_high", "product_highest", "halved_until_small",
         "a_config_of_scalars",
     ),
     "refused, and people write it",
@@ -29,12 +26,10 @@ SHORT_TILES = "the last tile of a size is as short as it really is, and is no ti
 EAGERLY = {
     "int4_gemm": SHORT_TILES,
     "inline_text": "text in Triton has no meaning as plain Python",
-    "halves": SHORT_TILES,
     **dict.fromkeys(
         (
-            "a_traced_module", "a_size_of_one_under_a_tile_0", "a_size_of_one_under_a_tile_1",
-            "a_size_of_one_under_a_tile_2", "arange_with_a_step", "scan_of_torch", "scan_of_pairs_of_torch",
-            "filled_outside", "product_default", "product_high", "product_highest", "a_config_of_scalars",
+            "a_traced_module", "scan_of_torch", "scan_of_pairs_of_torch",
+            "product_default", "product_high", "product_highest", "a_config_of_scalars",
         ),
         "refused, and people write it",
     ),

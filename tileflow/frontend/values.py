@@ -268,6 +268,8 @@ class TensorRef:
 
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
+        if not self.dims:
+            return getattr(self[()], name)
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",
             where=self.tracer.location(), hint=f"load a tile first: {self.path}[...].{name}",
