@@ -11,32 +11,16 @@ from compat_runs import cases, check
 Interpreter = Callable[..., Any]
 
 # Kernels that need a construct that the language does not have yet: strict, so that they turn on with it.
-MISSING: dict[str, str] = dict.fromkeys(
-    (
-        "zeros_of_tiles", "ones_of_a_tile", "full_of_a_tile_and_a_size", "zeros_by_several_arguments",
-        "running_maximum_from_minus_infinity", "a_count_of_ones", "a_size_of_one_under_a_tile_0",
-        "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2", "arange_from_a_tile", "arange_with_a_step",
-        "halves", "chunks_of_three", "gated_linear_unit", "joined", "repeated", "filled_outside",
-    ),
-    "refused, and people write it",
-)  # fmt: skip
+MISSING: dict[str, str] = {}
 # Where the eager meaning is another.
 SHORT_TILES = "the last tile of a size is as short as it really is, and is no tile of its block's size to reshape"
 ON_GPUS = "on a CPU torch's own function takes combine_mode='generic' only"
 EAGERLY = {
     "int4_gemm": SHORT_TILES,
     "inline_text": "text in Triton has no meaning as plain Python",
-    "halves": SHORT_TILES,
     "scan_of_torch": ON_GPUS,
     "scan_of_pairs_of_torch": ON_GPUS,
-    **dict.fromkeys(
-        (
-            "a_size_of_one_under_a_tile_0", "a_size_of_one_under_a_tile_1", "a_size_of_one_under_a_tile_2",
-            "arange_with_a_step", "filled_outside",
-        ),
-        "refused, and people write it",
-    ),
-}  # fmt: skip
+}
 
 NAMES = tuple(cases())
 

@@ -22,6 +22,19 @@ SLICES = (
     "a.roll((1, -2), (1, 1))", "a.diff(dim=1)", "a.repeat(1, 2)", "torch.tile(a, (1, 3))", "F.glu(a, dim=1)",
     "torch.take_along_dim(a, b.argsort(dim=1), 1)", "a.index_select(1, torch.arange(3) * 5)",
 )  # fmt: skip
+# of 36 columns, which registers pad to 64 lanes
+PADDED = (
+    "a.chunk(3, -1)", "torch.chunk(a, 5, dim=1)", "a.chunk(2, dim=-1)", "a.split(9, dim=1)", "a.split(16, 1)",
+    "torch.split(a, [5, 1, 30], dim=1)", "F.glu(a, dim=-1)", "torch.cat([a, b], dim=1)",
+    "torch.cat([a, b[:, :5], a[:, 30:]], -1)", "torch.cat([a.half(), b], -1)", "torch.cat([a[:, :32], b[:, :4]], 1)",
+    "torch.cat([a, b, a], 1)", "torch.stack([a, b, a + b], 1)", "torch.stack([a, b], 2)", "torch.cat([a], 1)",
+    "a.repeat_interleave(3, dim=1)", "torch.repeat_interleave(a, 2, dim=-1)", "a.repeat(1, 3)", "a.repeat(1, 2)",
+    "a.view(-1, 3, 12)", "a.reshape(-1, 4, 9)", "a.view(-1, 3, 12).sum(1)", "a.view(-1, 6, 6).transpose(1, 2)",
+    "a.reshape(-1, 9, 4).amax(-1)", "a.view(-1, 2, 3, 6).flatten(2)", "a.view(-1, 3, 12).reshape(-1, 12, 3)",
+    "a.unflatten(1, (3, -1)).mean(2)", "a.view(-1, 2, 3, 6).flatten(1)", "a.view(-1, 9, 4).flatten(1)",
+    "a.view(-1, 1, 36).squeeze(1)", "a.view(-1, 3, 12).var(-1)", "a[:, None, :].repeat(1, 3, 1).flatten(1)",
+    "a.view(-1, 3, 12).unbind(1)", "a.unflatten(1, (6, 6)).mT.flatten(1)", "a.roll(1, 1)", "a.flip(1)",
+)  # fmt: skip
 SORTS = (
     "torch.sort(a, dim=-1)", "a.sort(1, descending=True)", "torch.argsort(a, dim=1)", "a.topk(4)", "a.median(dim=1)",
     "torch.topk(a, 3, dim=-1, largest=False)", "a.kthvalue(3, dim=1, keepdim=True)",
@@ -52,7 +65,8 @@ SPELLINGS = (
     "a.element_size() * a", "a.to(b.device, torch.float16)", "torch.bitwise_and(input=a.int(), other=3)",
 )  # fmt: skip
 GROUPS = {
-    "slices": (SLICES, 16), "sorts": (SORTS, 16), "sorts of a tail": (SORTS, 13), "letters": (LETTERS, 16),
+    "padded": (PADDED, 36), "slices": (SLICES, 16), "sorts": (SORTS, 16), "sorts of a tail": (SORTS, 13),
+    "letters": (LETTERS, 16),
     "statistics": (STATISTICS, 13), "spellings": (SPELLINGS, 13), "slices of a tail": (SLICES[8:9] + SLICES[11:17], 16),
 }  # fmt: skip
 HEAD = "import torch\nimport torch.nn.functional as F\nimport tileflow\nimport tileflow.language as tfl\n\n\n"

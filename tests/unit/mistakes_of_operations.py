@@ -391,10 +391,33 @@ def zeros_noarg(x):
         x[tile, :] = tfl.zeros()  # <-
 
 
-@mistake(TraceError, ("arange's end must be a size, a block size", "but got 1.5", "divide sizes by //"), "tfl.arange")
-def arange_float(x):
+@mistake(TraceError, ("arange's end is an integer scalar", "but got tile float32", "by .int()"), "tfl.arange")
+def arange_of_a_tile(x):
     for tile in tfl.tile(64):
-        x[tile, 0] = tfl.arange(1.5)  # <-
+        x[tile, 0] = tfl.arange(x[tile, 0])  # <-
+
+
+@mistake(
+    TraceError, ("an arange has a length in sizes", "as many as a block"), "tfl.arange", X, meta(3, dtype=torch.int32)
+)
+def arange_as_long_as_what_is_loaded(x, n):
+    for tile in tfl.tile(64):
+        x[tile, 0] = tfl.arange(n[0]).sum()  # <-
+
+
+@mistake(TraceError, ("torch.zeros takes sizes, dtype= and device=", "but got out=", "leave it out"), "torch.zeros")
+def zeros_out(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = torch.zeros([tile], out=x)  # <-
+
+
+@mistake(
+    TraceError, ("other is a number of x's dtype", "but got 0.5", "promotes both"), "tfl.load",
+    meta(64, 96, dtype=torch.int32),
+)  # fmt: skip
+def fill_of_another_dtype(x):
+    for tile in tfl.tile(64):
+        x[tile, 0] = tfl.load(x, [tile, 0], extra_mask=tile.index > 3, other=0.5)  # <-
 
 
 # ---- products, scans and atomics -----------------------------------------------------------------
@@ -779,7 +802,7 @@ def softmax_dim(x):
 )
 def cat_unequal(x):
     for tile in tfl.tile(64):
-        x[tile, :] = torch.cat([x[tile, 0:32], x[tile, 0:64]], 1)  # <-
+        x[tile, :] = torch.cat([x[tile, 0:32], x[tile, 0:64]], 0)  # <-
 
 
 @mistake(
@@ -825,12 +848,12 @@ def join_bad(x):
 
 @mistake(
     ShapeError,
-    ("a tile is cut into equal parts, a power", "but got 96 in 5", "load the parts from the tensor"),
+    ("a tile of a loop is cut into a power of two", "but got tile in 5", "load the parts from the tensor"),
     "x[tile, :]",
 )
 def chunk3(x):
     for tile in tfl.tile(64):
-        a, b, c, d, e = x[tile, :].chunk(5, 1)  # <-
+        a, b, c, d, e = x[tile, :].chunk(5, 0)  # <-
         x[tile, 0] = a.sum(1)
 
 

@@ -213,16 +213,16 @@ def too_many_indices(x):
         x[tile, 0] = x[tile, 0, 0]  # <-
 
 
-@mistake(TraceError, "a reshape in registers changes dimensions of a power of two only", "x[tile, :].reshape")
+@mistake(TraceError, "a reshape in registers changes dimensions of constant sizes", "x[tile, :].reshape")
 def reshape_that_splits_a_tile(x):
     for tile in tfl.tile(x.size(0)):
         x[tile, 0] = x[tile, :].reshape(-1).sum()  # <-
 
 
-@mistake(TraceError, "changes dimensions of a power of two only", "x[tile, :].reshape", meta(64, 15))
+@mistake(ShapeError, "the -1 of a reshape must come out even", "x[tile, :].reshape", meta(64, 16))
 def reshape_of_other_sizes(x):
     for tile in tfl.tile(x.size(0)):
-        x[tile, 0] = x[tile, :].reshape(tile, 3, 5).sum(2).sum(1)  # <-
+        x[tile, 0] = x[tile, :].reshape(tile, 3, -1).sum(2).sum(1)  # <-
 
 
 @mistake(ShapeError, "a reduction's dim must lie in", "x[tile, :].sum")

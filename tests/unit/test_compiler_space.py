@@ -229,3 +229,22 @@ def test_an_inactive_knob_changes_nothing() -> None:
     assert len({it.space.normalise(whole.with_({"num_stages": n})).key for n in (1, 2, 3)}) == 1
     looped = it.default.with_({"reduce:max#0": 1024})
     assert len({it.space.normalise(looped.with_({"num_stages": n})).key for n in (1, 2, 3)}) == 3
+
+
+@tileflow.kernel
+def summed_in_pairs(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(x.size(0), x.size(1) // 2, dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in tfl.tile([x.size(0), x.size(1)]):
+        half = tile_n.block_size // 2
+        pairs = x[tile_m, tile_n].reshape(tile_m, half, 2)
+        out[tile_m, tile_n.begin // 2 + tfl.arange(half)] = pairs.amax(-1)
+    return out
+
+
+def test_a_reshape_that_cuts_a_tile_leaves_blocks_that_divide_its_loop() -> None:
+    """Issue 14, reshapes that halve blocks: a shorter tile's other lanes would count in the largest of a pair."""
+    call = summed_in_pairs.lower((torch.empty(24, 96, device="meta"),), target("nvidia-h200"))
+    configs = [call.default, *(call.space.sample(random.Random(n)) for n in range(20))]
+    assert {config["block:tile_n"] for config in configs} <= {2, 4, 8, 16, 32}
+    with pytest.raises(ConfigError, match=r"whole tiles only|come out even"):
+        call.emit(call.default.with_({"block:tile_n": 64}))

@@ -122,6 +122,14 @@ class Plan:
         if condition.constant is None and condition not in self.guards:
             self.guards.append(condition)
 
+    def require(self, condition: Expr) -> None:
+        """A condition on sizes and blocks that launches check. Raises ConfigError where it is settled and false."""
+        settled = condition.substitute(self.numbers)
+        if settled.constant == 0:
+            raise ConfigError("blocks come out even where a reshape cuts or merges tiles", got=str(condition),
+                              hint="space.repair(config) gives the nearest valid one")  # fmt: skip
+        self.guard(settled)
+
     # ---- masks ----------------------------------------------------------------------------------
 
     def is_masked(self, dim: Dim) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.attributes import AxisAttrs, PermuteAttrs
+from ..ir.attributes import AxisAttrs, PermuteAttrs, ReshapeAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
@@ -24,6 +24,8 @@ def unsqueeze(e: Emitter, op: Op) -> None:
 
 @emits(OpKind.SQUEEZE, OpKind.RESHAPE)
 def reshape(e: Emitter, op: Op) -> None:
+    for need in op.attrs.needs or () if isinstance(op.attrs, ReshapeAttrs) else ():
+        e.plan.require(need)
     e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 

@@ -14,7 +14,7 @@ from ..errors import TraceError
 from .objects import is_captured, is_torch_method, method_of
 from .rewrite import rewrite_function
 from .split import HOST_MARK
-from .values import SymInt, TileProxy, TileValue
+from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
     from .control import Control
@@ -52,12 +52,12 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         return print_(t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
-    if _is_builtin(function) and function in FACTORIES and any(map(_has_tile, args)):
+    if _is_builtin(function) and function in FACTORIES:  # nor for those of what it makes
         return t.run(FACTORIES[function], function.__name__, args, kwargs)
     if _is_builtin(function) and function in TABLE and any(map(_has_tile, args)):
         return t.torch_call(function, args, kwargs)  # torch itself takes no tiles for sizes
     if _is_builtin(function) and (function in ALWAYS or (function in PYTHON and any(map(_has_traced, args)))):
-        return {**PYTHON, **ALWAYS}[function](t, *args, **kwargs)
+        return {**PYTHON, **ALWAYS}[function](t, *map(_valued, args), **kwargs)
     if isinstance(function, MethodType) and (is_user(function.__func__) or is_torch_method(function)):
         with _defaults_kept(control, function.__func__):
             return _rewritten(control, function.__func__)(control, function.__self__, *args, **kwargs)
@@ -111,7 +111,14 @@ _HIGHER: dict[Any, Callable[..., Any]] = {map: _map, functools.reduce: _reduce}
 
 
 def _has_traced(x: Any) -> bool:
+    if isinstance(x, TensorRef):
+        return not x.dims
     return isinstance(x, (TileValue, SymInt)) or (isinstance(x, (list, tuple)) and any(map(_has_traced, x)))
+
+
+def _valued(x: Any) -> Any:
+    """A captured 0-d tensor is its value."""
+    return x[()] if isinstance(x, TensorRef) and not x.dims else x
 
 
 def _has_tile(x: Any) -> bool:

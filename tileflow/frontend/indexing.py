@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
+from ..errors import TraceError
 from ..ir.attributes import AccessAttrs, LoadAttrs, PointwiseAttrs, StoreAttrs
 from ..ir.graph import IndexItem, Op, Operand, ValueIndex
 from ..ir.kinds import OpKind
-from ..ir.types import Dim, TileType, Value
+from ..ir.types import Dim, TileType, Value, is_float
 from .promotion import promote
 from .resolve import Resolved, resolve, written
 from .trace import Tracer
@@ -16,12 +19,17 @@ from .values import TensorRef, TileValue
 
 
 def load(
-    tracer: Tracer, ref: TensorRef, index: Any, extra_mask: Any = None, eviction_policy: str | None = None
-) -> TileValue:
-    """Record ``ref[index]``."""
+    tracer: Tracer, ref: TensorRef, index: Any, extra_mask: Any = None, eviction_policy: str | None = None,
+    other: Any = 0,
+) -> TileValue:  # fmt: skip
+    """Record ``ref[index]``; ``other`` is what lanes hold that are not loaded: outside the tensor, or masked."""
+    if not isinstance(other, (bool, int, float)):
+        return _filled(tracer, ref, index, extra_mask, eviction_policy, other)
     resolved = resolve(tracer, ref, index, reads=True, masked=extra_mask is not None)
     site = tracer.names.numbered(f"load:{ref.path}")
-    attrs = LoadAttrs(ref.path, tuple(resolved.items), site, extra_mask is not None, 0.0, eviction_policy)
+    attrs = LoadAttrs(
+        ref.path, tuple(resolved.items), site, extra_mask is not None, _fill(tracer, ref, other), eviction_policy
+    )
     inputs = list(resolved.inputs)
     if extra_mask is not None:
         inputs.append(tracer.expand(_tile(tracer, resolved, extra_mask, "bool"), tuple(resolved.dims)).value)
@@ -29,6 +37,26 @@ def load(
     for axis in resolved.new_axes:
         result = result.unsqueeze(axis)
     return result
+
+
+def _fill(tracer: Tracer, ref: TensorRef, other: float) -> float:
+    """The number that a load fills with, which the tensor's dtype holds."""
+    if not is_float(ref.dtype_name) and other != 0:
+        limits = (0, 1) if ref.dtype_name == "bool" else (torch.iinfo(ref.dtype).min, torch.iinfo(ref.dtype).max)
+        if other != other or not limits[0] <= other <= limits[1] or other != int(other):
+            raise TraceError(f"other is a number of {ref.path}'s dtype, {ref.dtype_name}", got=repr(other),
+                             where=tracer.location(), hint="torch.where(mask, x, other) promotes both")  # fmt: skip
+        return int(other)
+    return float(other)
+
+
+def _filled(tracer: Tracer, ref: TensorRef, index: Any, mask: Any, eviction: str | None, other: Any) -> TileValue:
+    """A load that a tile fills where ``mask`` is false."""
+    if mask is None:
+        raise TraceError("a tile fills where extra_mask says", got="other= alone", where=tracer.location(),
+                         hint="give a number, or extra_mask=index < n")  # fmt: skip
+    loaded = load(tracer, ref, index, mask, eviction)
+    return tracer.cast(tracer.pointwise("where", mask, loaded, other), ref.dtype_name)
 
 
 def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: Any = None) -> None:

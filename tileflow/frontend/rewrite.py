@@ -48,7 +48,9 @@ N = TypeVar("N", bound=ast.AST)
 TRACER = "__tf__"
 LEFT_ALONE = frozenset({"super", "locals", "globals", "vars", "dir"})
 # of torch: sizes may be tiles, which torch itself refuses
-_TAKE_TILES = frozenset({"reshape", "broadcast_to", "rand", "randn"})
+_TAKE_TILES = frozenset(
+    {"reshape", "broadcast_to", "unflatten", "arange", "empty", "full", "ones", "rand", "randn", "zeros"}
+)
 SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",

@@ -281,7 +281,9 @@ class TensorRef:
                 "device code changes a captured tensor by storing into it", got=f"{self.path}.{name}",
                 where=self.tracer.location(), hint="x[tile] = value; a module that counts its calls: module.eval()",
             )  # fmt: skip
-        if self.is_whole and self.dims and not name.startswith("__"):
+        if not self.dims:
+            return getattr(self[()], name)
+        if self.is_whole and not name.startswith("__"):
             return getattr(self.all(), name)
         raise MissingAttribute(
             "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",

@@ -177,6 +177,13 @@ class PermuteAttrs(Attrs):
 
 
 @dataclass(frozen=True, slots=True)
+class ReshapeAttrs(Attrs):
+    """``needs``: conditions on block sizes and sizes under which no tile that is cut or merged is a shorter one."""
+
+    needs: tuple[Expr, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NibblesAttrs(Attrs):
     signed: bool
 

@@ -295,8 +295,13 @@ def narrow(c: Checker, op: Op) -> None:
     dims, found = _value(c, op).dims, op.output.dims
     c.require(len(dims) == len(found), op, "a narrowed tile keeps its dimensions", dims, found)
     changed = [(a, b) for a, b in zip(dims, found, strict=True) if not c.same_size(a.extent, b.extent)]
-    fits = len(changed) <= 1 and all(c.number(b.extent) <= c.number(a.extent) for a, b in changed)
-    c.require(fits, op, "one dimension has fewer lanes", dims, found)
+    fits = all(_registers(c.number(a.extent)) == _registers(c.number(b.extent)) for a, b in changed)
+    c.require(fits, op, "other lanes of a dimension count, of as many registers", dims, found)
+
+
+def _registers(size: int) -> int:
+    """The lanes that registers hold of a dimension: a power of two."""
+    return 1 << max(size - 1, 0).bit_length()
 
 
 def join(c: Checker, op: Op) -> None:

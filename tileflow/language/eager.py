@@ -26,7 +26,7 @@ from ..runtime.ambient import draw_seed
 from .alignment import opposite
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, follow, lanes_of, tag
-from .places import DeviceInt, Places, TileLike
+from .places import DeviceInt, Places, TileLike, lanes_by
 from .tails import fitted, keep_tail
 from .tails import settled as _settled
 
@@ -94,6 +94,12 @@ class _EagerMode(TorchFunctionMode):
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
         args, kwargs = settled(args), {name: settled(value) for name, value in kwargs.items()}
+        if func in _FACTORIES:
+            return _made(func, args, kwargs)
+        if func is torch.arange:
+            return _counted(args, kwargs)
+        if func.__name__ in _RESHAPES and not kwargs:
+            args = _as_short(*args)
         if func is torch.Tensor.__getitem__:
             return Places(*args, reads=True).read()
         if func is torch.Tensor.__setitem__:
@@ -105,6 +111,18 @@ class _EagerMode(TorchFunctionMode):
 
 # torch's functions that draw random numbers, and what they mean in device code: random registers them
 RANDOM: dict[Any, Callable[..., torch.Tensor]] = {}
+
+
+_RESHAPES = frozenset({"reshape", "view"})
+
+
+def _as_short(tensor: torch.Tensor, *sizes: Any) -> tuple[Any, ...]:
+    """The arguments of a reshape; of a tile that is shorter than its block, the block's size stands for its own."""
+    own = lanes_of(tensor)
+    running = [tile for loop in current("reshape").loops for tile in loop if tile.lanes in own]
+    shape = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+    lengths = [next((len(tile) for tile in running if tile.block_size is size), size) for size in shape]
+    return (tensor, *sizes) if not running or isinstance(shape[0], torch.dtype) else (tensor, lengths)
 
 
 def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[..., Any]) -> Any:
@@ -126,6 +144,52 @@ def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> to
     func = torch.matmul if len(operands) == 2 else torch.addmm
     found: torch.Tensor = _followed(func, settled(operands), {}, compute)
     return found
+
+
+# torch's factories, and how many of their arguments stand before the sizes
+_FACTORIES: dict[Any, int] = {
+    torch.zeros: 0, torch.ones: 0, torch.empty: 0, torch.full: 0, torch.Tensor.new_zeros: 1,
+    torch.Tensor.new_ones: 1, torch.Tensor.new_empty: 1, torch.Tensor.new_full: 1,
+}  # fmt: skip
+
+
+def _made(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    """What a factory makes, on the kernel's device, its dimensions tagged by the block sizes among its sizes."""
+    first = _FACTORIES[func]
+    shape = kwargs["size"] if "size" in kwargs else args[first:]
+    shape = shape[0] if shape and isinstance(shape[0], (list, tuple)) else shape
+    if not first:
+        kwargs = {"device": current(func.__name__).device, **kwargs}
+    made: torch.Tensor = func(*args, **kwargs)
+    return tag(made, tuple(map(lanes_by, shape[: made.ndim])))
+
+
+def _counted(args: Any, kwargs: Any) -> torch.Tensor:
+    """``torch.arange``, of the language's dtypes."""
+    named = {name: kwargs[name] for name in ("start", "end", "step") if name in kwargs}
+    given = dict(zip(("start", "end", "step"), args, strict=False)) | named
+    if "end" not in given:
+        given = {"start": 0, "end": given["start"]}
+    return counting(given.get("start", 0), given["end"], given.get("step", 1), kwargs.get("dtype"))
+
+
+def counting(start: Any, stop: Any, step: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """``start``, ``start + step`` ... up to ``stop``; int32 unless a number is a float. From one end of a running tile
+    to the other they are its lanes, else those of the block size that says how many."""
+    if dtype is None:
+        dtype = torch.float32 if any(isinstance(x, float) for x in (start, stop, step)) else torch.int32
+    here = current("arange")
+    made = torch.arange(_number(start), _number(stop), _number(step), dtype=dtype, device=here.device)
+    tiles = (tile for loop in here.loops for tile in loop if tile.begin is start and tile.end is stop)
+    lanes = next((tile.lanes for tile in tiles), None) if isinstance(step, int) and step == 1 else None
+    if lanes is None and not isinstance(stop, EagerTile):
+        length = stop if isinstance(start, int) and start == 0 else stop - start
+        lanes = lanes_by(length if isinstance(step, int) and step == 1 else -(-length // step))
+    return tag(made, (lanes,))
+
+
+def _number(x: Any) -> Any:
+    return len(x) if isinstance(x, EagerTile) else x.item() if isinstance(x, torch.Tensor) else x
 
 
 # what torch calls for ``a op= b``, by name, and the operator

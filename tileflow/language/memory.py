@@ -18,10 +18,15 @@ def load(
     *,
     extra_mask: torch.Tensor | bool | None = None,
     eviction_policy: str | None = None,
+    other: torch.Tensor | float = 0,
 ) -> torch.Tensor:
-    """``tensor[index]``, zero where ``extra_mask`` is false. ``eviction_policy``: ``evict_first`` or ``evict_last``."""
+    """``tensor[index]``; ``other`` where ``extra_mask`` is false, and outside the tensor.
+
+    ``eviction_policy``: ``evict_first`` or ``evict_last``. ``other``: a number of the tensor's dtype, or with
+    ``extra_mask`` a tile.
+    """
     eager.current("load")
-    return Places(tensor, index, reads=True).read(_tensor_of(extra_mask))
+    return Places(tensor, index, reads=True).read(_tensor_of(extra_mask), other)
 
 
 @device

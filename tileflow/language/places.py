@@ -39,7 +39,10 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "floordiv", "rfloordi
 
 
 def lanes_by(size: Any) -> Lanes | None:
-    """The lanes of a dimension as long as a block size says, the same ones each time; None for other sizes."""
+    """The lanes of a dimension as long as a tile, or as a block size says, the same ones each time; None for other
+    sizes."""
+    if isinstance(size, TileLike):
+        return size.lanes
     if not isinstance(size, DeviceInt):
         return None
     if size.lanes is None:
@@ -93,13 +96,14 @@ class Places:
     def lanes(self) -> Identity:
         return tuple(self._lanes)
 
-    def read(self, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """A copy of the elements; 0 outside the tensor, and where ``mask`` is false."""
+    def read(self, mask: torch.Tensor | None = None, other: Any = 0) -> torch.Tensor:
+        """A copy of the elements; ``other`` outside the tensor, and where ``mask`` is false."""
         if mask is None and self._is_plain():
             return tag(self.tensor[tuple(self._plain)].clone(), self.lanes)
         indices, inside = self.everywhere(mask)
         values = self.tensor[indices] if self.tensor.numel() else self.tensor.new_zeros(self.shape)
-        return tag((values if inside is None else torch.where(inside, values, 0)).expand(self.shape), self.lanes)
+        kept = values if inside is None else torch.where(inside, values, other).to(values.dtype)
+        return tag(kept.expand(self.shape), self.lanes)
 
     def write(self, value: Any, mask: torch.Tensor | None = None) -> None:
         """Lanes that ``value`` or the tensor does not have stay as they are, and those where ``mask`` is false."""

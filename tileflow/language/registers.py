@@ -35,8 +35,11 @@ def full(shape: Shape, value: Any, dtype: torch.dtype = torch.float32) -> torch.
 
 
 @device
-def arange(start_or_end: Any, end: Any = None, *, dtype: torch.dtype = torch.int32) -> torch.Tensor:
-    """The ints of ``[start, end)`` as a 1-D register tile. The length must be a block size or a constant."""
+def arange(start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """``start``, ``start + step`` ... up to ``end`` as a 1-D register tile: int32 unless a number is a float.
+
+    The length is in block sizes, sizes and ints, also where only the kernel knows the start: ``arange(tile.begin,
+    tile.begin + n)``.
+    """
     start, stop = (0, start_or_end) if end is None else (start_or_end, end)
-    made = torch.arange(_length(start), _length(stop), dtype=dtype, device=eager.current("arange").device)
-    return tag(made, (lanes_by(start_or_end if end is None else end - start),))
+    return eager.counting(start, stop, step, dtype)

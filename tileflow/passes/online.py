@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..expr import Expr
-from ..ir.attributes import NO_ATTRS, Attrs, AxisAttrs, PointwiseAttrs, ReduceAttrs
+from ..ir.attributes import Attrs, AxisAttrs, PointwiseAttrs, ReduceAttrs, ReshapeAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
 from ..ir.types import ONE, Dim, TileType, Value, is_float, itemsize
@@ -92,7 +92,7 @@ class Lanes:
         """Each lane's maximum and sum relative to it, with one more block of numbers."""
         fn, shared = self._fn, self._shared > 1
         if shared:
-            x = self._op(OpKind.RESHAPE, NO_ATTRS, x, (*self._like.dims, Dim(Expr.of(self._shared))))
+            x = self._op(OpKind.RESHAPE, ReshapeAttrs(), x, (*self._like.dims, Dim(Expr.of(self._shared))))
         top = self.compute("maximum", peak, self._op(OpKind.REDUCE, self._fold("max"), x) if shared else x)
         # less nothing where an infinity less itself would be NaN
         base = self.compute("where", self.compute("isinf", top, dtype="bool"), 0.0, top)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..expr import Expr
-from ..ir.attributes import NO_ATTRS, AccessAttrs, PermuteAttrs, TileAttrs, TilePartAttrs, site_of
+from ..ir.attributes import NO_ATTRS, AccessAttrs, PermuteAttrs, ReshapeAttrs, TileAttrs, TilePartAttrs, site_of
 from ..ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, Tile, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS, effects_of, having
@@ -128,7 +128,7 @@ class _Halves:
         apart = self._value(value, (rows, two, half))
         last = self._value(value, (rows, half, two))
         halves = tuple(self._value(value, (rows, tile.dim)) for tile in self.parts)
-        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), NO_ATTRS, (), value.loc))
+        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), ReshapeAttrs(), (), value.loc))
         ops.append(Op(OpKind.PERMUTE, (apart,), (last,), PermuteAttrs((0, 2, 1)), (), value.loc))
         ops.append(Op(OpKind.SPLIT, (last,), halves, NO_ATTRS, (), value.loc))
         return halves

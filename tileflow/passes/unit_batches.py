@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..ir.attributes import NO_ATTRS, AccessAttrs, Attrs, AxisAttrs, PermuteAttrs, TileAttrs, WhereMaskAttrs
+from ..ir.attributes import (
+    AccessAttrs,
+    Attrs,
+    AxisAttrs,
+    PermuteAttrs,
+    ReshapeAttrs,
+    TileAttrs,
+    WhereMaskAttrs,
+)
 from ..ir.graph import Block, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex, once
 from ..ir.kinds import OpKind
 from ..ir.op_table import having
@@ -99,7 +107,7 @@ class _Scope:
             return source
         out = self.dropper.fresh.value(wanted, operand)
         # not by inserting dimensions, for which Triton would move a sum to another layout and back
-        self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), NO_ATTRS, (), operand.loc))
+        self.ops.append(Op(OpKind.RESHAPE, (source,), (out,), ReshapeAttrs(), (), operand.loc))
         return out
 
     def add(self, op: Op) -> None:
@@ -153,7 +161,7 @@ class _Scope:
             self.known[op.output] = out
             return product
         self.ops.append(product)
-        return Op(OpKind.RESHAPE, (out,), (self.defined(op.output),), NO_ATTRS, (), op.loc)
+        return Op(OpKind.RESHAPE, (out,), (self.defined(op.output),), ReshapeAttrs(), (), op.loc)
 
     def _broadcast(self, op: Op) -> Op:
         """Operands are aligned at their last dimensions."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
-from ..ir.attributes import TileAttrs
+from ..ir.attributes import ReshapeAttrs, TileAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -38,6 +38,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _unrolled_fits(ir, extents, knobs, target, warps)
     found += _updates_fit(ir, extents, knobs, target)
     found += warp_groups_share(ir, extents, knobs, target)
+    found += _reshapes_come_out(ir, knobs)
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
@@ -123,6 +124,18 @@ def _updates_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
                 yield Constraint(
                     f"atomics of {size} bytes fit shared memory", fits, tuple(_shrink(size, knobs)), reason
                 )
+
+
+def _reshapes_come_out(ir: KernelIR, knobs: dict[str, Knob]) -> Iterator[Constraint]:
+    """Blocks that a reshape cuts into parts are whole numbers of them, and the loops of tiles that it cuts or merges
+    have no shorter tile at the end."""
+    for op in ir.walk():
+        for need in (ReshapeAttrs.of(op).needs or ()) if op.kind is OpKind.RESHAPE else ():
+            divided = need.symbols() & knobs.keys()
+            is_part = any(a.op == "mod" and a.args[0].op == "sym" for a in need.args)
+            steps: list[tuple[str, Direction]] = [(name, "up" if is_part else "down") for name in sorted(divided)]
+            yield Constraint(f"{need}", need.substitute(ir.hints), tuple(steps),
+                             "a reshape that cuts or merges tiles has whole tiles only")  # fmt: skip
 
 
 def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:

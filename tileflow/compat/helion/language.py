@@ -96,9 +96,11 @@ def full(shape: Any, value: Any, dtype: torch.dtype = torch.float32, device: Any
 
 
 @inline
-def arange(start_or_end: Any, end: Any = None, *, dtype: torch.dtype | None = None, device: Any = None) -> Any:
-    """The ints of ``[start, end)`` in registers, int32 unless told."""
-    return tfl.arange(start_or_end, end, dtype=torch.int32 if dtype is None else dtype)
+def arange(
+    start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: torch.dtype | None = None, device: Any = None
+) -> Any:
+    """Every ``step``-th int of ``[start, end)`` in registers, int32 unless told."""
+    return tfl.arange(start_or_end, end, step, dtype=torch.int32 if dtype is None else dtype)
 
 
 @inline
@@ -126,9 +128,9 @@ def _of_four_bits(bits: Any) -> Any:
 
 
 @inline
-def load(tensor: Any, index: Any, extra_mask: Any = None, eviction_policy: str | None = None) -> Any:
-    """``tensor[index]``, zero where ``extra_mask`` is false; ``index`` is a list, one item a dimension."""
-    return tfl.load(tensor, _items(index), extra_mask=extra_mask, eviction_policy=eviction_policy)
+def load(tensor: Any, index: Any, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0) -> Any:
+    """``tensor[index]``, ``other`` where ``extra_mask`` is false; ``index`` is a list, one item a dimension."""
+    return tfl.load(tensor, _items(index), extra_mask=extra_mask, eviction_policy=eviction_policy, other=other)
 
 
 @inline

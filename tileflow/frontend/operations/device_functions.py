@@ -24,8 +24,8 @@ from . import random_numbers as _random_numbers
 from . import scaled as _scaled
 from . import scans as _scans
 from .device_table import DEVICE, device_function
+from .factories import arange
 from .reductions import reduce as reduce_tile
-from .torch_ops import arange
 
 __all__ = ["DEVICE", "PYTHON"]
 
@@ -70,14 +70,21 @@ def zeros(t: Tracer, shape: Any, dtype: Any = None) -> Any:
     return full(t, shape, 0, dtype)
 
 
+def _items(index: Any) -> Any:
+    """An index as a list is one of several items."""
+    return tuple(index) if isinstance(index, list) else index
+
+
 @device_function("load")
-def load_(t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None) -> Any:
-    return load(t, tensor, index, extra_mask, eviction_policy)
+def load_(
+    t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0
+) -> Any:
+    return load(t, tensor, _items(index), extra_mask, eviction_policy, other)
 
 
 @device_function("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
-    store(t, tensor, index, value, extra_mask)
+    store(t, tensor, _items(index), value, extra_mask)
 
 
 @device_function("specialize")
@@ -89,8 +96,8 @@ def specialize(t: Tracer, value: Any) -> Any:
 
 
 @device_function("arange")
-def arange_(t: Tracer, start_or_end: Any, end: Any = None, *, dtype: Any = None) -> Any:
-    return arange(t, start_or_end, end, dtype=dtype)
+def arange_(t: Tracer, start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+    return arange(t, start_or_end, end, step, dtype=dtype)
 
 
 def _fold(fn: str, expr: str) -> Callable[..., Any]:

@@ -12,9 +12,10 @@ from ...errors import ShapeError, TraceError
 from ...ir.types import Dim
 from ..trace import Tracer, show
 from ..values import TileValue
+from .along import taken
 from .reductions import count, reduce
 from .reshape import axis_of, reshape
-from .slices import part, size_of, taken
+from .slices import part, size_of
 from .statistics import lanes
 from .torch_table import row
 from .views import unsqueeze

@@ -14,12 +14,13 @@ from ...expr import Expr
 from ...ir.attributes import NO_ATTRS
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
-from ...ir.types import Dim, TileType
+from ...ir.types import ONE, Dim, TileType, Value, fills_registers
 from ..promotion import promote
 from ..trace import Tracer, show
 from ..values import TileValue
+from .along import run, taken
 from .device_table import device_function
-from .reshape import axis_of, known, to_dims, value_of
+from .reshape import axis_of, known, part_of_block, to_dims, value_of
 from .tile_index import pick
 from .torch_table import row
 from .views import movedim, narrow, unsqueeze
@@ -58,9 +59,28 @@ def stack(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
 
 @row("cat", "concat", "concatenate")
 def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
-    """Tiles of one size side by side."""
-    tiles = _alike(t, _sequence(t, tensors))
-    axis = axis_of(t, dim, tiles[0].ndim)
+    """Tiles side by side; of other sizes along ``dim`` where those are constants."""
+    values = [value_of(t, x) for x in _sequence(t, tensors)]
+    axis = axis_of(t, dim, len(values[0].dims))
+    sizes = [known(t, v.dims[axis].extent) if len(v.dims) == len(values[0].dims) else None for v in values]
+    if len(set(sizes)) == 1 and (len(values) == 1 or _is_joined(values[0].dims[axis], len(values))):
+        return _cat_alike(t, values, axis)
+    if any(s is None or s.constant is None or v.dims[axis].tile for s, v in zip(sizes, values, strict=True)):
+        raise ShapeError("tiles side by side have constant sizes, or are a power of two of a loop's",
+                         got=" and ".join(show(v.dims) for v in values), where=t.location(),
+                         hint="store each into a slice of a tensor")  # fmt: skip
+    return _cat_by_lanes(t, values, axis, [s.constant or 0 for s in sizes if s is not None])
+
+
+def _is_joined(d: Dim, count: int) -> bool:
+    """Whether registers are joined: no lanes are padded, or none between two parts."""
+    size = d.extent.constant
+    return size is None or (fills_registers(size) and (d.tile is None or fills_registers(count)))
+
+
+def _cat_alike(t: Tracer, values: Sequence[Value], axis: int) -> TileValue:
+    """Tiles of one size by joins; more than there are where they are no power of two."""
+    tiles = _alike(t, [t.wrap(v) for v in values])
     if len(tiles) == 1:
         return tiles[0]
     padded = [*tiles, *[tiles[-1]] * (_pow2(len(tiles)) - len(tiles))]
@@ -73,6 +93,24 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
         raise TraceError("tiles of a loop are concatenated in powers of two", got=len(tiles), where=t.location(),
                          hint="store each into a slice of a tensor")  # fmt: skip
     return narrow(t, merged, axis, Dim(one.extent * len(tiles)))
+
+
+def _cat_by_lanes(t: Tracer, values: Sequence[Value], axis: int, sizes: Sequence[int]) -> TileValue:
+    """Each lane takes its element from the tile that has it."""
+    rows = [(*v.dims[:axis], ONE, *v.dims[axis + 1 :]) for v in values]
+    dims, dtype = _common(t, values, rows)
+    lanes = run(t, 0, sum(sizes))
+    found, begin = None, 0
+    for value, size in zip(values, sizes, strict=True):
+        own = (*dims[:axis], Dim(Expr.of(size)), *dims[axis + 1 :])
+        part = taken(t, t.expand(t.cast(t.wrap(value), dtype), own), axis, lanes - begin if begin else lanes)
+        place = lanes
+        for _ in range(len(dims) - axis - 1):
+            place = unsqueeze(t, place, -1)
+        found = part if found is None else t.cast(t.pointwise("where", place >= begin, part, found), dtype)
+        begin += size
+    assert found is not None
+    return found
 
 
 @row("unbind")
@@ -90,33 +128,52 @@ def unbind(t: Tracer, x: Any, dim: int = 0) -> tuple[TileValue, ...]:
 
 @row("chunk")
 def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]:
-    """A dimension cut into ``chunks`` equal parts: a power of two of them."""
+    """A dimension cut into ``chunks`` parts: equal ones, or as in torch the last ones shorter."""
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims))
     d = value.dims[axis]
-    part = known(t, d.extent).quotient(chunks)
-    if part is None or d.tile is not None or chunks & (chunks - 1):
-        raise ShapeError("a tile is cut into equal parts, a power of two of them", where=t.location(),
-                         got=f"{d} in {chunks}", hint="load the parts from the tensor by slices")  # fmt: skip
-    cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
-    return unbind(t, cut, axis)
+    if not isinstance(chunks, int) or chunks < 1:
+        raise TraceError("a tile is cut into a number of parts", got=repr(chunks)[:100], where=t.location())
+    size = known(t, d.extent).constant if d.tile is None else None
+    part = known(t, d.extent).quotient(chunks) or part_of_block(known(t, d.extent), Expr.of(chunks))
+    if part is not None and fills_registers(chunks) and (size is None or fills_registers(size)):
+        cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
+        return unbind(t, cut, axis)
+    if size is None:
+        raise ShapeError("a tile of a loop is cut into a power of two of equal parts", got=f"{d} in {chunks}",
+                         where=t.location(), hint="load the parts from the tensor by slices")  # fmt: skip
+    return _parts(t, value, axis, _in_steps(size, -(-size // chunks)))
 
 
-@row("split")
+@row("split", "split_with_sizes")
 def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[TileValue, ...]:
-    """A dimension cut into parts of one size."""
+    """A dimension cut into parts of one size, the last one shorter, or of the sizes that are given."""
     value = value_of(t, x)
-    whole = value.dims[axis_of(t, dim, len(value.dims))]
-    sizes = split_size_or_sections
-    if isinstance(sizes, (list, tuple)):
-        equal = len({t.as_expr(s, "a part's size") for s in sizes}) == 1
-        parts = Expr.of(len(sizes)) if equal else None
-    else:
-        parts = known(t, whole.extent).quotient(known(t, t.as_expr(sizes, "a part's size")))
-    if parts is None or parts.constant is None:
-        raise ShapeError("a tile is split into equal parts", got=f"{whole} by {sizes!r}", where=t.location(),
+    axis = axis_of(t, dim, len(value.dims))
+    whole, sizes = known(t, value.dims[axis].extent), split_size_or_sections
+    if not isinstance(sizes, (list, tuple)):
+        one = known(t, t.as_expr(sizes, "a part's size"))
+        parts = whole.quotient(one)
+        if parts is not None and parts.constant is not None:
+            return chunk(t, x, parts.constant, dim)
+        sizes = _in_steps(whole.constant, one.constant) if whole.constant and one.constant else ()
+    found = [known(t, t.as_expr(s, "a part's size")) for s in sizes]
+    if found and len(set(found)) == 1 and whole.quotient(found[0]) == Expr.of(len(found)):
+        return chunk(t, x, len(found), dim)
+    if sum(found, start=Expr.of(0)) != whole or whole.constant is None or value.dims[axis].tile is not None:
+        raise ShapeError("the parts of a tile make up a dimension of a constant size", where=t.location(),
+                         got=f"{whole} by {split_size_or_sections!r}",
                          hint="load the parts from the tensor by slices")  # fmt: skip
-    return chunk(t, x, parts.constant, dim)
+    return _parts(t, value, axis, [size.constant or 0 for size in found])
+
+
+def _in_steps(size: int, step: int) -> list[int]:
+    return [min(step, size - begin) for begin in range(0, size, step)]
+
+
+def _parts(t: Tracer, value: Value, axis: int, sizes: Sequence[int]) -> tuple[TileValue, ...]:
+    begins = [sum(sizes[:n]) for n in range(len(sizes))]
+    return tuple(taken(t, t.wrap(value), axis, run(t, begin, n)) for begin, n in zip(begins, sizes, strict=True))
 
 
 def _sequence(t: Tracer, tensors: Any) -> Sequence[Any]:
@@ -128,17 +185,24 @@ def _sequence(t: Tracer, tensors: Any) -> Sequence[Any]:
 def _alike(t: Tracer, tiles: Sequence[Any]) -> list[TileValue]:
     """The tiles in their common dtype and dimensions; none is broadcast."""
     values = [value_of(t, x) for x in tiles]
-    dims, dtype = values[0].dims, values[0].type.dtype
-    for value in values:
-        if len(value.dims) != len(dims) or any(
-            not t.same_size(a.extent, b.extent) for a, b in zip(dims, value.dims, strict=True)
+    dims, dtype = _common(t, values, [v.dims for v in values])
+    return [t.expand(t.cast(t.wrap(v), dtype), dims) for v in values]
+
+
+def _common(t: Tracer, values: Sequence[Value], shapes: Sequence[tuple[Dim, ...]]) -> tuple[tuple[Dim, ...], str]:
+    """The one shape of tiles that are joined, ``shapes`` being what must agree, and their common dtype."""
+    dims, dtype = shapes[0], values[0].type.dtype
+    for value, shape in zip(values, shapes, strict=True):
+        if len(shape) != len(dims) or any(
+            not t.same_size(a.extent, b.extent) for a, b in zip(dims, shape, strict=True)
         ):
-            raise ShapeError("tiles that are joined have one shape", got=f"{show(dims)} and {show(value.dims)}",
-                             where=t.location(), hint="expand the smaller one")  # fmt: skip
-        dims = t.broadcast([dims, value.dims])
+            raise ShapeError("tiles that are joined have one shape",
+                             got=f"{show(values[0].dims)} and {show(value.dims)}", where=t.location(),
+                             hint="expand the smaller one")  # fmt: skip
+        dims = t.broadcast([dims, shape])
         with t.plain_torch():
             dtype = promote(((dtype, True), (value.type.dtype, True)))
-    return [t.expand(t.cast(t.wrap(v), dtype), dims) for v in values]
+    return dims, dtype
 
 
 def _stacked(t: Tracer, tiles: Sequence[TileValue]) -> TileValue:

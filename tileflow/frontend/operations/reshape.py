@@ -6,16 +6,22 @@ others, or such a dimension is taken apart again, the new one knows by its ``ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from math import gcd, lcm
+from operator import add, mul
 from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...expr import Expr
+from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import Dim, TileType, Value
+from ...ir.types import Dim, TileType, Value, fills_registers
 from ..trace import Tracer, show
 from ..values import TileValue
 from .torch_table import row
+
+_LARGE = 1 << 16  # in place of a block size
 
 
 def value_of(t: Tracer, x: Any) -> Value:
@@ -53,18 +59,26 @@ def reshape(t: Tracer, x: Any, *sizes: Any) -> TileValue:
 
 def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     """``value`` under ``dims``, whose tiles are worked out."""
-    if not _same_count(t, value.dims, dims):
+    halves = _halves((*value.dims, *dims))
+    old, new = ([_cut(d, halves) for d in shape] for shape in (value.dims, dims))
+    if not _same_count(t, old, new):
         raise ShapeError("a reshape keeps the number of elements", got=f"{show(value.dims)} as {show(tuple(dims))}",
                          where=t.location(), hint="write sizes with the same product; one may be -1")  # fmt: skip
-    found = _identified(t, value.dims, dims)
+    homes, torn = _identified(t, old, new, halves)
+    found = tuple(_whole(d, home, value.dims, old, halves) for d, home in zip(dims, homes, strict=True))
     if found == value.dims:
         return t.wrap(value)
     for d in value.dims:
         if d not in found:
             _no_lengths(t, d, value.dims)
-            _whole_power(t, d)
-    settled = tuple(d if d in value.dims else _whole_power(t, d) for d in found)
-    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, settled))
+    if not _keeps_lanes(t, value.dims, found):
+        from .padded import reshaped
+
+        return reshaped(t, value, found)
+    settled = tuple(d if d in value.dims else _settled(t, d) for d in found)
+    conditions = [*(_has_whole_tiles(t, name) for name in torn), *((Expr.sym(s) % n).eq(0) for s, n in halves.items())]
+    needs = tuple(need for need in conditions if need.constant is None)
+    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, settled), ReshapeAttrs(needs or None))
 
 
 def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
@@ -118,8 +132,25 @@ def _rest(t: Tracer, total: Expr, named: Expr) -> Expr:
     if found is None:
         found = known(t, total).quotient(known(t, named))
     if found is None:
+        found = part_of_block(known(t, total), known(t, named))
+    if found is None:
         raise ShapeError("the -1 of a reshape must come out even", got=f"{total} / {named}", where=t.location())
     return found
+
+
+def part_of_block(total: Expr, named: Expr) -> Expr | None:
+    """The quotient where a block size must come out even: ``b // 2`` of ``b / 2``."""
+    factor = named.args[0].constant if named.op == "prod" else named.constant
+    whole = named.quotient(factor) if factor else None
+    rest = None if whole is None else total.quotient(whole)
+    if rest is None or not factor:
+        return None
+    for symbol in sorted(s for s in rest.symbols() if ":" in s):
+        times = rest.quotient(Expr.sym(symbol))
+        if times is not None and times.constant:
+            shared = gcd(times.constant, factor)
+            return (Expr.sym(symbol) // (factor // shared)) * (times.constant // shared)
+    return None
 
 
 def _same_count(t: Tracer, old: Sequence[Dim], new: Sequence[Dim]) -> bool:
@@ -135,22 +166,24 @@ def _same_count(t: Tracer, old: Sequence[Dim], new: Sequence[Dim]) -> bool:
     return t.same_size(before, after)
 
 
-def _identified(t: Tracer, old: Sequence[Dim], new: Sequence[Dim]) -> tuple[Dim, ...]:
-    """``new`` with the tiles of ``old``. Raises TraceError where a tile's lanes are no dimension's any more."""
-    found = _by_prefix(old, new)
+def _identified(
+    t: Tracer, old: Sequence[Dim], new: Sequence[Dim], halves: Mapping[str, int]
+) -> tuple[tuple[Dim, ...], list[str]]:
+    """``new`` with the tiles of ``old``, and the tiles whose lanes are no one dimension's any more: their loops must
+    have whole tiles only."""
+    found, torn = _by_prefix(old, new), []
     for n, d in enumerate(old):
         if d.tile is None or d in found or d.extent.constant == 1:
             continue
-        step, block = d.step * count(old[n + 1 :]), t.tiles[d.tile].block
+        step, block = d.step * count(old[n + 1 :]), _in_parts(t.tiles[d.tile].block, halves)
         home = next((m for m in range(len(found)) if _step(found, m, step, block) is not None), None)
         if home is None or found[home].tile not in (None, d.tile):
-            raise TraceError("a reshape may not merge the dimensions of two tiles, nor cut through one",
-                             got=f"{show(tuple(old))} as {show(tuple(new))}", where=t.location(),
-                             hint="index the tensor with the shape that is needed")  # fmt: skip
+            torn.append(d.tile)
+            continue
         inner = _step(found, home, step, block)
         assert inner is not None
         found[home] = Dim(found[home].extent, d.tile, inner)
-    return tuple(found)
+    return tuple(found), torn
 
 
 def _by_prefix(old: Sequence[Dim], new: Sequence[Dim]) -> list[Dim]:
@@ -166,17 +199,119 @@ def _step(dims: Sequence[Dim], axis: int, step: Expr, block: Expr) -> Expr | Non
     return step.quotient(inner) if covered is not None else None
 
 
-def _whole_power(t: Tracer, d: Dim) -> Dim:
-    """Registers hold a power of two of lanes: another size would be padded, and a reshape would move its elements."""
+def _settled(t: Tracer, d: Dim) -> Dim:
+    return Dim(known(t, d.extent), d.tile, known(t, d.step))
+
+
+# ---- sizes in registers ---------------------------------------------------------------------------------------------
+
+
+def _keeps_lanes(t: Tracer, old: Sequence[Dim], new: Sequence[Dim]) -> bool:
+    """Whether elements stay where they are. Registers hold a power of two of lanes, so that a dimension of another size
+    is padded: only the first of those that are merged or taken apart may be."""
+    for before, after in runs(old, new):
+        if before == after:
+            continue
+        for dims in (before, after):
+            wide = [d for d in dims if d.extent.constant != 1]
+            if not all(_is_power(t, d) for d in wide[1:]):
+                return False
+            if wide and wide[0].tile is not None and not _is_power(t, wide[0]):
+                return False
+    return True
+
+
+def runs(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[list[Dim], list[Dim]]]:
+    """Dimensions that have as many elements before and after, the fewest together."""
+    found: list[tuple[list[Dim], list[Dim]]] = []
+    before, after = list(old), list(new)
+    while before or after:
+        a, b = (before[:1], after[:1]) if before and after else (before, after)
+        while (x := count(a)) != (y := count(b)) and (len(a) < len(before) or len(b) < len(after)):
+            more_before = len(b) == len(after) or not _exceeds(x, y)
+            more_after = len(a) == len(before) or not _exceeds(y, x)
+            a, b = before[: len(a) + more_before], after[: len(b) + more_after]
+        found.append((a, b))
+        before, after = before[len(a) :], after[len(b) :]
+    return found
+
+
+def _exceeds(x: Expr, y: Expr) -> bool:
+    """Whether one size is known to be more than another."""
+    if x.constant is not None and y.constant is not None:
+        return x.constant > y.constant
+    return x != y and x.quotient(y) is not None
+
+
+def _is_power(t: Tracer, d: Dim) -> bool:
+    """Whether a size is a power of two for every config: block sizes are."""
     extent = known(t, d.extent)
-    blocks = {s: 1 for s in extent.symbols() if not s.startswith("tunable:")}
-    size = extent.substitute(blocks).constant
-    if size is None or size & (size - 1):
-        raise TraceError("a reshape in registers changes dimensions of a power of two only", got=d.extent,
-                         where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
-    return Dim(extent, d.tile, known(t, d.step))
+    size = extent.substitute({s: _LARGE for s in extent.symbols() if not s.startswith("tunable:")}).constant
+    return size is not None and fills_registers(size)
 
 
 def known(t: Tracer, e: Expr) -> Expr:
     """``e`` with the sizes in it as numbers, guarded; block sizes stay."""
     return e.substitute({s: t.specialize(Expr.sym(s)) for s in sorted(e.symbols() & t.hints.keys())})
+
+
+# ---- parts of blocks ------------------------------------------------------------------------------------------------
+
+
+def _halves(dims: Sequence[Dim]) -> dict[str, int]:
+    """The block sizes that extents divide, and by what: ``b // 2``. In such parts a block is a whole number of them."""
+    found: dict[str, int] = {}
+    for e in [part for d in dims for part in _nodes(d.extent)]:
+        if e.op == "floordiv" and e.args[0].op == "sym" and e.args[1].constant and ":" in e.args[0].args[0]:
+            name = e.args[0].args[0]
+            found[name] = lcm(found.get(name, 1), e.args[1].constant)
+    return found
+
+
+def _nodes(e: Expr) -> Iterator[Expr]:
+    yield e
+    for arg in e.args:
+        if isinstance(arg, Expr):
+            yield from _nodes(arg)
+
+
+def _in_parts(e: Expr, halves: Mapping[str, int]) -> Expr:
+    """``e`` with each block as so many parts, whose symbol is the block's."""
+    if not halves:
+        return e
+    if e.op == "floordiv" and e.args[0].op == "sym" and e.args[0].args[0] in halves and e.args[1].constant:
+        return e.args[0] * (halves[e.args[0].args[0]] // e.args[1].constant)
+    if e.op == "sym":
+        return e * halves.get(e.args[0], 1)
+    if e.op not in ("sum", "prod"):
+        return e
+    whole: Expr = reduce(add if e.op == "sum" else mul, (_in_parts(a, halves) for a in e.args))
+    return whole
+
+
+def _cut(d: Dim, halves: Mapping[str, int]) -> Dim:
+    return Dim(_in_parts(d.extent, halves), d.tile, _in_parts(d.step, halves))
+
+
+def _whole(d: Dim, home: Dim, dims: Sequence[Dim], cut: Sequence[Dim], halves: Mapping[str, int]) -> Dim:
+    """``d`` with the identity of ``home``, which counts in parts; a dimension that was there stays what it was."""
+    if home in cut:
+        same = dims[list(cut).index(home)]
+        if same.extent == d.extent or home.tile is not None:
+            return same
+    step = home.step.substitute({name: Expr.sym(name) // n for name, n in halves.items()})
+    return Dim(d.extent, home.tile, step)
+
+
+def _has_whole_tiles(t: Tracer, name: str) -> Expr:
+    """That a loop has whole tiles only. Raises TraceError where its bounds are the kernel's."""
+    tile = t.tiles[name]
+    if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
+        raise TraceError("a tile that a reshape merges with another or cuts is of a loop between sizes", got=name,
+                         where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
+    need = ((tile.end - tile.begin) % tile.block).eq(0)
+    if need.constant == 0:
+        raise ShapeError("a reshape merges or cuts tiles of a loop that has whole ones only", where=t.location(),
+                         got=f"{tile.end - tile.begin} in tiles of {tile.block}",
+                         hint="choose a block size that divides the loop")  # fmt: skip
+    return need

@@ -13,11 +13,12 @@ from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
-from ...ir.types import Dim, TileType
+from ...ir.types import Dim, TileType, fills_registers
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
+from .along import run, taken
 from .packing import chunk, unbind
-from .reshape import axis_of, known, reshape, value_of
+from .reshape import axis_of, known, reshape, to_dims, value_of
 from .tile_index import gather, pick
 from .torch_table import row
 from .views import movedim, unsqueeze
@@ -48,7 +49,7 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
         raise ShapeError("a slice of a tile in registers has elements, in order", got=f"{item.start}:{item.stop}",
                          where=t.location(), hint="torch.flip reverses a dimension")  # fmt: skip
     cut = _halves(t, x, axis, start, step, length, size)
-    return taken(t, x, axis, _run(t, start, length, step)) if cut is None else cut
+    return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
 
 
 def _number(t: Tracer, end: Any) -> int | None:
@@ -72,22 +73,6 @@ def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: i
         apart = reshape(t, x, [*sizes[:axis], length, step, *sizes[axis + 1 :]])
         return unbind(t, apart, axis + 1)[start]
     return None
-
-
-def _run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
-    """``start + step * [0, length)``."""
-    found = t.emit(OpKind.ARANGE, (), TileType("int32", (Dim(Expr.of(length)),)), ArangeAttrs(Expr.of(0)))
-    found = found if step == 1 else found * step
-    return found + start if start else found
-
-
-def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
-    """The elements of a dimension that a 1-D tile of ints names."""
-    dims = x.value.dims
-    for _ in range(axis + 1, len(dims)):
-        places = unsqueeze(t, places, -1)
-    own = places.value.dims[0]
-    return gather(t, x, axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
 
 
 @row("narrow")
@@ -118,7 +103,7 @@ def flip(t: Tracer, x: Any, *dims: Any) -> Any:
     for dim in dims[0] if isinstance(dims[0], (list, tuple)) else dims:
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "flip")
-        x = taken(t, x, axis, (size - 1) - _run(t, 0, size))
+        x = taken(t, x, axis, (size - 1) - run(t, 0, size))
     return x
 
 
@@ -135,26 +120,51 @@ def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     for shift, dim in pairs:
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "roll")
-        x = taken(t, x, axis, (_run(t, 0, size) + (-shift) % size) % size)
+        x = taken(t, x, axis, (run(t, 0, size) + (-shift) % size) % size)
     return x
+
+
+@row("repeat_interleave")
+def repeat_interleave(t: Tracer, x: Any, repeats: Any, dim: int | None = None) -> TileValue:
+    """Every element ``repeats`` times in a row."""
+    if not isinstance(repeats, int) or repeats < 1:
+        raise TraceError("repeat_interleave takes an int", got=repr(repeats), where=t.location())
+    x = t.wrap(value_of(t, x)) if dim is not None else reshape(t, x, -1)
+    axis = axis_of(t, -1 if dim is None else dim, x.ndim)
+    dims = x.value.dims
+    size = known(t, dims[axis].extent).constant
+    if dims[axis].tile is None and size is not None and not fills_registers(repeats):
+        return taken(t, x, axis, run(t, 0, size * repeats) // repeats)
+    wide = (*dims[: axis + 1], t.dims_of([repeats])[0], *dims[axis + 1 :])
+    sizes = [t.size(d.extent) for d in dims]
+    return reshape(t, t.expand(unsqueeze(t, x, axis + 1), wide), [*sizes[:axis], -1, *sizes[axis + 1 :]])
 
 
 @row("repeat", "tile")
 def repeat(t: Tracer, x: Any, *sizes: Any) -> Any:
-    """Copies of a dimension side by side; of a loop's tile only one."""
+    """Copies of a dimension side by side."""
     times: Sequence[Any] = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
     while x.ndim < len(times):
         x = unsqueeze(t, x, 0)
     for axis, n in enumerate(times, start=x.ndim - len(times)):
-        if n == 1:
+        dims = x.value.dims
+        if isinstance(n, int) and n == 1:
             continue
-        if x.value.dims[axis].extent.constant == 1:
-            dims = x.value.dims
+        if dims[axis].extent.constant == 1:
             x = t.expand(x, (*dims[:axis], *t.dims_of([n]), *dims[axis + 1 :]))
-            continue
-        size = size_of(t, x, axis, "repeat")
-        x = taken(t, x, axis, _run(t, 0, size * _number(t, n)) % size)  # type: ignore[operator]
+        elif dims[axis].tile is not None and isinstance(n, int) and fills_registers(n):
+            x = _repeated(t, x, axis, n)
+        else:
+            size = size_of(t, x, axis, "repeat")
+            x = taken(t, x, axis, run(t, 0, size * _number(t, n)) % size)  # type: ignore[operator]
     return x
+
+
+def _repeated(t: Tracer, x: TileValue, axis: int, times: int) -> TileValue:
+    """A power of two of copies of a loop's tile."""
+    dims = x.value.dims
+    apart = t.expand(unsqueeze(t, x, axis), (*dims[:axis], *t.dims_of([times]), *dims[axis:]))
+    return to_dims(t, apart.value, (*dims[:axis], Dim(dims[axis].extent * times), *dims[axis + 1 :]))
 
 
 @row("diff")

@@ -106,19 +106,6 @@ def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
     return tuple(t.expand(t.wrap(v), dims) for v in values)
 
 
-@row("repeat_interleave")
-def repeat_interleave(t: Tracer, x: Any, repeats: int, dim: int | None = None) -> TileValue:
-    """Every element ``repeats`` times in a row."""
-    if not isinstance(repeats, int):
-        raise TraceError("repeat_interleave takes an int", got=repr(repeats), where=t.location())
-    x = x if dim is not None else reshape(t, x, -1)
-    axis = axis_of(t, -1 if dim is None else dim, x.ndim)
-    dims = x.value.dims
-    wide = (*dims[: axis + 1], t.dims_of([repeats])[0], *dims[axis + 1 :])
-    sizes = [t.size(d.extent) for d in dims]
-    return reshape(t, t.expand(unsqueeze(t, x, axis + 1), wide), [*sizes[:axis], -1, *sizes[axis + 1 :]])
-
-
 @row("view")
 def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> TileValue:
     """Other dimensions, or another dtype of the same width."""

@@ -1,0 +1,28 @@
+"""Elements along a dimension in another order: gathers in registers, which have no addresses."""
+
+from __future__ import annotations
+
+from ...expr import Expr
+from ...ir.attributes import ArangeAttrs
+from ...ir.kinds import OpKind
+from ...ir.types import Dim, TileType
+from ..trace import Tracer
+from ..values import TileValue
+from .tile_index import gather
+from .views import unsqueeze
+
+
+def run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
+    """``start + step * [0, length)``."""
+    found = t.emit(OpKind.ARANGE, (), TileType("int32", (Dim(Expr.of(length)),)), ArangeAttrs(Expr.of(0)))
+    found = found if step == 1 else found * step
+    return found + start if start else found
+
+
+def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
+    """The elements of a dimension that a 1-D tile of ints names."""
+    dims = x.value.dims
+    for _ in range(axis + 1, len(dims)):
+        places = unsqueeze(t, places, -1)
+    own = places.value.dims[0]
+    return gather(t, x, axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
