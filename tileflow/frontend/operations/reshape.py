@@ -280,8 +280,9 @@ def _in_parts(e: Expr, halves: Mapping[str, int]) -> Expr:
     if not halves:
         return e
     if e.op == "floordiv" and e.args[0].op == "sym" and e.args[0].args[0] in halves and e.args[1].constant:
-        block: Expr = e.args[0]
-        return block * (halves[block.args[0]] // e.args[1].constant)
+        parts: int = halves[e.args[0].args[0]] // e.args[1].constant
+        part: Expr = parts * e.args[0]
+        return part
     if e.op == "sym":
         return e * halves.get(e.args[0], 1)
     if e.op not in ("sum", "prod"):
