@@ -119,7 +119,7 @@ def inplace_captured(x):
 
 @mistake(
     MissingAttribute,
-    ("a captured tensor is read in a tile loop", "but got x.copy_", "load a tile first: x[...].copy_"),
+    ("device code changes a captured tensor by storing into it", "but got x.copy_", "x[tile] = value"),
     "x.copy_",
 )
 def inplace_captured2(x):

@@ -125,7 +125,7 @@ def tensor_made_in_device_code(x):
         x[tile, :5] = x[tile, :5] + torch.linspace(0, 1, 5)  # <-
 
 
-@mistake(TraceError, "weight=ln.weight, and load weight[:]", "norm(x[tile, :])")
+@mistake(TraceError, "a kernel's tensors do not require grad, but got norm.attr:weight", "norm(x[tile, :])")
 def weights_of_a_module(x):
     norm = torch.nn.LayerNorm(x.size(1), device="meta")
     for tile in tfl.tile(x.size(0)):
