@@ -297,7 +297,7 @@ class Kernel:
             raise SpecError("a shape mode is static or dynamic", got=repr(mode), hint=f"or {', '.join(SHAPE_MODES)}")
         problem = self.describe(*args)
         try:
-            to_meta = _ToMeta()
+            to_meta = ToMeta()
             return Lowered(self.host, tuple(replace(a, to_meta) for a in args), problem, target, mode)
         except HostDataError:
             if all(tensor.device.type == "meta" for tensor in tensors(args)):
@@ -447,7 +447,7 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     return device
 
 
-class _ToMeta:
+class ToMeta:
     """Makes tensors without data for those of one call, aligned or not as they were; other values stay as they are.
     Those that share memory go on to share it."""
 

@@ -7,6 +7,7 @@ TileflowError
 |   |   +-- UnsupportedOp
 |   |   +-- ShapeError
 |   |   +-- MissingAttribute   also an AttributeError, so that ``hasattr`` keeps its meaning
+|   +-- GradientError      a kernel whose backward pass cannot be derived
 |   +-- HostDataError      host code reads values, and there are none (meta tensors)
 +-- ConfigError            an unknown knob, an illegal value, a violated constraint
 +-- CallError              a call's arguments: shapes, dtypes, devices
@@ -112,6 +113,10 @@ class ShapeError(TraceError):
 
 class MissingAttribute(TraceError, AttributeError):
     """A method or attribute that a tile does not have."""
+
+
+class GradientError(KernelError):
+    """The kernel's backward pass cannot be derived: it is written by hand."""
 
 
 class HostDataError(KernelError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -51,10 +52,11 @@ class HostKnob:
 
 @dataclass(frozen=True, slots=True)
 class LoweredCall:
-    """All regions that one call launches, in order, and the knobs of its host code."""
+    """All regions that one call launches, in order, the knobs of its host code, and what that returned."""
 
     regions: tuple[KernelIR, ...]
     host_knobs: tuple[HostKnob, ...]
+    result: Any = None
 
 
 Watch = Callable[[KernelIR, Mapping[str, Any]], None]
@@ -69,7 +71,8 @@ def lower_call(
 ) -> LoweredCall:
     """Trace a call. ``args`` are meta tensors (or real ones) and scalars; ``choices`` answer the host code's knobs.
 
-    ``watch`` is shown each launch: its IR and the host function's locals.
+    ``watch`` is shown each launch: its IR and the host function's locals. Who watches may let autograd record the host
+    code, as regions cannot.
 
     Raises KernelError with the place in the user's source.
     """
@@ -83,7 +86,7 @@ def lower_call(
             bound.arguments[name] = SymbolicInt(value, Expr.sym(name))
     try:
         with MetaLikes():
-            host.run(context, *bound.args, **bound.kwargs)
+            result = host.run(context, *bound.args, **bound.kwargs)
     except TileflowError as error:
         if error.where is not None:
             raise
@@ -100,7 +103,7 @@ def lower_call(
         source = function_source(host.fn)
         raise TraceError("a kernel launches at least one tile loop", got="none in this call",
                          where=location(source, source.tree), hint="write for tile in tfl.tile(n): ...")  # fmt: skip
-    return LoweredCall(tuple(context.regions), tuple(context.knobs.values()))
+    return LoweredCall(tuple(context.regions), tuple(context.knobs.values()), result)
 
 
 def lower_launch(
@@ -137,7 +140,8 @@ class _Lowering:
 
     def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         source = self.host.regions[region]
-        ir = _RegionTrace(self, source, frame, args, kwargs).trace()
+        with torch.no_grad() if self.watch is not None else contextlib.nullcontext():
+            ir = _RegionTrace(self, source, frame, args, kwargs).trace()
         if all(ir.hash != r.hash for r in self.regions):
             self.regions.append(ir)
         if self.watch is not None:

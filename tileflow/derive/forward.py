@@ -1,0 +1,356 @@
+"""Ops of the IR as lines of the language: the part of a forward pass that its backward computes again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ..errors import GradientError
+from ..expr import Expr
+from ..ir.attributes import (
+    AccessAttrs,
+    ArangeAttrs,
+    AxisAttrs,
+    FoldAttrs,
+    LoopAttrs,
+    PermuteAttrs,
+    PointwiseAttrs,
+    RandomAttrs,
+    ScalarAttrs,
+    ScanAttrs,
+    SizeAttrs,
+    TileAttrs,
+)
+from ..ir.graph import Block, ExprIndex, KernelIR, Op, Operand, SliceIndex, TileIndex, ValueIndex
+from ..ir.kinds import OpKind
+from ..ir.types import ONE, Dim, Value
+from .program import Loop, Namer, Statement
+from .sizes import path_text, symbol_text
+
+HINT = "write the backward by hand, and pair both by tileflow.differentiable(kernel, backward)"
+
+POINTWISE_TEXT: dict[str, str] = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "floordiv": "{0} // {1}",
+    "truncdiv": 'torch.div({0}, {1}, rounding_mode="trunc")', "remainder": "{0} % {1}", "pow": "{0} ** {1}",
+    "neg": "-{0}", "fma": "{0} * {1} + {2}", "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}",
+    "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}",
+    "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}", "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}",
+    "where": "torch.where({0}, {1}, {2})",
+    **{name: f"torch.{name}({{0}}, {{1}})" for name in ("fmod", "logical_and", "logical_or", "logical_xor")},
+    **{name: f"torch.{name}({{0}})" for name in (
+        "abs", "reciprocal", "sign", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos",
+        "erf", "tanh", "sigmoid", "relu", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite",
+        "logical_not")},
+}  # fmt: skip
+
+_REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "amax", "min": "amin", "argmax": "argmax", "argmin": "argmin",
+               "any": "any", "all": "all"}  # fmt: skip
+_TILE_SCALARS = {OpKind.TILE_INDEX: "index", OpKind.TILE_BEGIN: "begin", OpKind.TILE_END: "end", OpKind.TILE_ID: "id"}
+
+
+@dataclass(frozen=True, slots=True)
+class TileName:
+    """The variable of a loop. ``is_index``: it is an index, of ``tfl.grid``."""
+
+    variable: str
+    is_index: bool = False
+
+
+@dataclass(slots=True)
+class Env:
+    """What values and tiles are called where a line stands. ``known``: by its text, what was computed before."""
+
+    names: dict[Value, str] = field(default_factory=dict)
+    tiles: dict[str, TileName] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def child(self) -> Env:
+        return Env(dict(self.names), dict(self.tiles), dict(self.known))
+
+
+class Speller:
+    """Spells the ops of one region. ``bound``: text of the outermost loop's bounds. ``knobs``: the variables that hold
+    block sizes, by symbol. ``equal``: of sizes that are the same the one to write."""
+
+    def __init__(self, ir: KernelIR, namer: Namer, bound: Callable[[str, int], str], knobs: Mapping[str, str],
+                 equal: Mapping[str, Expr]) -> None:  # fmt: skip
+        self.ir, self.namer, self.bound, self.knobs, self.equal = ir, namer, bound, knobs, equal
+
+    # ---- operands -------------------------------------------------------------------------------
+
+    def operand(self, x: Operand, env: Env) -> str:
+        if isinstance(x, Value):
+            return env.names[x]
+        if isinstance(x, float) and not math.isfinite(x):
+            return f'float("{x}")'
+        return repr(x) if x >= 0 else f"({x!r})"
+
+    def size(self, e: Expr, env: Env) -> str:
+        """Source text of a size."""
+        text = self.same(e).python(lambda symbol: self._symbol(symbol, env))
+        return text[1:-1] if text.startswith("(") and e.op in ("sum", "prod") else text
+
+    def same(self, e: Expr) -> Expr:
+        """The size with each symbol as it is written."""
+        return e.substitute(self.equal)
+
+    def _symbol(self, symbol: str, env: Env) -> str:
+        if ":" not in symbol or symbol.split(".")[0].find(":") < 0:
+            return symbol_text(symbol, self.bound)
+        if symbol in self.knobs:
+            return self.knobs[symbol]
+        for name, tile in env.tiles.items():
+            if self.ir.tiles[name].block == Expr.sym(symbol):
+                return f"{tile.variable}.block_size"
+        raise GradientError("a block size is known where a derived backward names it", got=symbol, where=self.ir.name,
+                            hint="give the loop's block size a name: tfl.register_block_size(n)")  # fmt: skip
+
+    def dim(self, dim: Dim, env: Env) -> str:
+        tile = env.tiles.get(dim.tile) if dim.tile else None
+        if tile is not None and dim.tile is not None and dim.extent == self.ir.tiles[dim.tile].block:
+            return tile.variable
+        return self.size(dim.extent, env)
+
+    def shape(self, dims: tuple[Dim, ...], env: Env) -> str:
+        return f"[{', '.join(self.dim(d, env) for d in dims)}]"
+
+    def same_dims(self, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+        """Whether two shapes are equal without broadcasting."""
+        return len(a) == len(b) and all((x == ONE) == (y == ONE) for x, y in zip(a, b, strict=True))
+
+    # ---- accesses -------------------------------------------------------------------------------
+
+    def access(self, op: Op, env: Env) -> tuple[tuple[str, ...], str | None]:
+        """The items of an access' index, and its mask."""
+        attrs = AccessAttrs.of(op)
+        tensor = self.ir.tensor(attrs.tensor)
+        items, masks = [], []
+        for axis, item in enumerate(attrs.index):
+            match item:
+                case TileIndex(name):
+                    items.append(env.tiles[name].variable)
+                case SliceIndex(start, dim):
+                    items.append(self._slice(start, dim.extent, tensor.shape[axis], env))
+                case ExprIndex(value):
+                    items.append(self.size(value, env))
+                case ValueIndex(position, _, inside):
+                    text = self.operand(op.inputs[position], env)
+                    items.append(text)
+                    if inside is not None:
+                        size = self.size(tensor.shape[axis], env)
+                        masks.append(self._spread(f"({text} >= 0) & ({text} < {size})", op, item))
+        if attrs.has_mask:
+            masks.append(self.operand(op.inputs[-1], env))
+        return tuple(items), " & ".join(masks) or None
+
+    def _slice(self, start: Expr, extent: Expr, size: Expr, env: Env) -> str:
+        if start == Expr.of(0) and self.same(extent) == self.same(size):
+            return ":"
+        end = self.same(start + extent)
+        first = "" if start == Expr.of(0) else self.size(start, env)
+        return f"{first}:" + ("" if end == self.same(size) else self.size(end, env))
+
+    def _spread(self, mask: str, op: Op, item: ValueIndex) -> str:
+        """A condition on an index as wide as what is accessed."""
+        rank = len(op.output.dims if op.kind is OpKind.LOAD else op.values[0].dims)
+        if not item.axes or rank == 1:
+            return f"({mask})"
+        return f"({mask})[{', '.join(':' if a in item.axes else 'None' for a in range(rank))}]"
+
+    def load(self, tensor: str, items: tuple[str, ...], mask: str | None) -> str:
+        if mask is None:
+            return f"{tensor}[{', '.join(items) or '()'}]"
+        return f"tfl.load({tensor}, [{', '.join(map(index_item, items))}], extra_mask={mask})"
+
+    # ---- ops ------------------------------------------------------------------------------------
+
+    def block(self, block: Block, env: Env, lines: list[Statement]) -> None:
+        """The lines that compute a block's values again; they write to no tensor."""
+        for op in block.ops:
+            self.op(op, env, lines)
+
+    def op(self, op: Op, env: Env, lines: list[Statement]) -> None:
+        if op.kind is OpKind.FOR:
+            self.loop(op, env, lines)
+        elif op.outputs and op.kind is not OpKind.ATOMIC:
+            text = self.text(op, env)
+            known = text if text.isidentifier() else env.known.get(text)
+            if known is not None and len(op.outputs) == 1:
+                env.names[op.output] = known
+                return
+            for value in op.outputs:
+                env.names[value] = self.namer.fresh(self._name(op))
+            if len(op.outputs) == 1:
+                env.known[text] = env.names[op.output]
+            lines.append(f"{', '.join(env.names[v] for v in op.outputs)} = {text}")
+
+    def _name(self, op: Op) -> str:
+        if isinstance(op.attrs, AccessAttrs):
+            return self.ir.tensor(op.attrs.tensor).name + "_tile"
+        if isinstance(op.attrs, PointwiseAttrs | FoldAttrs):
+            return op.attrs.fn
+        return str(op.kind)
+
+    def text(self, op: Op, env: Env) -> str:
+        """What an op computes. Raises GradientError for a kind that has no text."""
+        spell = TEXT.get(op.kind)
+        if spell is None:
+            raise GradientError(f"{op.kind} is computed again by a derived backward", got="no text for it",
+                                where=op.loc, hint=HINT)  # fmt: skip
+        return spell(self, op, env)
+
+    def loop(self, op: Op, env: Env, lines: list[Statement]) -> None:
+        """A loop as it was, without its stores."""
+        (body,), attrs = op.regions, LoopAttrs.of(op)
+        inner, loop = self.open(op, env)
+        for param, entry in zip(body.params, op.inputs[attrs.bounds :], strict=True):
+            inner.names[param] = self.namer.fresh("carried")
+            lines.append(f"{inner.names[param]} = {self.operand(entry, env)}")
+        self.block(body, inner, loop.body)
+        for param, result, value in zip(body.params, body.results, op.outputs, strict=True):
+            env.names[value] = inner.names[param]
+            following = self.namer.fresh("following")
+            loop.body.append(f"{following} = {self.operand(result, inner)}")
+            inner.names[param] = following
+        for param, value in zip(body.params, op.outputs, strict=True):
+            loop.body.append(f"{env.names[value]} = {inner.names[param]}")
+        lines.append(loop)
+
+    def open(self, op: Op, env: Env) -> tuple[Env, Loop]:
+        """The loop of an op with an empty body, and what is known inside."""
+        name = TileAttrs.of(op).tile
+        tile, inner = self.ir.tiles[name], env.child()
+        if tile.lengths is not None:
+            raise GradientError("a derived backward loops over sizes", got="a jagged tile", where=op.loc, hint=HINT)
+        variable = self.namer.fresh(variable_name(name))
+        inner.tiles[name] = TileName(variable)
+        begin, end = (self.operand(b, env) if isinstance(b, Value) else self.size(b, env)
+                      for b in (tile.begin, tile.end))  # fmt: skip
+        return inner, Loop(variable, f"tfl.tile({'' if begin == '0' else begin + ', '}{end}{self._block_size(tile.block)})")
+
+    def _block_size(self, block: Expr) -> str:
+        if block.constant is not None:
+            return f", block_size={block.constant}"
+        known = self.knobs.get(str(block)) if block.op == "sym" else None
+        return f", block_size={known}" if known else ""
+
+
+def variable_name(tile: str) -> str:
+    """A tile's name without what tells it from others in the IR."""
+    return tile.split("#")[0].split("@")[0]
+
+
+def index_item(item: str) -> str:
+    """An item of an index where no brackets stand around it."""
+    if ":" not in item:
+        return item
+    first, _, last = item.partition(":")
+    return f"slice({first or None}, {last or None})"
+
+
+def _pointwise(s: Speller, op: Op, env: Env) -> str:
+    fn = PointwiseAttrs.of(op).fn
+    operands = [s.operand(o, env) for o in op.inputs]
+    if fn in ("minimum", "maximum"):
+        return _extremum(fn, op, operands)
+    return POINTWISE_TEXT[fn].format(*operands)
+
+
+def _extremum(fn: str, op: Op, operands: list[str]) -> str:
+    """torch's own takes no numbers."""
+    for tile, other in ((0, 1), (1, 0)):
+        value = op.inputs[other]
+        if not isinstance(value, Value) or value.type.weak:
+            return f"torch.clamp({operands[tile]}, {'max' if fn == 'minimum' else 'min'}={operands[other]})"
+    return f"torch.{fn}({', '.join(operands)})"
+
+
+def _load(s: Speller, op: Op, env: Env) -> str:
+    items, mask = s.access(op, env)
+    return s.load(path_text(AccessAttrs.of(op).tensor), items, mask)
+
+
+def _expand(s: Speller, op: Op, env: Env) -> str:
+    (value,) = op.values
+    text = s.operand(value, env)
+    return text if s.same_dims(value.dims, op.output.dims) else f"{text}.expand({s.shape(op.output.dims, env)})"
+
+
+def _reduce(s: Speller, op: Op, env: Env) -> str:
+    attrs = FoldAttrs.of(op)
+    if attrs.fn not in _REDUCTIONS:
+        raise GradientError(f"a reduction by {attrs.fn} is computed again by a derived backward", got="no text for it",
+                            where=op.loc, hint=HINT)  # fmt: skip
+    return f"{s.operand(op.inputs[0], env)}.{_REDUCTIONS[attrs.fn]}({attrs.axis})"
+
+
+def _scan(s: Speller, op: Op, env: Env) -> str:
+    attrs = ScanAttrs.of(op)
+    name = {"sum": "cumsum", "prod": "cumprod"}[attrs.fn]
+    return f"tfl.{name}({s.operand(op.inputs[0], env)}, {attrs.axis}{', reverse=True' if attrs.reverse else ''})"
+
+
+def _dot(s: Speller, op: Op, env: Env) -> str:
+    a, b, *acc = (s.operand(o, env) for o in op.inputs)
+    rest = f", acc={acc[0]}" if acc else f", out_dtype=torch.{op.output.type.dtype}"
+    return f"tfl.dot({a}, {b}{rest})"
+
+
+def _tile_scalar(s: Speller, op: Op, env: Env) -> str:
+    tile = env.tiles[TileAttrs.of(op).tile]
+    return tile.variable if tile.is_index else f"{tile.variable}.{_TILE_SCALARS[op.kind]}"
+
+
+def _arange(s: Speller, op: Op, env: Env) -> str:
+    start, (dim,) = ArangeAttrs.of(op).start, op.output.dims
+    text = f"tfl.arange({s.dim(dim, env)})"
+    return text if start == Expr.of(0) else f"{s.size(start, env)} + {text}"
+
+
+def _random(s: Speller, op: Op, env: Env) -> str:
+    attrs = RandomAttrs.of(op)
+    if attrs.stream != (0, 0):
+        raise GradientError("a derived backward draws the numbers of a kernel's first call of tfl.rand again",
+                            got="another call of it", where=op.loc, hint=HINT)  # fmt: skip
+    whole = ", ".join("None" if e is None else s.size(e, env) for e in attrs.sizes)
+    seed, *bounds = (s.operand(o, env) for o in op.inputs)
+    name = "randint" if bounds else "rand"
+    values = ", ".join((*bounds, seed))
+    return f"tfl.{name}({s.shape(op.output.dims, env)}, {values}, whole=[{whole}])"
+
+
+def _full(s: Speller, op: Op, env: Env) -> str:
+    value, type_ = s.operand(op.inputs[0], env), op.output.type
+    return f"tfl.full({s.shape(type_.dims, env)}, {value}, dtype=torch.{type_.dtype})"
+
+
+def _axis(method: str) -> Callable[[Speller, Op, Env], str]:
+    return lambda s, op, env: f"{s.operand(op.inputs[0], env)}.{method}({AxisAttrs.of(op).axis})"
+
+
+TEXT: dict[OpKind, Callable[[Speller, Op, Env], str]] = {
+    OpKind.LOAD: _load,
+    OpKind.POINTWISE: _pointwise,
+    OpKind.CAST: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.to(torch.{op.output.type.dtype})",
+    OpKind.BITCAST: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.view(torch.{op.output.type.dtype})",
+    OpKind.FULL: _full,
+    OpKind.SIZE: lambda s, op, env: s.size(SizeAttrs.of(op).value, env),
+    OpKind.SCALAR: lambda s, op, env: path_text(ScalarAttrs.of(op).path),
+    **dict.fromkeys(_TILE_SCALARS, _tile_scalar),
+    OpKind.ARANGE: _arange,
+    OpKind.RANDOM: _random,
+    OpKind.UNSQUEEZE: _axis("unsqueeze"),
+    OpKind.SQUEEZE: _axis("squeeze"),
+    OpKind.PERMUTE: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.permute{PermuteAttrs.of(op).order}",
+    OpKind.EXPAND: _expand,
+    OpKind.RESHAPE: lambda s, op, env: f"{s.operand(op.inputs[0], env)}.reshape({s.shape(op.output.dims, env)})",
+    OpKind.JOIN: lambda s, op, env: f"tfl.join({s.operand(op.inputs[0], env)}, {s.operand(op.inputs[1], env)})",
+    OpKind.SPLIT: lambda s, op, env: f"tfl.split({s.operand(op.inputs[0], env)})",
+    OpKind.GATHER: lambda s, op, env: (f"torch.gather({s.operand(op.inputs[0], env)}, {AxisAttrs.of(op).axis}, "
+                                       f"{s.operand(op.inputs[1], env)})"),
+    OpKind.REDUCE: _reduce,
+    OpKind.SCAN: _scan,
+    OpKind.DOT: _dot,
+    OpKind.WHERE_MASK: lambda s, op, env: s.operand(op.inputs[0], env),  # a loop that carries the value selects again
+}  # fmt: skip

@@ -1,0 +1,132 @@
+"""One call of a kernel, seen by autograd: which tensors its launches read and write, and what host code makes of them.
+
+Host code runs on meta tensors that require grad, and what a launch writes requires grad afterwards, so that torch's own
+graph says how the results depend on the launches, and what these read on the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..errors import GradientError
+from ..frontend.lower import lower_call
+from ..frontend.split import HostFunction
+from ..ir.graph import KernelIR
+from ..ir.op_table import effects_of
+from ..runtime.argtree import replace, tensors, walk
+from ..runtime.paths import Path, read_path
+from .forward import HINT
+from .sizes import path_text
+
+# Nodes of torch's graph whose gradients do not depend on values; those of a product and a quotient, by one tensor.
+_LINEAR = ("AccumulateGrad", "Sum", "Mean", "View", "UnsafeView", "ReshapeAlias", "ToCopy", "T", "Transpose", "Permute",
+           "Squeeze", "Unsqueeze", "Expand", "Neg", "Add", "Sub", "Slice", "Select", "Clone", "Alias", "Stack",
+           "Cat", "NanToNum0")  # fmt: skip
+_BY_ONE = ("Mul", "Div")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """``tensors``: those that the region reads or writes, by path. ``written``: the paths that it writes. ``frame``: the
+    host code's variables."""
+
+    ir: KernelIR
+    frame: Mapping[str, Any]
+    tensors: Mapping[str, torch.Tensor]
+    written: frozenset[str]
+
+
+@dataclass(slots=True)
+class Call:
+    """``leaves``: the tensors of the arguments, by their text. ``written``: what launches wrote, by id."""
+
+    leaves: dict[str, torch.Tensor]
+    launches: list[Launch] = field(default_factory=list)
+    written: dict[int, torch.Tensor] = field(default_factory=dict)
+    results: tuple[torch.Tensor, ...] = ()
+
+    def leaf(self, tensor: torch.Tensor) -> str | None:
+        """The text of the argument that is ``tensor``."""
+        return next((text for text, leaf in self.leaves.items() if leaf is tensor), None)
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        """The arguments that gradients are taken for, in order."""
+        return tuple(text for text, leaf in self.leaves.items() if leaf.requires_grad)
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Which results have gradients."""
+        return tuple(i for i, r in enumerate(self.results) if r.requires_grad)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether every result with a gradient is a tensor as a launch wrote it."""
+        return all(id(self.results[i]) in self.written for i in self.asked)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether what host code makes of the written tensors is linear in them."""
+        return all(_is_linear(node) for i in self.asked for node in _nodes(self.results[i]))
+
+
+def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT) -> Call:
+    """Trace a call with autograd recording its host code. Raises GradientError for a launch into an argument."""
+
+    def differentiable(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            value = value.detach()
+            return value.requires_grad_() if value.is_floating_point() else value
+        return value
+
+    with torch.enable_grad():
+        given = tuple(replace(a, differentiable) for a in args)
+        call = Call(dict(_leaves(host, given)))
+
+        def watch(ir: KernelIR, frame: Mapping[str, Any]) -> None:
+            found = {t.path: read_path(Path.parse(t.path), frame, host.fn) for t in ir.tensors}
+            written = frozenset(path for op in ir.walk() for path in effects_of(op).writes)
+            call.launches.append(Launch(ir, dict(frame), found, written))
+            for path in written:
+                tensor = found[path]
+                if tensor.requires_grad and id(tensor) not in call.written:
+                    raise GradientError("a kernel whose backward is derived writes to tensors of its own",
+                                        got=f"{path}, which is an argument or made of one", where=name,
+                                        hint=f"allocate it by torch.empty; or {hint}")  # fmt: skip
+                if tensor.is_floating_point():
+                    tensor.requires_grad_()
+                call.written[id(tensor)] = tensor
+
+        result = lower_call(host, given, "dynamic", watch=watch).result
+        call.results = tuple(tensors((result,)))
+    return call
+
+
+def _leaves(host: HostFunction, args: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    bound = host.signature.bind(*args)
+    bound.apply_defaults()
+    for name, value in bound.arguments.items():
+        for steps, leaf in walk(value, ()):
+            if isinstance(leaf, torch.Tensor) and all(kind in ("item", "key", "attr") for kind, _ in steps):
+                yield path_text(name + "".join(f".{kind}:{step}" for kind, step in steps)), leaf
+
+
+def _nodes(result: torch.Tensor) -> Iterator[Any]:
+    seen, todo = set(), [result.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            todo += [following for following, _ in node.next_functions]
+
+
+def _is_linear(node: Any) -> bool:
+    name = node.name().split("::")[-1].rstrip("0123456789").removesuffix("Backward")
+    if name in _BY_ONE:
+        return sum(following is not None for following, _ in node.next_functions) == 1
+    return name in _LINEAR

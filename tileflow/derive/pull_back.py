@@ -1,0 +1,27 @@
+"""Gradients through host code, by torch's autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..runtime.argtree import tensors
+
+
+def pull_back(
+    function: Callable[..., Any],
+    inputs: Sequence[torch.Tensor],
+    others: Sequence[Any],
+    asked: Sequence[int],
+    grads: Sequence[torch.Tensor],
+) -> tuple[torch.Tensor, ...]:
+    """The gradients of ``inputs`` for ``function(*inputs, *others)``, of whose tensors ``grads`` are those that ``asked``
+    counts; zeros where nothing depends on one."""
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        found = [*tensors((function(*leaves, *others),))]
+        results = [found[i] for i in asked]
+    made = torch.autograd.grad(results, leaves, list(grads), allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, made, strict=True))

@@ -1,0 +1,283 @@
+"""Reverse mode over one region: the lines that compute its values again, then those that take its gradients back.
+
+Loops are differentiated where what they carry is a sum: the gradient of the sum is that of each of its terms, in a
+second loop over the same tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..errors import GradientError
+from ..ir.attributes import AccessAttrs, AtomicAttrs, LoopAttrs
+from ..ir.graph import Block, KernelIR, Op, Operand
+from ..ir.kinds import OpKind
+from ..ir.types import ONE, Dim, Value
+from .forward import HINT, Env, Speller
+from .program import Gradient, Loop, Statement
+from .rules import RULES, is_differentiable, refused
+
+
+@dataclass(slots=True)
+class Scope:
+    """The region's body or a loop's. ``defined``: the names that its lines give. ``grads``: by name, the gradients that
+    values of this scope got so far; ``outer``: those of values around the loop. ``invariant``: the gradients of loads
+    that are the same in each turn."""
+
+    lines: list[Statement]
+    env: Env
+    tiles: tuple[str, ...]
+    defined: set[str] = field(default_factory=set)
+    grads: dict[str, list[str]] = field(default_factory=dict)
+    outer: dict[str, list[str]] = field(default_factory=dict)
+    invariant: list[tuple[Op, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Where a gradient's load stands: its op, and the tiles of the loops around it."""
+
+    op: Op
+    tiles: tuple[str, ...]
+
+
+class RegionReverse:
+    """The backward pass of one region. ``seed``: the tensor that holds the gradient of one that the region writes, None
+    where nobody asks for it. ``wanted``: whether a tensor's gradient is asked for."""
+
+    def __init__(self, speller: Speller, seed: Callable[[str], str | None], wanted: Callable[[str], bool]) -> None:
+        self.speller, self.ir, self.namer = speller, speller.ir, speller.namer
+        self.seed, self.wanted = seed, wanted
+        self.active = active(self.ir, wanted)
+        self.values: dict[str, Value] = {}
+        self.unavailable: dict[str, Op] = {}  # names that stand for what a loop carries, and the loops
+        self.scopes: list[Scope] = []
+
+    def run(self, env: Env) -> list[Statement]:
+        """All lines, also those that nobody needs."""
+        scope = Scope([], env, self.ir.grid)
+        self.scopes = [scope]
+        self._forward(self.ir.body, scope)
+        self._block(self.ir.body)
+        return scope.lines
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    def _forward(self, block: Block, scope: Scope) -> None:
+        around = set(scope.env.names.values())
+        self.speller.block(block, scope.env, scope.lines)
+        scope.defined |= set(scope.env.names.values()) - around
+        for value, name in scope.env.names.items():
+            self.values.setdefault(name, value)
+
+    def _block(self, block: Block) -> None:
+        for op in reversed(block.ops):
+            if op.kind is OpKind.STORE:
+                self._seed(op, op.inputs[0], None)
+            elif op.kind is OpKind.ATOMIC:
+                self._atomic(op)
+            elif op.kind is OpKind.FOR:
+                self._loop(op)
+            elif not self._is_repeated(op):
+                self._op(op)
+
+    def _is_repeated(self, op: Op) -> bool:
+        """Whether an earlier op gave the same: it gets the gradients of both."""
+        return bool(op.outputs) and self.values.get(self.scope.env.names.get(op.outputs[0], "")) != op.outputs[0]
+
+    def _op(self, op: Op) -> None:
+        grads = tuple(self.take(v) for v in op.outputs)
+        if not any(grads):
+            return
+        if op.kind is OpKind.LOAD:
+            self._load(op, str(grads[0]))
+        else:
+            RULES.get(op.kind, refused)(self, op, grads)
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    def _seed(self, op: Op, value: Operand, dims: tuple[Dim, ...] | None) -> None:
+        """What is written gets the gradient of the tensor there."""
+        tensor = self.ir.tensor(AccessAttrs.of(op).tensor)
+        grad = self.seed(tensor.path) if self.is_active(value) else None
+        if grad is not None:
+            items, mask = self.speller.access(op, self.scope.env)
+            self.give(value, self.speller.load(grad, items, mask), tensor.dtype, dims)
+
+    def _atomic(self, op: Op) -> None:
+        if not any(self.is_active(v) for v in op.inputs):
+            return
+        if AtomicAttrs.of(op).fn != "add" or self.ir.uses.get(op.output):
+            raise GradientError("of atomics those that add and whose result nobody reads are differentiated",
+                                got=f"atomic_{AtomicAttrs.of(op).fn}", where=op.loc, hint=HINT)  # fmt: skip
+        self._seed(op, op.inputs[0], op.output.dims)
+
+    def _load(self, op: Op, grad: str) -> None:
+        """Give a load's gradient to its tensor, after the loops that it does not depend on."""
+        scope = self.scope
+        if len(self.scopes) > 1 and self._is_invariant(op, scope):
+            scope.invariant.append((op, grad))
+            return
+        items, mask = self.speller.access(op, scope.env)
+        scope.lines.append(Gradient(AccessAttrs.of(op).tensor, items, mask, grad, Taken(op, scope.tiles)))
+
+    def _is_invariant(self, op: Op, scope: Scope) -> bool:
+        items, mask = self.speller.access(op, scope.env)
+        read = Gradient("", items, mask, "0").reads
+        return not read & (scope.defined | {scope.env.tiles[scope.tiles[-1]].variable})
+
+    # ---- loops ----------------------------------------------------------------------------------
+
+    def _loop(self, op: Op) -> None:
+        outer, (body,), attrs = self.scope, op.regions, LoopAttrs.of(op)
+        grads = [self.take(v) for v in op.outputs]
+        if not any(grads) and not self._writes(body):
+            return
+        env, loop = self.speller.open(op, outer.env)
+        for param in body.params:
+            env.names[param] = name = self.namer.fresh("carried")
+            self.unavailable[name] = op
+        inner = Scope(loop.body, env, (*outer.tiles, attrs.tile), {env.names[p] for p in body.params})
+        self.scopes.append(inner)
+        self._forward(body, inner)
+        for result, grad in zip(body.results, grads, strict=True):
+            if grad is not None:
+                self.give(result, grad)
+        self._block(body)
+        self.scopes.pop()
+        self._check_sums(op, body, grads, inner)
+        self._leave(inner, loop, outer)
+        for entry, grad in zip(op.inputs[attrs.bounds :], grads, strict=True):
+            if grad is not None:
+                self.give(entry, grad)
+
+    def _writes(self, body: Block) -> bool:
+        return any(o.kind in (OpKind.STORE, OpKind.ATOMIC, OpKind.FOR) for o in body.ops)
+
+    def _check_sums(self, op: Op, body: Block, grads: list[str | None], inner: Scope) -> None:
+        """Raises GradientError unless each turn adds to what it carries."""
+        for param, grad in zip(body.params, grads, strict=True):
+            given = inner.grads.get(inner.env.names[param], [])
+            if given != ([] if grad is None else [grad]):
+                raise GradientError("what a loop carries is a sum, where it is differentiated", where=op.loc,
+                                    got=f"{param.type} that is carried in another way", hint=HINT)  # fmt: skip
+
+    def _leave(self, inner: Scope, loop: Loop, outer: Scope) -> None:
+        """The gradients of values around the loop are summed over its turns."""
+        sums = [(name, self._sum(self.values[name], " + ".join(given), loop, outer))
+                for name, given in inner.outer.items()]  # fmt: skip
+        loads = [(op, self._sum(op.output, grad, loop, outer)) for op, grad in inner.invariant]
+        outer.lines.append(loop)
+        for name, total in sums:
+            self.give(self.values[name], total, sum_dtype(self.values[name]))
+        for op, total in loads:
+            self._load(op, total)
+
+    def _sum(self, value: Value, text: str, loop: Loop, outer: Scope) -> str:
+        """A sum over the turns of a loop of what ``text`` is in each, as wide as ``value``."""
+        total = self.namer.fresh("d_sum")
+        shape = self.speller.shape(value.dims, outer.env)
+        outer.lines.append(f"{total} = tfl.zeros({shape}, dtype=torch.{sum_dtype(value)})")
+        loop.body.append(f"{total} = {total} + {text}")
+        return total
+
+    # ---- gradients ------------------------------------------------------------------------------
+
+    def is_active(self, x: Operand) -> bool:
+        return is_differentiable(x) and x in self.active
+
+    def text(self, x: Operand) -> str:
+        return self.speller.operand(x, self.scope.env)
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        return self.speller.shape(dims, self.scope.env)
+
+    def same_dims(self, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+        return self.speller.same_dims(a, b)
+
+    def name(self, base: str, text: str) -> str:
+        known = self.scope.env.known
+        if text not in known:
+            known[text] = self.namer.fresh(base)
+            self.scope.lines.append(f"{known[text]} = {text}")
+        return known[text]
+
+    def _is_load(self, value: Value) -> bool:
+        """Whether a value's gradient is stored, which converts it, or added up in more bits than it has."""
+        op = self.ir.definitions.get(value)
+        return op is not None and op.kind is OpKind.LOAD
+
+    def give(self, to: Operand, text: str, dtype: str = "", dims: tuple[Dim, ...] | None = None) -> None:
+        if not isinstance(to, Value) or not self.is_active(to):
+            return
+        name = self.scope.env.names[to]
+        base = f"d_{name}"
+        if dims is not None and (axes := broadcast_axes(dims, to.dims)):
+            which = str(axes[0]) if len(axes) == 1 else str(list(axes))
+            text = f"{self.name(base, text)}.sum({which}{', keepdim=True' if to.dims else ''})"
+        if dtype and dtype != to.type.dtype and not self._is_load(to):
+            text = f"{text if text.isidentifier() else self.name(base, text)}.to(torch.{to.type.dtype})"
+        scope = self.scope
+        grads = scope.grads if name in scope.defined or len(self.scopes) == 1 else scope.outer
+        grads.setdefault(name, []).append(text if text.isidentifier() else self.name(base, text))
+
+    def take(self, value: Value) -> str | None:
+        """The gradient of a value that all its uses have given theirs to; None where none did."""
+        given = self.scope.grads.pop(self.scope.env.names.get(value, ""), [])
+        if not given:
+            return None
+        return given[0] if len(given) == 1 else self.name(f"d_{self.scope.env.names[value]}", " + ".join(given))
+
+    def carries(self, value: Operand, other: Operand) -> bool:
+        """Whether ``value`` is ``other``, which the innermost loop carries, plus something else."""
+        if value == other:
+            return isinstance(other, Value) and self.scope.env.names.get(other) in self.unavailable
+        op = self.ir.definitions.get(value) if isinstance(value, Value) else None
+        if op is None:
+            return False
+        if op.kind is OpKind.DOT and len(op.inputs) == 3:
+            return self.carries(op.inputs[2], other)
+        adds = op.kind is OpKind.POINTWISE and getattr(op.attrs, "fn", "") in ("add", "sub")
+        return adds and any(self.carries(v, other) for v in op.inputs)
+
+
+def sum_dtype(value: Value) -> str:
+    """What a value's gradients are summed in."""
+    return "float64" if value.type.dtype == "float64" else "float32"
+
+
+def broadcast_axes(wide: tuple[Dim, ...], narrow: tuple[Dim, ...]) -> tuple[int, ...]:
+    """The axes of ``wide`` along which a value of ``narrow`` was repeated."""
+    if not narrow:
+        return tuple(range(len(wide)))
+    return tuple(a for a, (w, n) in enumerate(zip(wide, narrow, strict=True)) if n == ONE and w != ONE)
+
+
+def active(ir: KernelIR, wanted: Callable[[str], bool]) -> set[Value]:
+    """The values that depend on an element of a wanted tensor."""
+    found: set[Value] = set()
+
+    def visit(block: Block) -> None:
+        for op in block.ops:
+            if op.kind is OpKind.LOAD and wanted(AccessAttrs.of(op).tensor):
+                found.add(op.output)
+            elif op.kind is OpKind.FOR:
+                (body,), bounds = op.regions, LoopAttrs.of(op).bounds
+                for _ in range(len(body.params) + 1):
+                    carried = zip(body.params, op.inputs[bounds:], body.results, op.outputs, strict=True)
+                    for param, entry, result, output in carried:
+                        if entry in found or result in found:
+                            found.update((param, output))
+                    visit(body)
+            elif op.kind is not OpKind.LOAD:
+                for inner in op.regions:
+                    visit(inner)
+                yields = [r for inner in op.regions for r in inner.results]
+                if any(isinstance(v, Value) and v in found for v in (*op.inputs, *yields)):
+                    found.update(v for v in op.outputs if is_differentiable(v))
+
+    visit(ir.body)
+    return found
