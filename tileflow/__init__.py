@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from .api import Kernel, interpret, kernel, load_kernel
     from .autograd import differentiable
     from .config import Config
+    from .derive.kernel import derive_backward
     from .target import Target
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel"]
+__all__ = ["Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel"]
 
 _HOMES = {
     "Kernel": "api",
@@ -24,6 +25,7 @@ _HOMES = {
     "load_kernel": "api",
     "differentiable": "autograd",
     "Config": "config",
+    "derive_backward": "derive.kernel",
     "Target": "target",
 }
 

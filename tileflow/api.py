@@ -249,6 +249,17 @@ class Kernel:
         with eager.session(device, self.scope.__code__, text, config), torch.autocast(device.type, enabled=False):
             return self.scope(*args, **kwargs)
 
+    @cached_property
+    def backward(self) -> Kernel:
+        """The derived backward pass: see :func:`tileflow.derive_backward`."""
+        _need_compiler("deriving a backward pass", self.name)
+        made: Kernel = importlib.import_module("tileflow.derive.kernel").BackwardKernel(self)
+        return made
+
+    def kind(self, *args: Any) -> Kernel:
+        """The kernel whose host code and regions a call has: this one. A derived backward has several."""
+        return self
+
     # ---- describing -----------------------------------------------------------------------------
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .api import Kernel, operators_of
+from .derive.kernel import DerivedRule, derive_backward
 from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
 from .frontend.source import digest
@@ -49,13 +50,14 @@ Backward = Callable[..., Any]
 
 def differentiable(
     forward: Kernel,
-    backward: Backward,
+    backward: Backward | None = None,
     *,
     save: Sequence[str] = (),
     outputs: Sequence[str] = (),
     hidden: Sequence[str] = (),
 ) -> Differentiable:
-    """One differentiable function of a forward kernel and its backward.
+    """One differentiable function of a forward kernel and its backward; without one, of the backward that is derived
+    from it (:func:`tileflow.derive_backward`), which reads the arguments alone and computes the rest again.
 
     ``backward(ctx, *grads)``: ``ctx`` is a :class:`BackwardContext`; ``grads`` holds the gradient of each visible
     output, zeros where nothing depends on it. It returns one gradient for each parameter of ``forward``, in order:
@@ -68,7 +70,23 @@ def differentiable(
     Works under torch.compile. Differentiating twice raises, and autocast changes nothing: kernels take the dtypes that
     they are given. Raises CallError for names that ``forward`` does not have.
     """
+    if backward is None:
+        if save or outputs or hidden:
+            raise CallError("a derived backward saves the arguments", got="save, outputs or hidden", where=forward.name,
+                            hint="give the backward that reads what they name")  # fmt: skip
+        backward, save = Derived(forward), tuple(forward.host.signature.parameters)
     return Differentiable(forward, Pairing(forward, backward, tuple(save), tuple(outputs), tuple(hidden)))
+
+
+class Derived:
+    """The backward that is derived from a kernel, as one that an author writes."""
+
+    def __init__(self, forward: Kernel) -> None:
+        self._rule = DerivedRule(derive_backward(forward))
+        self.identity = self._rule.identity
+
+    def __call__(self, ctx: BackwardContext, *grads: torch.Tensor) -> tuple[Any, ...]:
+        return self._rule(ctx.saved, grads)
 
 
 class Differentiable:
@@ -192,7 +210,8 @@ class Pairing:
     def identity(self) -> str:
         """What tells it from other rules for the same kernel, in every process."""
         names = constant_identity((self._save, self._outputs, self._hidden), self._name)
-        return f"{callable_identity(self._backward)} {names}"
+        own = self._backward
+        return f"{own.identity if isinstance(own, Derived) else callable_identity(own)} {names}"
 
     def visible(self, result: Any) -> Any:
         """What the caller sees of the forward kernel's result."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import torch
 from .. import language
 from ..api import Kernel, to_meta
 from ..config import Choice, Config
-from ..errors import CallError, GradientError
+from ..errors import CallError
 from ..frontend.source import digest
 from ..runtime.argtree import replace, tensors
 from .observe import observe
@@ -36,9 +36,18 @@ class _OneKind(Kernel):
         super().__init__(_function(parent.forward, derived))
         self.name = parent.name
 
+        self._inputs, self._reference, self.strays = parent.inputs, parent.reference, parent.strays
+
     @cached_property
     def _serialised(self) -> str:
         return self._parent._serialised
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise CallError("a derived backward is sent to other processes by its name", got=repr(self),
+                        hint=f"load_kernel({self.name!r})")  # fmt: skip
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        return self._parent.inputs(device=device, seed=seed, **problem)
 
 
 def _function(forward: Kernel, derived: Derived) -> FunctionType:
@@ -68,7 +77,7 @@ class BackwardKernel(Kernel):
     def __init__(self, forward: Kernel) -> None:
         self.forward = forward
         self._kinds: dict[str, _OneKind] = {}
-        self._known: dict[Hashable, _OneKind] = {}
+        self._known: dict[str, _OneKind] = {}
         super().__init__(forward.scope)
         self.name = f"{forward.name}.backward"
         self.__name__ = f"{forward.__name__}_backward"
@@ -119,5 +128,90 @@ class BackwardKernel(Kernel):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            raise CallError("a derived backward takes its arguments by position", got=", ".join(kwargs), where=self.name)
+            raise CallError("a derived backward takes its arguments by position", got=", ".join(kwargs),
+                            where=self.name)  # fmt: skip
         return self.kind(*args)(*args)
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        return self.kind(*args).describe(*args, **kwargs)
+
+    def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
+        return self.kind(*args).lower(args, target, mode)
+
+    def repro(self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200") -> str:
+        return self.kind(*args).repro(*args, config=config, target_name=target_name)
+
+    def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
+        return self.kind(*args).run_eagerly(*args, config=config, **kwargs)
+
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        """The forward kernel's arguments for a problem, and random gradients of its results."""
+        args = self.forward.inputs(device=device, seed=seed, **problem)
+        call = observe(self.forward.name, self.forward.host, tuple(replace(a, to_meta) for a in args))
+        like = [call.results[i] for i in call.asked]
+        with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
+            torch.manual_seed(seed + 1)
+            return *args, *(torch.randn(t.shape, dtype=t.dtype, device=device) for t in like)
+
+    def reference(self, *args: Any) -> Any:
+        """What torch's autograd gives for the forward kernel's reference; without one, the text's eager meaning."""
+        if self.forward._reference is None:
+            return self.run_eagerly(*args)
+        with torch.enable_grad():
+            given = tuple(replace(a, _detached) for a in args[: self._count])
+            found = [*tensors((self.forward._reference(*given),))]
+        leaves = [t for t in tensors(given) if t.requires_grad]
+        results = [found[i] for i in self.results(*args)]
+        grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
+        made = torch.autograd.grad(results, leaves, grads, allow_unused=True)
+        made = tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, made, strict=True))
+        return made if len(made) > 1 else made[0]
+
+    def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        return self.forward.small(problem)
+
+
+def _detached(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach()
+    return value.requires_grad_() if value.is_floating_point() else value
+
+
+def derive_backward(kernel: Any) -> BackwardKernel:
+    """The backward pass of a kernel, derived: a kernel of its own, tuned and exported like all others.
+
+    ``derive_backward(kernel)(*args, *grads)`` returns the gradients of the floating-point tensors among ``args``. What
+    the forward pass computed is computed again. Its name is the kernel's with ``.backward`` behind it. The first call of
+    each kind raises GradientError where a gradient is not derived.
+    """
+    found = getattr(kernel, "__tileflow_kernel__", kernel)
+    if not isinstance(found, Kernel) or isinstance(found, BackwardKernel | _OneKind):
+        raise CallError("a backward is derived of a @tileflow.kernel function", got=repr(kernel))
+    backward = found.backward
+    assert isinstance(backward, BackwardKernel)
+    return backward
+
+
+class DerivedRule:
+    """A derived backward as the one of :func:`tileflow.differentiable`."""
+
+    def __init__(self, backward: BackwardKernel) -> None:
+        self.backward = backward
+
+    @property
+    def identity(self) -> str:
+        return self.backward.identity
+
+    def __call__(self, saved: Sequence[Any], grads: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """One gradient for each parameter of the forward kernel."""
+        results = self.backward.results(*saved)
+        found = self.backward(*saved, *(grads[i].contiguous() for i in results))
+        several = iter(found if isinstance(found, tuple) else (found,))
+        return tuple(_gradients(value, several) for value in saved)
+
+
+def _gradients(value: Any, found: Iterator[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return next(found) if value.is_floating_point() else None
+    return tuple(_gradients(v, found) for v in value) if isinstance(value, tuple | list) else None

@@ -28,6 +28,8 @@ class MeasurableKernel(Protocol):
 
     def reference(self, *args: Any) -> Any: ...
 
+    def kind(self, *args: Any) -> MeasurableKernel: ...
+
     def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]: ...
 
 
@@ -39,10 +41,10 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
     """
     sys.path[:0] = [path for path in sys_path if path not in sys.path]
     kernel = resolve(loader)(reference)
-    missing = [name for name in ("scope", "strays", "inputs", "reference", "bind") if not hasattr(kernel, name)]
+    missing = [name for name in ("scope", "strays", "inputs", "reference", "kind", "bind") if not hasattr(kernel, name)]
     if missing:
         raise SpecError(
-            "a measured kernel must have scope, strays, inputs, reference and bind", got=f"no {', '.join(missing)}",
+            "a measured kernel must have scope, strays, inputs, reference, kind and bind", got=f"no {', '.join(missing)}",
             where=reference, hint="is it decorated with @tileflow.kernel?",
         )  # fmt: skip
     return cast(MeasurableKernel, kernel)

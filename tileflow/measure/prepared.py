@@ -57,6 +57,7 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
     for seed in made:
         problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed)
     _kept[key(request)] = problem
+        problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
     if made:
         _make_room()
     return problem.kernel, [problem.seeds[seed] for seed in request.seeds]
