@@ -173,7 +173,7 @@ class Speller:
     def op(self, op: Op, env: Env, lines: list[Statement]) -> None:
         if op.kind is OpKind.FOR:
             self.loop(op, env, lines)
-        elif op.outputs and op.kind is not OpKind.ATOMIC:
+        elif op.outputs and op.kind is not OpKind.ATOMIC and op.outputs[0] not in env.names:
             text = self.text(op, env)
             known = text if text.isidentifier() else env.known.get(text)
             if known is not None and len(op.outputs) == 1:

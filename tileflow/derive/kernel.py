@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ from ..api import Kernel, to_meta
 from ..config import Choice, Config
 from ..errors import CallError
 from ..frontend.source import digest
-from ..runtime.argtree import replace, tensors
+from ..library import Example
+from ..runtime.argtree import flatten_call, is_traced, rebuild_call, replace, tensors
 from .observe import observe
 from .pull_back import pull_back
 from .write import Derived, derive
@@ -102,6 +104,8 @@ class BackwardKernel(Kernel):
         return len(self.forward.host.signature.parameters)
 
     def _kind(self, args: Sequence[Any]) -> _OneKind:
+        if any(map(is_traced, tensors(args))):
+            return self._kind_of_traced(args)
         key = self.forward.describe(*args).key
         found = self._known.get(key)
         if found is None:
@@ -111,6 +115,14 @@ class BackwardKernel(Kernel):
                 found = self._kinds[derived.text] = _OneKind(self, derived)
             self._known[key] = found
         return found
+
+    def _kind_of_traced(self, args: Sequence[Any]) -> _OneKind:
+        """In a thread of its own: the modes by which a compiler records operators are this thread's."""
+        template, leaves = flatten_call(self.forward.host, args, {})
+        examples = [Example.of(leaf) for leaf in leaves]
+        with ThreadPoolExecutor(1) as thread:
+            made = thread.submit(lambda: [example.make() for example in examples]).result()
+            return thread.submit(self._kind, rebuild_call(self.forward.host, template, made)).result()
 
     def source(self, *args: Any) -> str:
         """The text that is derived for a call: a kernel in the language, to read or to go on from by hand."""

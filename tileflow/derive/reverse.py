@@ -17,6 +17,7 @@ from ..ir.types import ONE, Dim, Value
 from .forward import HINT, Env, Speller
 from .program import Gradient, Loop, Statement
 from .rules import RULES, is_differentiable, refused
+from .shifts import peaks
 
 
 @dataclass(slots=True)
@@ -49,7 +50,8 @@ class RegionReverse:
     def __init__(self, speller: Speller, seed: Callable[[str], str | None], wanted: Callable[[str], bool]) -> None:
         self.speller, self.ir, self.namer = speller, speller.ir, speller.namer
         self.seed, self.wanted = seed, wanted
-        self.active = active(self.ir, wanted)
+        self.peaks = peaks(self.ir)
+        self.active = active(self.ir, wanted, self.peaks.constant)
         self.values: dict[str, Value] = {}
         self.unavailable: dict[str, Op] = {}  # names that stand for what a loop carries, and the loops
         self.scopes: list[Scope] = []
@@ -94,6 +96,8 @@ class RegionReverse:
             return
         if op.kind is OpKind.LOAD:
             self._load(op, str(grads[0]))
+        elif op.outputs[0] in self.peaks.rescaled:
+            self.give(self.peaks.rescaled[op.outputs[0]], str(grads[0]))
         else:
             RULES.get(op.kind, refused)(self, op, grads)
 
@@ -140,6 +144,9 @@ class RegionReverse:
         for param in body.params:
             env.names[param] = name = self.namer.fresh("carried")
             self.unavailable[name] = op
+        for result, value in zip(body.results, op.outputs, strict=True):
+            if value in self.peaks.running and isinstance(result, Value):  # each turn as if it knew the last peak
+                env.names[result] = outer.env.names[value]
         inner = Scope(loop.body, env, (*outer.tiles, attrs.tile), {env.names[p] for p in body.params})
         self.scopes.append(inner)
         self._forward(body, inner)
@@ -256,8 +263,8 @@ def broadcast_axes(wide: tuple[Dim, ...], narrow: tuple[Dim, ...]) -> tuple[int,
     return tuple(a for a, (w, n) in enumerate(zip(wide, narrow, strict=True)) if n == ONE and w != ONE)
 
 
-def active(ir: KernelIR, wanted: Callable[[str], bool]) -> set[Value]:
-    """The values that depend on an element of a wanted tensor."""
+def active(ir: KernelIR, wanted: Callable[[str], bool], constant: frozenset[Value]) -> set[Value]:
+    """The values that depend on an element of a wanted tensor, but for those that are ``constant``."""
     found: set[Value] = set()
 
     def visit(block: Block) -> None:
@@ -270,14 +277,14 @@ def active(ir: KernelIR, wanted: Callable[[str], bool]) -> set[Value]:
                     carried = zip(body.params, op.inputs[bounds:], body.results, op.outputs, strict=True)
                     for param, entry, result, output in carried:
                         if entry in found or result in found:
-                            found.update((param, output))
+                            found.update({param, output} - constant)
                     visit(body)
             elif op.kind is not OpKind.LOAD:
                 for inner in op.regions:
                     visit(inner)
                 yields = [r for inner in op.regions for r in inner.results]
                 if any(isinstance(v, Value) and v in found for v in (*op.inputs, *yields)):
-                    found.update(v for v in op.outputs if is_differentiable(v))
+                    found.update(v for v in op.outputs if is_differentiable(v) and v not in constant)
 
     visit(ir.body)
     return found
