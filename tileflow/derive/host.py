@@ -121,6 +121,10 @@ class Header:
         self._begin, self._end = (None, first) if only else (first, second)
         self._block_size = bound.get("step" if self.is_grid else "block_size")
 
+    @property
+    def begins_at_0(self) -> bool:
+        return self._begin is None
+
     def bound(self, which: str, axis: int) -> str:
         """The begin or the end of an axis."""
         node = self._begin if which == "begin" else self._end

@@ -69,6 +69,13 @@ class Call:
         return all(id(self.results[i]) in self.written for i in self.asked)
 
     @property
+    def reached(self) -> tuple[str, ...]:
+        """The arguments on which host code after the launches depends itself, in order."""
+        ends = [getattr(node, "variable", None) for i in self.asked for node in _nodes(self.results[i])]
+        ends += [self.results[i] for i in self.asked if self.results[i].grad_fn is None]
+        return tuple(text for text, leaf in self.leaves.items() if any(end is leaf for end in ends))
+
+    @property
     def is_linear(self) -> bool:
         """Whether what host code makes of the written tensors is linear in them."""
         return all(_is_linear(node) for i in self.asked for node in _nodes(self.results[i]))
@@ -101,7 +108,11 @@ def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT
                     tensor.requires_grad_()
                 call.written[id(tensor)] = tensor
 
-        result = lower_call(host, given, "dynamic", watch=watch).result
+        try:
+            result = lower_call(host, given, "dynamic", watch=watch).result
+        except RuntimeError as error:
+            raise GradientError("autograd records the host code of a kernel whose backward is derived",
+                                got=str(error).splitlines()[0], where=name, hint=hint) from error  # fmt: skip
         call.results = tuple(tensors((result,)))
     return call
 

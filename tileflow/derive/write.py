@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import GradientError
+from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
 from ..ir.kinds import OpKind
@@ -16,7 +17,7 @@ from .forward import HINT, Env, Speller, TileName, index_item, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
 from .observe import Call, Launch, observe
 from .places import Named, disjoint, named
-from .program import INDENT, Gradient, Loop, Namer, Statement, prune, render, walk
+from .program import INDENT, Gradient, Loop, Namer, Statement, facts, prune, render, walk
 from .reverse import RegionReverse, Taken
 from .sizes import equal_sizes
 
@@ -45,6 +46,12 @@ class Sum:
     parts: list[tuple[Launch, Gradient]] = field(default_factory=list)
     given: str | None = None
     is_atomic: bool = False
+    is_partial: bool = False
+
+    @property
+    def total(self) -> str:
+        """The gradient itself, as text."""
+        return f"{self.name}.to({self.like}.dtype)" if self.is_atomic and self.wide != self.dtype else self.name
 
     @property
     def wide(self) -> str:
@@ -53,6 +60,26 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """The lines that take gradients through the host code before the launches, and the arguments' by name."""
+
+    lines: list[str]
+    grads: dict[str, str]
+
+
+@dataclass(slots=True)
+class Partial:
+    """Sums over blocks of one loop of a launch, of which each program adds up its own in registers. ``block``: how
+    many elements of the loop a program takes. ``of``: the gradients, by their part's id, and the names of what holds
+    them in registers and in memory."""
+
+    tile: str
+    block: str
+    rows: str
+    of: dict[int, tuple[Sum, str, str]]
+
+
+@dataclass(slots=True)
 class Reversed:
     """The backward pass of one launch: its loop's bounds, the names of its tiles, and its lines."""
 
@@ -60,6 +87,8 @@ class Reversed:
     header: Header
     env: Env
     lines: list[Statement]
+    speller: Speller
+    partial: Partial | None = None
 
 
 def derive(name: str, host: HostFunction, args: Sequence[Any]) -> Derived:
@@ -80,7 +109,11 @@ class _Writer:
             raise GradientError("a derived backward has a result with a gradient", where=name,
                                 got="none that a launch wrote", hint="return floating-point tensors")  # fmt: skip
         self.sums: dict[int, Sum] = {}  # by the tensor's id
+        self.views: dict[int, str] = {}  # tensors that host code makes of arguments, by id
+        rebound = bound_names(self.text.before)
+        self.given = {name: self.namer.fresh(f"{name}_given") for name in call.differentiable if name in rebound}
         self.seeds: dict[int, str] = {}
+        self.beside: dict[str, str] = {}  # of arguments on which host code after the launches depends itself
         self.reversed: list[Reversed] = []
 
     def write(self) -> Derived:
@@ -92,11 +125,12 @@ class _Writer:
         for launch, (_, loop) in zip(reversed(self.call.launches), reversed(self.text.launches), strict=True):
             self._reverse(launch, loop)
         body = self._body(pulled)
+        body = [*(f"{new} = {name}" for name, new in self.given.items()), *body]
         parameters = ", ".join([*(parameter_text(p, self.host) for p in self.text.parameters), *grads])
         arguments = [a for a in self.call.differentiable]
         head = [f"def {self.name}({parameters}):",
                 f'{INDENT}"""The gradients of {", ".join(arguments)} of {self.host.fn.__name__}."""']  # fmt: skip
-        text = "\n".join([*self._helper(), *head, *(INDENT + line if line else "" for line in body)]) + "\n"
+        text = "\n".join([*self._helper(), *self._view_helper(), *head, *(INDENT + line if line else "" for line in body)]) + "\n"
         return Derived(text, self.name, tuple(arguments), self.call.asked)
 
     # ---- gradients of what is written ------------------------------------------------------------
@@ -107,18 +141,25 @@ class _Writer:
             for i, grad in zip(self.call.asked, grads, strict=True):
                 self.seeds[id(self.call.results[i])] = grad
             return []
-        if not self.call.is_linear:
-            raise GradientError("host code after the launches is linear in what they wrote, where a backward is derived",
-                                got="another function of it", where=self.where, hint=HINT)  # fmt: skip
         written = self._written()
         names = [self.namer.fresh(f"grad_{name}") for name, _ in written]
         for (_, tensor), name in zip(written, names, strict=True):
             self.seeds[id(tensor)] = name
-        given = self._helper_arguments()
-        target = ", ".join(names) + ("," if len(names) == 1 else "")
+        self.beside = {leaf: self.namer.fresh(f"grad_{leaf}_beside") for leaf in self._leaves_after()}
+        target = ", ".join([*names, *self.beside.values()]) + ("," if len(names) + len(self.beside) == 1 else "")
         asked = f"[{', '.join(map(str, self.call.asked))}]"
-        inputs = ", ".join(name for name, _ in written)
-        return [f"{target} = pull_back({self._helper_name}, [{inputs}], [{', '.join(given)}], {asked}, [{', '.join(grads)}])"]
+        inputs = ", ".join([*(name for name, _ in written), *(self.given.get(n, n) for n in self.beside)])
+        others = ", ".join(self._helper_arguments())
+        return [f"{target} = pull_back({self._helper_name}, [{inputs}], [{others}], {asked}, [{', '.join(grads)}])"]
+
+    def _leaves_after(self) -> tuple[str, ...]:
+        """The arguments that host code after the launches is differentiated for. Raises GradientError where it reads
+        one in another way than by its name."""
+        reached, read = self.call.reached, self._read_after()
+        if lost := [leaf for leaf in reached if leaf not in read or leaf in self.given]:
+            raise GradientError("host code after the launches reads arguments by their names, where a backward is derived",
+                                got=", ".join(lost), where=self.where, hint=HINT)  # fmt: skip
+        return reached
 
     def _written(self) -> list[tuple[str, Any]]:
         """The tensors that launches wrote and host code reads after them, by name."""
@@ -138,13 +179,13 @@ class _Writer:
 
     def _helper_arguments(self) -> list[str]:
         written = {name for name, _ in self._written()}
-        return sorted((self._read_after() & self.text.bound) - written)
+        return sorted((self._read_after() & self.text.bound) - written - self.beside.keys())
 
     def _helper(self) -> list[str]:
         """Host code after the launches as a function of what they wrote."""
         if self.call.is_direct:
             return []
-        parameters = [*(name for name, _ in self._written()), *self._helper_arguments()]
+        parameters = [*(name for name, _ in self._written()), *self.beside, *self._helper_arguments()]
         lines = [line for s in self.text.after for line in ast.unparse(s).splitlines()]
         return [f"def {self._helper_name}({', '.join(parameters)}):",
                 f'{INDENT}"""What {self.host.fn.__name__} returns, of what its launches wrote."""',
@@ -192,7 +233,7 @@ class _Writer:
                 found = self._sum(launch, statement.tensor)
                 assert found is not None
                 found.parts.append((launch, statement))
-        self.reversed.append(Reversed(launch, header, env, lines))
+        self.reversed.append(Reversed(launch, header, env, lines, speller))
 
     def _sum(self, launch: Launch, path: str) -> Sum | None:
         """The gradient that a tensor's loads add to; None where nobody asks for it."""
@@ -202,12 +243,17 @@ class _Writer:
             if leaf is None:
                 if id(tensor) in self.call.written:
                     return None
-                raise GradientError("a kernel whose backward is derived loads from its arguments", where=self.where,
-                                    got=f"{path}, which host code made of one",
-                                    hint=f"pass the view, or load from the argument; or {HINT}")  # fmt: skip
+                leaf = self.views[id(tensor)] = self._view(path)
+            leaf = self.given.get(leaf, leaf) if id(tensor) not in self.views else leaf
             name = self.namer.fresh("grad_" + "".join(c if c.isalnum() else "_" for c in leaf).strip("_"))
             self.sums[id(tensor)] = Sum(name, leaf, str(tensor.dtype)[6:])
         return self.sums.get(id(tensor))
+
+    def _view(self, path: str) -> str:
+        if not path.isidentifier():
+            raise GradientError("a tensor that host code makes of arguments has a name, where a backward is derived",
+                                got=path, where=self.where, hint=HINT)  # fmt: skip
+        return path
 
     def _check(self, launch: Launch) -> None:
         """Raises GradientError where a region reads what it writes, or may write an element twice."""
@@ -223,6 +269,47 @@ class _Writer:
                                     got=f"two to {AccessAttrs.of(op).tensor}", where=op.loc, hint=HINT)  # fmt: skip
 
     # ---- what is written to the gradients --------------------------------------------------------
+
+    def _plan_partials(self) -> None:
+        """Where all programs along one loop of a launch add to the same elements, each sums up a block of it."""
+        for done in self.reversed:
+            grid = set(done.launch.ir.grid)
+            for found in self.sums.values():
+                if len(found.parts) != 1 or found.given is not None or found.parts[0][0] is not done.launch:
+                    continue
+                (_, part), outer = found.parts[0], {t.variable for t in done.env.tiles.values()}
+                own = named(done.launch.ir, _taken(part).op)
+                missing = grid - own.tiles
+                if not own.by_lane or len(missing) != 1 or set(_taken(part).tiles) != grid or part.mask is not None:
+                    continue
+                (tile,) = missing
+                index = frozenset().union(*(facts(f"x[{i}]").reads - {"x"} for i in part.index)) if part.index else frozenset()
+                if done.header.is_grid or (done.partial is not None and done.partial.tile != tile):
+                    continue
+                if index - outer or done.env.tiles[tile].variable in index or not done.header.begins_at_0:
+                    continue
+                if done.partial is None:
+                    done.partial = Partial(tile, self.namer.fresh("block"), self.namer.fresh("rows"), {})
+                done.partial.of[id(part)] = (found, self.namer.fresh(f"sum_{found.name[5:]}"),
+                                             self.namer.fresh(f"partial_{found.name[5:]}"))  # fmt: skip
+                found.is_partial = True
+
+    def _partial_lines(self, done: Reversed) -> tuple[list[str], list[str]]:
+        """The lines before and after a launch whose programs sum up blocks."""
+        partial = done.partial
+        if partial is None:
+            return [], []
+        end = done.header.bound("end", done.launch.ir.grid.index(partial.tile))
+        before = [f"{partial.block} = tfl.register_block_size({end})"]
+        after = []
+        for found, _, memory in partial.of.values():
+            whole = named(done.launch.ir, _taken(found.parts[0][1]).op).is_whole
+            count = f"({end} + {partial.block} - 1) // {partial.block}"
+            before.append(f"{memory} = torch.{'empty' if whole else 'zeros'}({count}, *{found.like}.shape, "
+                          f"dtype=torch.{found.wide}, device={found.like}.device)")  # fmt: skip
+            narrow = "" if found.wide == found.dtype else f".to({found.like}.dtype)"
+            after.append(f"{found.name} = {memory}.sum(0){narrow}")
+        return before, after
 
     def _settle(self, found: Sum) -> tuple[str, list[str]]:
         """How the parts of a gradient are added up: the line that allocates it, and the line of each part."""
@@ -258,24 +345,70 @@ class _Writer:
 
     def _body(self, pulled: list[str]) -> list[str]:
         allocations, lines_of = [], {}
+        self._plan_partials()
         for found in self.sums.values():
-            allocation, lines = self._settle(found)
-            allocations.append(allocation)
-            lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
+            if not found.is_partial:
+                allocation, lines = self._settle(found)
+                allocations.append(allocation)
+                lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
         loops = [line for done in self.reversed for line in self._loop(done, lines_of)]
-        returned = [self._returned(leaf) for leaf in self.call.differentiable]
-        rest = [*pulled, *allocations, *loops, f"return {', '.join(returned)}"]
-        return [*self._before(rest), *rest]
+        through = self._through_views()
+        returned = [self._returned(leaf, through) for leaf in self.call.differentiable]
+        rest = [*pulled, *allocations, *loops, *through.lines, f"return {', '.join(returned)}"]
+        return [*self._before(rest, pulled), *rest]
 
-    def _returned(self, leaf: str) -> str:
+    def _returned(self, leaf: str, through: Through) -> str:
         found = self.sums.get(id(self.call.leaves[leaf]))
-        if found is None:
-            return f"torch.zeros_like({leaf})"
-        return f"{found.name}.to({found.like}.dtype)" if found.is_atomic and found.wide != found.dtype else found.name
+        parts = [*([self.beside[leaf]] if leaf in self.beside else []), *([found.total] if found else []), *([through.grads[leaf]] if leaf in through.grads else [])]
+        return " + ".join(parts) or f"torch.zeros_like({self.given.get(leaf, leaf)})"
 
-    def _before(self, rest: list[str]) -> list[str]:
+    # ---- tensors that host code makes of arguments -----------------------------------------------
+
+    @property
+    def _views_name(self) -> str:
+        return f"{self.host.fn.__name__}_views"
+
+    def _view_lines(self) -> tuple[list[ast.stmt], set[str]]:
+        """The statements that make the views, and the parameters that they read."""
+        live, kept = set(self.views.values()), []
+        for statement in reversed(self.text.before):
+            if bound_names([statement]) & live:
+                kept.append(statement)
+                live = (live - bound_names([statement])) | free_names(statement)
+        return kept[::-1], live & {p.arg for p in self.text.parameters}
+
+    def _view_inputs(self) -> tuple[list[str], list[str]]:
+        read = self._view_lines()[1]
+        return [n for n in self.call.differentiable if n in read], sorted(read - set(self.call.differentiable))
+
+    def _view_helper(self) -> list[str]:
+        """The views as a function of the arguments."""
+        if not self.views:
+            return []
+        inputs, others = self._view_inputs()
+        lines = [line for s in self._view_lines()[0] for line in ast.unparse(s).splitlines()]
+        return [f"def {self._views_name}({', '.join([*inputs, *others])}):",
+                f'{INDENT}"""What the launches of {self.host.fn.__name__} read of its arguments."""',
+                *(INDENT + line for line in lines), f"{INDENT}return {', '.join(self.views.values())}", "", ""]  # fmt: skip
+
+    def _through_views(self) -> Through:
+        if not self.views:
+            return Through([], {})
+        inputs, others = self._view_inputs()
+        if not inputs:
+            raise GradientError("views that a backward is derived for are of arguments that are tensors",
+                                got=", ".join(self.views.values()), where=self.where, hint=HINT)  # fmt: skip
+        names = [self.namer.fresh(f"grad_{name}") for name in inputs]
+        grads = ", ".join(self.sums[view].total for view in self.views)
+        target = ", ".join(names) + ("," if len(names) == 1 else "")
+        given = ", ".join(self.given.get(n, n) for n in inputs)
+        asked = list(range(len(self.views)))
+        line = f"{target} = pull_back({self._views_name}, [{given}], [{', '.join(others)}], {asked}, [{grads}])"
+        return Through([line], dict(zip(inputs, names, strict=True)))
+
+    def _before(self, rest: list[str], pulled: list[str]) -> list[str]:
         """Host code before the launches, with those launches again whose results are read."""
-        live = _read("\n".join(rest))
+        live = _read("\n".join(rest[len(pulled) :] if self.call.is_linear else rest))
         statements = list(self.text.before)
         for n in reversed(range(len(self.text.launches))):
             position, loop = self.text.launches[n]
@@ -283,20 +416,40 @@ class _Writer:
             if written & live:
                 statements.insert(position, loop)
                 live |= _read(ast.unparse(loop))
-        return needed(statements, live)
+        return needed(statements, live | _read("\n".join(pulled) or "pass"))
 
     def _loop(self, done: Reversed, lines_of: dict[int, str]) -> list[str]:
-        ir, header = done.launch.ir, done.header
+        ir, header, partial = done.launch.ir, done.header, done.partial
         variables = [done.env.tiles[t].variable for t in ir.grid]
         axes = range(len(variables))
         begins, ends = ([header.bound(which, a) for a in axes] for which in ("begin", "end"))
         blocks = [header.block_size(a) for a in axes]
+        body = done.lines
+        if partial is not None:
+            axis = ir.grid.index(partial.tile)
+            given = f", block_size={blocks[axis]}" if blocks[axis] else ""
+            inner = Loop(variables[axis], f"tfl.tile({partial.rows}.begin, {partial.rows}.end{given})", body)
+            variables[axis], blocks[axis] = partial.rows, partial.block
+            body = self._summed(done, partial, inner, lines_of)
         over = [_several(begins)] if set(begins) != {"0"} else []
         over.append(_several(ends))
         if any(blocks):
             over.append(f"{'step' if header.is_grid else 'block_size'}={_several([str(b) for b in blocks])}")
-        loop = Loop(", ".join(variables), f"tfl.{'grid' if header.is_grid else 'tile'}({', '.join(over)})", done.lines)
-        return render([_placed(loop, lines_of)], "")
+        loop = Loop(", ".join(variables), f"tfl.{'grid' if header.is_grid else 'tile'}({', '.join(over)})", body)
+        before, after = self._partial_lines(done)
+        return [*before, *render([_placed(loop, lines_of)], ""), *after]
+
+    def _summed(self, done: Reversed, partial: Partial, inner: Loop, lines_of: dict[int, str]) -> list[Statement]:
+        """A program's sums: set to 0, added to in the loop over its block, and stored."""
+        before: list[Statement] = []
+        after: list[Statement] = []
+        for found, register, memory in partial.of.values():
+            (_, part), op = found.parts[0], _taken(found.parts[0][1]).op
+            shape = done.speller.shape(op.output.dims, done.env)
+            before.append(f"{register} = tfl.zeros({shape}, dtype=torch.{found.wide})")
+            lines_of[id(part)] = f"{register} = {register} + {part.value}"
+            after.append(f"{memory}[{', '.join((f'{partial.rows}.id', *part.index))}] = {register}")
+        return [*before, inner, *after]
 
 
 def _several(texts: list[str]) -> str:

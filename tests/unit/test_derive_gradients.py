@@ -1,0 +1,173 @@
+"""Derived backward passes against finite differences in float64, and against torch's autograd."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from derived_kernels import EXAMPLES
+
+import tileflow
+from tileflow.target import target
+
+GALLERY = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _interpreted() -> Iterator[None]:
+    torch.manual_seed(0)
+    with tileflow.interpret():
+        yield
+
+
+def made(spec: Any, dtype: torch.dtype = torch.float64) -> Any:
+    """Arguments from a description: shapes become random tensors."""
+    if isinstance(spec, tuple) and all(isinstance(n, int) for n in spec):
+        return torch.randn(spec, dtype=dtype, requires_grad=True)
+    return tuple(made(s, dtype) for s in spec) if isinstance(spec, tuple) else spec
+
+
+def flat(values: Any) -> list[Any]:
+    return [v for value in values for v in (flat(value) if isinstance(value, tuple) else [value])]
+
+
+def gradcheck(kernel: Any, *args: Any) -> None:
+    """By finite differences, of all tensors among the arguments."""
+    op = tileflow.differentiable(kernel)
+    leaves = [a for a in flat(args) if isinstance(a, torch.Tensor) and a.requires_grad]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        given = dict(zip(map(id, leaves), tensors, strict=True))
+        found = op(*replaced(args, given))
+        return tuple(v for v in found if v.is_floating_point()) if isinstance(found, tuple) else found
+
+    assert torch.autograd.gradcheck(call, leaves)
+
+
+def replaced(value: Any, given: dict[int, torch.Tensor]) -> Any:
+    return tuple(replaced(v, given) for v in value) if isinstance(value, tuple) else given.get(id(value), value)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_class_of_operation_by_finite_differences(name: str) -> None:
+    gradcheck(EXAMPLES[name].kernel, *made(EXAMPLES[name].args))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_class_of_operation_against_torch(name: str) -> None:
+    """Larger than a tile, where the tails of tiles count."""
+    kernel, meaning, spec = EXAMPLES[name]
+    args = made(spec)
+    leaves = [a for a in flat(args) if isinstance(a, torch.Tensor) and a.requires_grad]
+    got, wanted = flat((tileflow.differentiable(kernel)(*args),)), flat((meaning(*args),))
+    torch.testing.assert_close(got, wanted)
+    grads = [torch.randn_like(v) for v in wanted]
+    ours, theirs = (torch.autograd.grad(values, leaves, grads) for values in (got, wanted))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_derived_text_lowers(name: str) -> None:
+    """What runs as Python is a kernel of the language: each launch of it has a Triton source."""
+    kernel, meaning, spec = EXAMPLES[name]
+    args = made(spec, torch.float32)
+    grads = [torch.randn_like(v) for v in flat((meaning(*args),))]
+    backward = tileflow.derive_backward(kernel)
+    with torch.no_grad():
+        sources = backward.triton_source(*args, *grads)
+    assert sources and backward.source(*args).startswith("def ")
+
+
+# ---- the gallery in double precision ------------------------------------------------------------
+
+
+def in_float64(name: str, folder: Path) -> ModuleType:
+    """A module of the gallery whose kernels compute in float64 where they say float32."""
+    text = (GALLERY / f"{name}.py").read_text()
+    text = text.replace("from . import", "from examples import")
+    text = text.replace(".float()", ".double()").replace("torch.float32", "torch.float64")
+    text = re.sub(r"tfl\.zeros\((\[[^\]]*\])\)", r"tfl.zeros(\1, dtype=torch.float64)", text)
+    text = re.sub(r'tfl\.full\((\[[^\]]*\]), (float\("-inf"\))\)', r"tfl.full(\1, \2, dtype=torch.float64)", text)
+    file = folder / f"double_{name}.py"
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LABELS = torch.tensor([0, -100, 5])
+KERNELS: dict[str, tuple[Any, ...]] = {
+    "exp:exp": ((3, 5),),
+    "swiglu:swiglu": ((3, 5), (3, 5)),
+    "geglu:geglu": ((3, 5), (3, 5)),
+    "rms_norm:rms_norm": ((3, 5), (5,), 1e-5),
+    "layer_norm:layer_norm": ((3, 5), (5,), (5,), 1e-5),
+    "layer_norm:layer_norm_train": ((3, 5), (5,), (5,), 1e-5),
+    "softmax:softmax": ((3, 5),),
+    "softmax:softmax_online": ((2, 34),),
+    "cross_entropy:cross_entropy": ((3, 34), LABELS, -100),
+    "embedding:embedding": (LABELS.abs() % 4, (4, 5)),
+    "rope:rope": ((1, 2, 3, 4), (1, 3, 3, 4), (3, 2), (3, 2)),
+    "dropout:dropout": ((3, 5), 0.3, 1234),
+    "matmul:matmul": ((3, 34), (34, 4)),
+    "bmm:bmm": ((2, 3, 4), (2, 4, 5)),
+    "kl_div:kl_div": ((3, 5), (3, 5), True),
+    "jsd:jsd": ((3, 5), (3, 5), 0.5),
+    "long_sum:long_sum_split": ((3, 34),),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_gallerys_kernels_by_finite_differences(name: str, tmp_path: Path) -> None:
+    module, _, kernel = name.partition(":")
+    gradcheck(getattr(in_float64(module, tmp_path), kernel), *made(KERNELS[name]))
+
+
+# ---- kernels of their own -----------------------------------------------------------------------
+
+
+def test_a_derived_backward_is_a_kernel_by_name() -> None:
+    from examples.rms_norm import rms_norm
+
+    backward = tileflow.derive_backward(rms_norm)
+    assert backward.name == "examples.rms_norm:rms_norm.backward"
+    assert tileflow.load_kernel(backward.name) is backward is tileflow.derive_backward(rms_norm)
+    assert backward.semantic_hash not in ("", rms_norm.semantic_hash)
+    args = backward.inputs(m=40, n=24, dtype="float32")
+    torch.testing.assert_close(backward.run_eagerly(*args), backward.reference(*args))
+    assert backward.describe(*args).key != rms_norm.describe(*args[:3]).key
+    lowered = backward.lower(args, target("nvidia-h200"))
+    assert lowered.problem.kernel == backward.name and lowered.emit(lowered.default)
+
+
+def test_calls_of_one_text_are_one_kernel_and_others_have_their_own() -> None:
+    from examples.swiglu import swiglu
+
+    backward = tileflow.derive_backward(swiglu)
+    x, y = torch.randn(4, 6), torch.randn(40, 60)
+    half = x.bfloat16()
+    assert backward.kind(x, x) is backward.kind(y, y) is not backward.kind(half, half)
+    assert "torch.float32" in backward.source(half, half) and "torch.float32" not in backward.source(x, x)
+    assert backward.kind(x, x).semantic_hash == backward.kind(half, half).semantic_hash == backward.semantic_hash
+
+
+def test_under_torch_compile() -> None:
+    from examples.softmax import softmax
+
+    op = tileflow.differentiable(softmax)
+    x = torch.randn(5, 7, requires_grad=True)
+    out = torch.compile(lambda x: op(x * 2), backend="aot_eager")(x)
+    (got,) = torch.autograd.grad(out.square().sum(), x)
+    (wanted,) = torch.autograd.grad((x * 2).softmax(1).square().sum(), x)
+    torch.testing.assert_close(got, wanted)
