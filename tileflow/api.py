@@ -256,6 +256,10 @@ class Kernel:
         made: Kernel = importlib.import_module("tileflow.derive.kernel").BackwardKernel(self)
         return made
 
+    def tracing(self) -> contextlib.AbstractContextManager[None]:
+        """What holds while the kernel is traced: of another dialect its own rules."""
+        return contextlib.nullcontext()
+
     def kind(self, *args: Any) -> Kernel:
         """The kernel whose host code and regions a call has: this one. A derived backward has several."""
         return self

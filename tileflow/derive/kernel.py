@@ -109,7 +109,8 @@ class BackwardKernel(Kernel):
         key = self.forward.describe(*args).key
         found = self._known.get(key)
         if found is None:
-            derived = derive(self.forward.name, self.forward.host, tuple(replace(a, to_meta) for a in args))
+            with self.forward.tracing():
+                derived = derive(self.forward.name, self.forward.host, tuple(replace(a, to_meta) for a in args))
             found = self._kinds.get(derived.text)
             if found is None:
                 found = self._kinds[derived.text] = _OneKind(self, derived)

@@ -19,7 +19,7 @@ from .observe import Call, Launch, observe
 from .places import Named, disjoint, named
 from .program import INDENT, Gradient, Loop, Namer, Statement, facts, prune, render, walk
 from .reverse import RegionReverse, Taken
-from .sizes import equal_sizes
+from .sizes import equal_sizes, path_text
 
 PRELUDE = ("torch", "tfl", "pull_back")
 
@@ -250,7 +250,7 @@ class _Writer:
         return self.sums.get(id(tensor))
 
     def _view(self, path: str) -> str:
-        if not path.isidentifier():
+        if not path_text(path).isidentifier():
             raise GradientError("a tensor that host code makes of arguments has a name, where a backward is derived",
                                 got=path, where=self.where, hint=HINT)  # fmt: skip
         return path

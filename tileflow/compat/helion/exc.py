@@ -17,7 +17,7 @@ DecoratorAfterHelionKernelDecorator = ClosuresNotSupported = NamingConflict = er
 StarredArgsNotSupportedOnDevice = InvalidAssignment = AssignmentMultipleTargets = errors.KernelError
 ClosureMutation = GlobalMutation = NestedGridLoop = TopLevelStatementBetweenLoops = errors.KernelError
 BarrierOnlyAllowedAtTopLevel = CrossRootDeviceValue = CrossLoopSchedulingError = errors.KernelError
-AutodiffKernelNotCalled = AutodiffNotSupported = errors.KernelError
+AutodiffKernelNotCalled = AutodiffNotSupported = errors.GradientError
 LoopFunctionNotInFor = DeviceLoopElseBlock = LoopDependencyError = errors.SplitError
 CannotReadDeviceVariableOnHost = CannotModifyHostVariableOnDevice = errors.SplitError
 

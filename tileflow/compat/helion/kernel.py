@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ class Traced(api.Kernel):
         with errors_in_the_dialect():
             super().__init__(fn)
         self.settings = settings
+
+    def tracing(self) -> AbstractContextManager[None]:
+        return self.settings.tracing()
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "") -> Lowered:
         from .semantics import flag_differences

@@ -1,0 +1,181 @@
+"""What no backward is derived for is refused by name, with the place and what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+import tileflow.language as tfl
+from tileflow.errors import CallError, GradientError
+
+Tensor = torch.Tensor
+
+
+@tileflow.kernel
+def product(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile, :].prod(1)
+    return out
+
+
+@tileflow.kernel
+def carried_product(x: Tensor) -> Tensor:
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        total = tfl.full([tile], 1.0)
+        for other in tfl.tile(x.size(1)):
+            total = total * x[tile, other].sum(1)
+        out[tile] = total
+    return out
+
+
+@tileflow.kernel
+def running_peak(x: Tensor) -> Tensor:
+    """The peak itself is a result: it does not cancel."""
+    out = x.new_empty(x.size(0))
+    for tile in tfl.tile(x.size(0)):
+        peak = tfl.full([tile], float("-inf"))
+        for other in tfl.tile(x.size(1)):
+            peak = torch.maximum(peak, x[tile, other].amax(1))
+        out[tile] = peak
+    return out
+
+
+@tileflow.kernel
+def in_place(x: Tensor) -> Tensor:
+    for tile in tfl.tile(x.size(0)):
+        x[tile] = x[tile] * 2
+    return x
+
+
+@tileflow.kernel
+def read_back(x: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+        out[tile] = out[tile] * x[tile]
+    return out
+
+
+@tileflow.kernel
+def stored_twice(x: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 2
+        out[tile] = x[tile] * 3
+    return out
+
+
+@tileflow.kernel
+def branch(x: Tensor, flag: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        value = x[tile]
+        if flag[0] > 0:
+            value = value * 2
+        out[tile] = value
+    return out
+
+
+@tileflow.kernel
+def inside_a_branch(x: Tensor, flag: bool) -> Tensor:
+    out = torch.zeros_like(x)
+    if flag:
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile]
+    return out
+
+
+@tileflow.kernel
+def largest_atomic(x: Tensor) -> Tensor:
+    out = x.new_zeros(1)
+    for tile in tfl.tile(x.size(0)):
+        tfl.atomic_max(out, [0], x[tile].amax(0))
+    return out
+
+
+@tileflow.kernel
+def ints(x: Tensor) -> Tensor:
+    out = torch.empty(x.shape, dtype=torch.int32, device=x.device)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile].int()
+    return out
+
+
+def closing_over(bias: Tensor) -> Callable[[Any, Any], Any]:
+    return lambda value, tile: value + bias[tile]
+
+
+@tileflow.kernel
+def with_a_function(x: Tensor, epilogue: Callable[[Any, Any], Any]) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = epilogue(x[tile] * 2, tile)
+    return out
+
+
+ROWS = torch.randn(4, 6)
+ROW = torch.randn(6)
+REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "product": (product, (ROWS,), "a product over a dimension is not differentiated"),
+    "carried product": (carried_product, (ROWS,), "what a loop carries is a sum"),
+    "running peak": (running_peak, (ROWS,), "what a loop carries is a sum"),
+    "in place": (in_place, (ROW,), "writes to tensors of its own.*x, which is an argument"),
+    "read back": (read_back, (ROW,), "does not read what it writes.*out"),
+    "stored twice": (stored_twice, (ROW,), "to elements of their own.*two to out"),
+    "a branch": (branch, (ROW, ROW), "if is"),
+    "launch in a branch": (inside_a_branch, (ROW, True), "stand in the kernel's body.*inside another statement"),
+    "atomic_max": (largest_atomic, (ROW,), "that add.*atomic_max"),
+    "no gradient": (ints, (ROW,), "has a result with a gradient"),
+    "a closure": (with_a_function, (ROW, closing_over(torch.randn(6))), "what the kernel's arguments hold"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_by_name(name: str) -> None:
+    kernel, args, message = REFUSED[name]
+    with pytest.raises(GradientError) as caught:
+        tileflow.derive_backward(kernel).source(*args)
+    text = str(caught.value)
+    assert re.search(message, text, re.DOTALL), text
+    assert caught.value.where is not None or name == "a closure"
+    assert "tileflow.differentiable" in text or name == "no gradient"
+
+
+def test_the_place_is_the_users_line() -> None:
+    with pytest.raises(GradientError) as caught:
+        tileflow.derive_backward(product).source(ROWS)
+    assert "x[tile, :].prod(1)" in str(caught.value)
+
+
+def test_gradients_of_what_nobody_differentiates_refuse_nothing() -> None:
+    """A product of ints, and one whose result is not returned."""
+
+    text = tileflow.derive_backward(beside).source(ROWS, torch.arange(4))
+    assert "prod" not in text and "grad_x[" in text
+
+
+@tileflow.kernel
+def beside(x: Tensor, counts: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        unused = x[tile, :].prod(1)  # noqa: F841
+        out[tile, :] = x[tile, :] * counts[tile][:, None]
+    return out
+
+
+def test_calls_that_a_derived_backward_does_not_take() -> None:
+    with pytest.raises(CallError, match="@tileflow.kernel"):
+        tileflow.derive_backward(len)
+    with pytest.raises(CallError, match="@tileflow.kernel"):
+        tileflow.derive_backward(tileflow.derive_backward(beside))
+    with pytest.raises(CallError, match="by position"):
+        tileflow.derive_backward(beside)(x=ROWS)
+    with pytest.raises(CallError, match="saves the arguments"):
+        tileflow.differentiable(beside, save=("x",))
