@@ -44,5 +44,3 @@ def run(name: str) -> str:
 
 def _replaced(value: Any, given: dict[int, torch.Tensor]) -> Any:
     return tuple(_replaced(v, given) for v in value) if isinstance(value, tuple) else given.get(id(value), value)
-
-

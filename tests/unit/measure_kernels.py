@@ -70,6 +70,9 @@ class Add:
     def lower(self, args: tuple[Any, ...], target: Target, mode: str = "static") -> Lowered:
         return Lowered(VARIANTS)
 
+    def kind(self, *args: Any) -> Any:
+        return self
+
     def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
         def call(x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
             out = torch.empty_like(x)

@@ -227,7 +227,9 @@ class Speller:
         inner.tiles[name] = TileName(variable)
         begin, end = (self.operand(b, env) if isinstance(b, Value) else self.size(b, env)
                       for b in (tile.begin, tile.end))  # fmt: skip
-        return inner, Loop(variable, f"tfl.tile({'' if begin == '0' else begin + ', '}{end}{self._block_size(tile.block)})")
+        return inner, Loop(
+            variable, f"tfl.tile({'' if begin == '0' else begin + ', '}{end}{self._block_size(tile.block)})"
+        )
 
     def _block_size(self, block: Expr) -> str:
         if block.constant is not None:

@@ -103,12 +103,17 @@ def _allocates(value: ast.expr) -> bool:
     calls = [n for n in ast.walk(value) if isinstance(n, ast.Call)]
     made = [c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr in _FACTORIES]
     plain = [c for c in calls if c not in made]
-    return bool(made) and all(isinstance(c.func, ast.Name) and c.func.id == "range"
-                              or isinstance(c.func, ast.Attribute) and c.func.attr == "size" for c in plain)  # fmt: skip
+    return bool(made) and all(_is_a_size(c.func) for c in plain)
+
+
+def _is_a_size(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id == "range"
+    return isinstance(function, ast.Attribute) and function.attr == "size"
 
 
 class Header:
-    """The loop of a launch: its bounds as text, axis by axis. ``frame``: the host code's variables in the traced call."""
+    """The loop of a launch: its bounds as text, axis by axis. ``frame``: the host code's variables in this call."""
 
     def __init__(self, host: HostFunction, loop: ast.For, function: Any, frame: Mapping[str, Any]) -> None:
         assert isinstance(loop.iter, ast.Call)
@@ -118,7 +123,8 @@ class Header:
         bound = inspect.signature(function).bind(*self.call.args, **keywords).arguments
         first, second = bound["begin_or_end"], bound.get("end")
         only = second is None or (isinstance(second, ast.Constant) and second.value is None)
-        self._begin, self._end = (None, first) if only else (first, second)
+        self._begin: ast.expr | None = None if only else first
+        self._end: ast.expr = first if only else second
         self._block_size = bound.get("step" if self.is_grid else "block_size")
 
     @property

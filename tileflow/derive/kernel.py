@@ -195,8 +195,8 @@ def derive_backward(kernel: Any) -> BackwardKernel:
     """The backward pass of a kernel, derived: a kernel of its own, tuned and exported like all others.
 
     ``derive_backward(kernel)(*args, *grads)`` returns the gradients of the floating-point tensors among ``args``. What
-    the forward pass computed is computed again. Its name is the kernel's with ``.backward`` behind it. The first call of
-    each kind raises GradientError where a gradient is not derived.
+    the forward pass computed is computed again. Its name is the kernel's with ``.backward`` behind it. The first call
+    of each kind raises GradientError where a gradient is not derived.
     """
     found = getattr(kernel, "__tileflow_kernel__", kernel)
     if not isinstance(found, Kernel) or isinstance(found, BackwardKernel | _OneKind):

@@ -31,8 +31,8 @@ _BY_ONE = ("Mul", "Div")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """``tensors``: those that the region reads or writes, by path. ``written``: the paths that it writes. ``frame``: the
-    host code's variables."""
+    """``frame``: the host code's variables. ``tensors``: those that the region reads or writes, by path. ``written``:
+    the paths that it writes."""
 
     ir: KernelIR
     frame: Mapping[str, Any]

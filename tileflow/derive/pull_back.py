@@ -17,8 +17,10 @@ def pull_back(
     asked: Sequence[int],
     grads: Sequence[torch.Tensor],
 ) -> tuple[torch.Tensor, ...]:
-    """The gradients of ``inputs`` for ``function(*inputs, *others)``, of whose tensors ``grads`` are those that ``asked``
-    counts; zeros where nothing depends on one."""
+    """The gradients of ``inputs`` for ``function(*inputs, *others)``; zeros where nothing depends on one.
+
+    ``asked``: which of the tensors that the function returns have gradients, ``grads``.
+    """
     with torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in inputs]
         found = [*tensors((function(*leaves, *others),))]

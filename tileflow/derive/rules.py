@@ -146,7 +146,8 @@ def gather(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     axis = AxisAttrs.of(op).axis
     if index.dims[axis] != ONE:
         raise GradientError("a gather inside a tile is differentiated where it takes one element along the dimension",
-                            got=f"{index.dims[axis]}", where=op.loc, hint=f"gather from the tensor, x[index]; or {HINT}")  # fmt: skip
+                            got=f"{index.dims[axis]}", where=op.loc,
+                            hint=f"gather from the tensor, x[index]; or {HINT}")  # fmt: skip
     rest = "[" + ", ".join(":" if a == axis else "None" for a in range(len(value.dims))) + "]"
     lanes = r.name("lanes", f"tfl.arange({r.shape((value.dims[axis],))[1:-1]}){rest if len(value.dims) > 1 else ''}")
     r.give(value, f"torch.where({lanes} == {r.text(index)}, {grads[0]}, 0.0)")

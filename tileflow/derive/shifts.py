@@ -197,7 +197,11 @@ def _pointwise(op: Op, given: list[Move]) -> Move:
     if fn in ("mul", "div"):
         return _product(fn, op, given)
     (move,) = given
-    rules = {"exp": Move(times=move.plus), "exp2": Move(times=move.plus * math.log(2)), "neg": Move(-move.plus, move.times)}
+    rules = {
+        "exp": Move(times=move.plus),
+        "exp2": Move(times=move.plus * math.log(2)),
+        "neg": Move(-move.plus, move.times),
+    }
     if fn in rules and (fn == "neg" or not move.times):
         return rules[fn]
     if not move.plus:

@@ -1,11 +1,11 @@
-"""A whole derived kernel as text: host code, one loop for each launch in reverse order, and the gradients it returns."""
+"""A whole derived kernel as text: host code, a loop for each launch in reverse order, the gradients that it returns."""
 
 from __future__ import annotations
 
 import ast
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import GradientError
@@ -13,13 +13,14 @@ from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
 from ..ir.kinds import OpKind
-from .forward import HINT, Env, Speller, TileName, index_item, variable_name
+from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
 from .observe import Call, Launch, observe
-from .places import Named, disjoint, named
-from .program import INDENT, Gradient, Loop, Namer, Statement, facts, prune, render, walk
-from .reverse import RegionReverse, Taken
+from .places import disjoint
+from .program import INDENT, Gradient, Loop, Namer, Statement, prune, render, walk
+from .reverse import RegionReverse
 from .sizes import equal_sizes, path_text
+from .sums import Reversed, Sum, partial_lines, plan_partials, settle, summed
 
 PRELUDE = ("torch", "tfl", "pull_back")
 
@@ -35,60 +36,12 @@ class Derived:
     results: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Sum:
-    """The gradient of one tensor while its parts are found. ``name``: of the tensor that collects them; ``like``: the
-    text of the tensor itself. ``given``: the text of a gradient that it starts from."""
-
-    name: str
-    like: str
-    dtype: str
-    parts: list[tuple[Launch, Gradient]] = field(default_factory=list)
-    given: str | None = None
-    is_atomic: bool = False
-    is_partial: bool = False
-
-    @property
-    def total(self) -> str:
-        """The gradient itself, as text."""
-        return f"{self.name}.to({self.like}.dtype)" if self.is_atomic and self.wide != self.dtype else self.name
-
-    @property
-    def wide(self) -> str:
-        """What atomics add in."""
-        return self.dtype if self.dtype == "float64" else "float32"
-
-
 @dataclass(frozen=True, slots=True)
 class Through:
     """The lines that take gradients through the host code before the launches, and the arguments' by name."""
 
     lines: list[str]
     grads: dict[str, str]
-
-
-@dataclass(slots=True)
-class Partial:
-    """Sums over blocks of one loop of a launch, of which each program adds up its own in registers. ``block``: how
-    many elements of the loop a program takes. ``of``: the gradients, by their part's id, and the names of what holds
-    them in registers and in memory."""
-
-    tile: str
-    block: str
-    rows: str
-    of: dict[int, tuple[Sum, str, str]]
-
-
-@dataclass(slots=True)
-class Reversed:
-    """The backward pass of one launch: its loop's bounds, the names of its tiles, and its lines."""
-
-    launch: Launch
-    header: Header
-    env: Env
-    lines: list[Statement]
-    speller: Speller
-    partial: Partial | None = None
 
 
 def derive(name: str, host: HostFunction, args: Sequence[Any]) -> Derived:
@@ -118,8 +71,7 @@ class _Writer:
 
     def write(self) -> Derived:
         names = result_names(self.text.after)
-        grads = [self.namer.fresh(f"grad_{names[i]}" if len(names) == len(self.call.results) else
-                                  "grad" if len(self.call.asked) == 1 else f"grad_{i}") for i in self.call.asked]  # fmt: skip
+        grads = [self.namer.fresh(self._grad_name(names, i)) for i in self.call.asked]
         pulled = self._seed(grads)
         self._intermediate()
         for launch, (_, loop) in zip(reversed(self.call.launches), reversed(self.text.launches), strict=True):
@@ -127,11 +79,19 @@ class _Writer:
         body = self._body(pulled)
         body = [*(f"{new} = {name}" for name, new in self.given.items()), *body]
         parameters = ", ".join([*(parameter_text(p, self.host) for p in self.text.parameters), *grads])
-        arguments = [a for a in self.call.differentiable]
+        arguments = self.call.differentiable
         head = [f"def {self.name}({parameters}):",
                 f'{INDENT}"""The gradients of {", ".join(arguments)} of {self.host.fn.__name__}."""']  # fmt: skip
-        text = "\n".join([*self._helper(), *self._view_helper(), *head, *(INDENT + line if line else "" for line in body)]) + "\n"
-        return Derived(text, self.name, tuple(arguments), self.call.asked)
+        text = (
+            "\n".join([*self._helper(), *self._view_helper(), *head, *(INDENT + line if line else "" for line in body)])
+            + "\n"
+        )
+        return Derived(text, self.name, arguments, self.call.asked)
+
+    def _grad_name(self, names: list[str], result: int) -> str:
+        if len(names) == len(self.call.results):
+            return f"grad_{names[result]}"
+        return "grad" if len(self.call.asked) == 1 else f"grad_{result}"
 
     # ---- gradients of what is written ------------------------------------------------------------
 
@@ -157,7 +117,7 @@ class _Writer:
         one in another way than by its name."""
         reached, read = self.call.reached, self._read_after()
         if lost := [leaf for leaf in reached if leaf not in read or leaf in self.given]:
-            raise GradientError("host code after the launches reads arguments by their names, where a backward is derived",
+            raise GradientError("host code after the launches of a derived kernel reads arguments by their names",
                                 got=", ".join(lost), where=self.where, hint=HINT)  # fmt: skip
         return reached
 
@@ -263,92 +223,21 @@ class _Writer:
         for n, (op, tensor) in enumerate(stores):
             if any(other is tensor for one, other in accesses if one.kind is OpKind.LOAD):
                 raise GradientError("a launch whose backward is derived does not read what it writes", where=op.loc,
-                                    got=AccessAttrs.of(op).tensor, hint=f"keep the value in a variable; or {HINT}")  # fmt: skip
+                                    got=AccessAttrs.of(op).tensor,
+                                    hint=f"keep the value in a variable; or {HINT}")  # fmt: skip
             if any(other is tensor and not disjoint(ir, op, one) for one, other in stores[:n]):
                 raise GradientError("stores of a kernel whose backward is derived are to elements of their own",
                                     got=f"two to {AccessAttrs.of(op).tensor}", where=op.loc, hint=HINT)  # fmt: skip
 
-    # ---- what is written to the gradients --------------------------------------------------------
-
-    def _plan_partials(self) -> None:
-        """Where all programs along one loop of a launch add to the same elements, each sums up a block of it."""
-        for done in self.reversed:
-            grid = set(done.launch.ir.grid)
-            for found in self.sums.values():
-                if len(found.parts) != 1 or found.given is not None or found.parts[0][0] is not done.launch:
-                    continue
-                (_, part), outer = found.parts[0], {t.variable for t in done.env.tiles.values()}
-                own = named(done.launch.ir, _taken(part).op)
-                missing = grid - own.tiles
-                if not own.by_lane or len(missing) != 1 or set(_taken(part).tiles) != grid or part.mask is not None:
-                    continue
-                (tile,) = missing
-                index = frozenset().union(*(facts(f"x[{i}]").reads - {"x"} for i in part.index)) if part.index else frozenset()
-                if done.header.is_grid or (done.partial is not None and done.partial.tile != tile):
-                    continue
-                if index - outer or done.env.tiles[tile].variable in index or not done.header.begins_at_0:
-                    continue
-                if done.partial is None:
-                    done.partial = Partial(tile, self.namer.fresh("block"), self.namer.fresh("rows"), {})
-                done.partial.of[id(part)] = (found, self.namer.fresh(f"sum_{found.name[5:]}"),
-                                             self.namer.fresh(f"partial_{found.name[5:]}"))  # fmt: skip
-                found.is_partial = True
-
-    def _partial_lines(self, done: Reversed) -> tuple[list[str], list[str]]:
-        """The lines before and after a launch whose programs sum up blocks."""
-        partial = done.partial
-        if partial is None:
-            return [], []
-        end = done.header.bound("end", done.launch.ir.grid.index(partial.tile))
-        before = [f"{partial.block} = tfl.register_block_size({end})"]
-        after = []
-        for found, _, memory in partial.of.values():
-            whole = named(done.launch.ir, _taken(found.parts[0][1]).op).is_whole
-            count = f"({end} + {partial.block} - 1) // {partial.block}"
-            before.append(f"{memory} = torch.{'empty' if whole else 'zeros'}({count}, *{found.like}.shape, "
-                          f"dtype=torch.{found.wide}, device={found.like}.device)")  # fmt: skip
-            narrow = "" if found.wide == found.dtype else f".to({found.like}.dtype)"
-            after.append(f"{found.name} = {memory}.sum(0){narrow}")
-        return before, after
-
-    def _settle(self, found: Sum) -> tuple[str, list[str]]:
-        """How the parts of a gradient are added up: the line that allocates it, and the line of each part."""
-        known = [(launch, gradient, named(launch.ir, _taken(gradient).op)) for launch, gradient in found.parts]
-        alone = [n.by_lane and n.tiles >= set(_taken(g).tiles) for _, g, n in known]
-        like = f"{found.name} = torch.zeros_like({found.like})"
-        if found.given is not None:
-            like = f"{found.name} = {found.given}.clone()"
-        elif all(alone) and self._are_disjoint(found):
-            empty = len(known) == 1 and known[0][2].is_whole
-            return (like.replace("zeros", "empty") if empty else like), [_store(found, g) for _, g in found.parts]
-        if all(self._is_owned(launch, n, known) for launch, _, n in known):
-            first = found.given is None and alone[0] and known[0][2].is_whole
-            lines = [_store(found, g) if first and i == 0 else _update(found, g) for i, (_, g) in enumerate(found.parts)]
-            return (like.replace("zeros", "empty") if first else like), lines
-        found.is_atomic = True
-        given = f"{found.name} = {found.given}.to(torch.{found.wide}, copy=True)"
-        dtype = f", dtype=torch.{found.wide}" if found.wide != found.dtype else ""
-        return (given if found.given else f"{like[:-1]}{dtype})"), [_atomic(found, g) for _, g in found.parts]
-
-    def _are_disjoint(self, found: Sum) -> bool:
-        parts = found.parts
-        return all(one is other and disjoint(one.ir, _taken(a).op, _taken(b).op)
-                   for n, (one, a) in enumerate(parts) for other, b in parts[:n])  # fmt: skip
-
-    def _is_owned(self, launch: Launch, own: Named, known: list[tuple[Launch, Gradient, Named]]) -> bool:
-        """Whether no two programs of a launch name the same element."""
-        grid = set(launch.ir.grid)
-        owners = [{o for o in n.owners if o[0] in grid} for other, _, n in known if other is launch]
-        return own.by_lane and own.tiles >= grid and all(o == owners[0] for o in owners)
-
     # ---- the text -------------------------------------------------------------------------------
 
     def _body(self, pulled: list[str]) -> list[str]:
-        allocations, lines_of = [], {}
-        self._plan_partials()
+        allocations: list[str] = []
+        lines_of: dict[int, str] = {}
+        plan_partials(self.reversed, self.sums.values())
         for found in self.sums.values():
             if not found.is_partial:
-                allocation, lines = self._settle(found)
+                allocation, lines = settle(found)
                 allocations.append(allocation)
                 lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
         loops = [line for done in self.reversed for line in self._loop(done, lines_of)]
@@ -359,7 +248,11 @@ class _Writer:
 
     def _returned(self, leaf: str, through: Through) -> str:
         found = self.sums.get(id(self.call.leaves[leaf]))
-        parts = [*([self.beside[leaf]] if leaf in self.beside else []), *([found.total] if found else []), *([through.grads[leaf]] if leaf in through.grads else [])]
+        parts = [
+            *([self.beside[leaf]] if leaf in self.beside else []),
+            *([found.total] if found else []),
+            *([through.grads[leaf]] if leaf in through.grads else []),
+        ]
         return " + ".join(parts) or f"torch.zeros_like({self.given.get(leaf, leaf)})"
 
     # ---- tensors that host code makes of arguments -----------------------------------------------
@@ -389,7 +282,8 @@ class _Writer:
         lines = [line for s in self._view_lines()[0] for line in ast.unparse(s).splitlines()]
         return [f"def {self._views_name}({', '.join([*inputs, *others])}):",
                 f'{INDENT}"""What the launches of {self.host.fn.__name__} read of its arguments."""',
-                *(INDENT + line for line in lines), f"{INDENT}return {', '.join(self.views.values())}", "", ""]  # fmt: skip
+                *(INDENT + line for line in lines),
+                f"{INDENT}return {', '.join(self.views.values())}", "", ""]  # fmt: skip
 
     def _through_views(self) -> Through:
         if not self.views:
@@ -430,26 +324,14 @@ class _Writer:
             given = f", block_size={blocks[axis]}" if blocks[axis] else ""
             inner = Loop(variables[axis], f"tfl.tile({partial.rows}.begin, {partial.rows}.end{given})", body)
             variables[axis], blocks[axis] = partial.rows, partial.block
-            body = self._summed(done, partial, inner, lines_of)
+            body = summed(done, partial, inner, lines_of)
         over = [_several(begins)] if set(begins) != {"0"} else []
         over.append(_several(ends))
         if any(blocks):
             over.append(f"{'step' if header.is_grid else 'block_size'}={_several([str(b) for b in blocks])}")
         loop = Loop(", ".join(variables), f"tfl.{'grid' if header.is_grid else 'tile'}({', '.join(over)})", body)
-        before, after = self._partial_lines(done)
+        before, after = partial_lines(done)
         return [*before, *render([_placed(loop, lines_of)], ""), *after]
-
-    def _summed(self, done: Reversed, partial: Partial, inner: Loop, lines_of: dict[int, str]) -> list[Statement]:
-        """A program's sums: set to 0, added to in the loop over its block, and stored."""
-        before: list[Statement] = []
-        after: list[Statement] = []
-        for found, register, memory in partial.of.values():
-            (_, part), op = found.parts[0], _taken(found.parts[0][1]).op
-            shape = done.speller.shape(op.output.dims, done.env)
-            before.append(f"{register} = tfl.zeros({shape}, dtype=torch.{found.wide})")
-            lines_of[id(part)] = f"{register} = {register} + {part.value}"
-            after.append(f"{memory}[{', '.join((f'{partial.rows}.id', *part.index))}] = {register}")
-        return [*before, inner, *after]
 
 
 def _several(texts: list[str]) -> str:
@@ -464,30 +346,3 @@ def _placed(statement: Statement, lines_of: dict[int, str]) -> Statement:
 
 def _read(text: str) -> set[str]:
     return {n.id for n in ast.walk(ast.parse(f"def f():\n{textwrap.indent(text, INDENT)}")) if isinstance(n, ast.Name)}
-
-
-def _taken(gradient: Gradient) -> Taken:
-    assert isinstance(gradient.facts, Taken)
-    return gradient.facts
-
-
-def _store(found: Sum, g: Gradient) -> str:
-    if g.mask is None:
-        return f"{found.name}[{', '.join(g.index) or '()'}] = {g.value}"
-    return f"tfl.store({found.name}, [{_items(g)}], {g.value}, extra_mask={g.mask})"
-
-
-def _update(found: Sum, g: Gradient) -> str:
-    if g.mask is None:
-        return f"{found.name}[{', '.join(g.index) or '()'}] = {found.name}[{', '.join(g.index) or '()'}] + {g.value}"
-    before = f"tfl.load({found.name}, [{_items(g)}], extra_mask={g.mask})"
-    return f"tfl.store({found.name}, [{_items(g)}], {before} + {g.value}, extra_mask={g.mask})"
-
-
-def _atomic(found: Sum, g: Gradient) -> str:
-    mask = f", extra_mask={g.mask}" if g.mask else ""
-    return f"tfl.atomic_add({found.name}, [{_items(g)}], {g.value}{mask})"
-
-
-def _items(g: Gradient) -> str:
-    return ", ".join(map(index_item, g.index))

@@ -44,7 +44,8 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
     missing = [name for name in ("scope", "strays", "inputs", "reference", "kind", "bind") if not hasattr(kernel, name)]
     if missing:
         raise SpecError(
-            "a measured kernel must have scope, strays, inputs, reference, kind and bind", got=f"no {', '.join(missing)}",
+            "a measured kernel must have scope, strays, inputs, reference, kind and bind",
+            got=f"no {', '.join(missing)}",
             where=reference, hint="is it decorated with @tileflow.kernel?",
         )  # fmt: skip
     return cast(MeasurableKernel, kernel)

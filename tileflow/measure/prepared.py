@@ -56,8 +56,8 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:
         problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed)
-    _kept[key(request)] = problem
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
+    _kept[key(request)] = problem
     if made:
         _make_room()
     return problem.kernel, [problem.seeds[seed] for seed in request.seeds]
