@@ -124,7 +124,7 @@ class Header:
         first, second = bound["begin_or_end"], bound.get("end")
         only = second is None or (isinstance(second, ast.Constant) and second.value is None)
         self._begin: ast.expr | None = None if only else first
-        self._end: ast.expr = first if only else second
+        self._end: ast.expr = first if only or second is None else second
         self._block_size = bound.get("step" if self.is_grid else "block_size")
 
     @property
