@@ -327,7 +327,7 @@ class Kernel:
         _need_compiler("lowering a kernel", self.name)
         from .lowered import Launch, Lowered
 
-        to_meta = _ToMeta()
+        to_meta = ToMeta()
         held = {name: replace(value, to_meta) for name, value in frame.items()}
         return Lowered(self.host, (), problem, target, mode, launch=Launch(region, held, given))
 

@@ -36,7 +36,7 @@ POINTWISE_TEXT: dict[str, str] = {
     "neg": "-{0}", "fma": "{0} * {1} + {2}", "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}",
     "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}",
     "bitwise_xor": "{0} ^ {1}", "bitwise_not": "~{0}", "shift_left": "{0} << {1}", "shift_right": "{0} >> {1}",
-    "where": "torch.where({0}, {1}, {2})",
+    "where": "torch.where({0}, {1}, {2})", "exp_gradual": "torch.exp({0})",
     **{name: f"torch.{name}({{0}}, {{1}})" for name in ("fmod", "logical_and", "logical_or", "logical_xor")},
     **{name: f"torch.{name}({{0}})" for name in (
         "abs", "reciprocal", "sign", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import language
-from ..api import Kernel, to_meta
+from ..api import Kernel, ToMeta
 from ..config import Choice, Config
 from ..errors import CallError
 from ..frontend.source import digest
@@ -40,9 +40,8 @@ class _OneKind(Kernel):
 
         self._inputs, self._reference, self.strays = parent.inputs, parent.reference, parent.strays
 
-    @cached_property
-    def _serialised(self) -> str:
-        return self._parent._serialised
+    def _meaning(self) -> tuple[str, str]:
+        return self._parent._meaning()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise CallError("a derived backward is sent to other processes by its name", got=repr(self),
@@ -78,16 +77,16 @@ class BackwardKernel(Kernel):
 
     def __init__(self, forward: Kernel) -> None:
         self.forward = forward
-        self._kinds: dict[str, _OneKind] = {}
-        self._known: dict[str, _OneKind] = {}
+        self._kinds: dict[tuple[str, str], _OneKind] = {}
+        self._known: dict[tuple[str, str], _OneKind] = {}
         super().__init__(forward.scope)
         self.name = f"{forward.name}.backward"
         self.__name__ = f"{forward.__name__}_backward"
         self.__doc__ = f"The gradients of the arguments of {forward.__name__}."
 
-    @cached_property
-    def _serialised(self) -> str:
-        return f"backward {VERSION} of {self.forward._serialised}"
+    def _meaning(self) -> tuple[str, str]:
+        text = f"backward {VERSION} of {self.forward._meaning()[0]}"
+        return text, digest(text)
 
     @cached_property
     def identity(self) -> str:
@@ -106,14 +105,15 @@ class BackwardKernel(Kernel):
     def _kind(self, args: Sequence[Any]) -> _OneKind:
         if any(map(is_traced, tensors(args))):
             return self._kind_of_traced(args)
-        key = self.forward.describe(*args).key
+        key = self.forward.describe(*args).key, self.forward.semantic_hash
         found = self._known.get(key)
         if found is None:
             with self.forward.tracing():
-                derived = derive(self.forward.name, self.forward.host, tuple(replace(a, to_meta) for a in args))
-            found = self._kinds.get(derived.text)
+                derived = derive(self.forward.name, self.forward.host, _on_meta(args))
+            own = derived.text, key[1]  # what the text reads besides arguments is as it was when it was derived
+            found = self._kinds.get(own)
             if found is None:
-                found = self._kinds[derived.text] = _OneKind(self, derived)
+                found = self._kinds[own] = _OneKind(self, derived)
             self._known[key] = found
         return found
 
@@ -160,7 +160,7 @@ class BackwardKernel(Kernel):
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """The forward kernel's arguments for a problem, and random gradients of its results."""
         args = self.forward.inputs(device=device, seed=seed, **problem)
-        call = observe(self.forward.name, self.forward.host, tuple(replace(a, to_meta) for a in args))
+        call = observe(self.forward.name, self.forward.host, _on_meta(args))
         like = [call.results[i] for i in call.asked]
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
             torch.manual_seed(seed + 1)
@@ -182,6 +182,11 @@ class BackwardKernel(Kernel):
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         return self.forward.small(problem)
+
+
+def _on_meta(args: Sequence[Any]) -> tuple[Any, ...]:
+    to_meta = ToMeta()
+    return tuple(replace(a, to_meta) for a in args)
 
 
 def _detached(value: Any) -> Any:
