@@ -261,9 +261,11 @@ def _pointwise(s: Speller, op: Op, env: Env) -> str:
 
 def _extremum(fn: str, op: Op, operands: list[str]) -> str:
     """torch's own takes no numbers."""
+    weak = [not isinstance(x, Value) or x.type.weak for x in op.inputs]
+    if all(weak):
+        return f"{fn[:3]}({', '.join(operands)})"
     for tile, other in ((0, 1), (1, 0)):
-        value = op.inputs[other]
-        if not isinstance(value, Value) or value.type.weak:
+        if weak[other]:
             return f"torch.clamp({operands[tile]}, {'max' if fn == 'minimum' else 'min'}={operands[other]})"
     return f"torch.{fn}({', '.join(operands)})"
 
