@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from derived_kernels import EXAMPLES
 
 import tileflow
+import tileflow.language as tfl
 from tileflow.target import target
 
 GALLERY = Path(__file__).parents[2] / "examples"
@@ -158,6 +159,21 @@ def test_calls_of_one_text_are_one_kernel_and_others_have_their_own() -> None:
     assert backward.kind(x, x) is backward.kind(y, y) is not backward.kind(half, half)
     assert "torch.float32" in backward.source(half, half) and "torch.float32" not in backward.source(x, x)
     assert backward.kind(x, x).semantic_hash == backward.kind(half, half).semantic_hash == backward.semantic_hash
+
+
+@tileflow.kernel
+def two_parts(x: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    out = x.new_empty(x.size(0), 4)
+    for tile in tfl.tile(x.size(0)):
+        out[tile, :] = x[tile, first : first + 4] * x[tile, second : second + 4]
+    return out
+
+
+@pytest.mark.parametrize("order", [((0, 4), (2, 4)), ((2, 4), (0, 4))])
+def test_what_ints_decide_is_decided_by_each_of_them(order: tuple[tuple[int, int], ...]) -> None:
+    """Parts that lie apart are stored, parts that overlap are added up; both calls have one key."""
+    for first, second in order:
+        gradcheck(two_parts, made((3, 8)), first, second)
 
 
 def test_under_torch_compile() -> None:

@@ -128,6 +128,11 @@ class Header:
         self._block_size = bound.get("step" if self.is_grid else "block_size")
 
     @property
+    def names(self) -> frozenset[str]:
+        """What the bounds are made of."""
+        return free_names(self.call)
+
+    @property
     def begins_at_0(self) -> bool:
         return self._begin is None
 

@@ -17,7 +17,7 @@ from ..config import Choice, Config
 from ..errors import CallError
 from ..frontend.source import digest
 from ..library import Example
-from ..runtime.argtree import flatten_call, is_traced, rebuild_call, replace, tensors
+from ..runtime.argtree import flatten_call, is_traced, leaves, rebuild_call, replace, tensors
 from .observe import observe
 from .pull_back import pull_back
 from .write import Derived, derive
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..lowered import Lowered
     from ..runtime.problem import Problem
     from ..target import Target
+
+Key = tuple[Any, ...]
 
 VERSION = 1  # of what is derived from a kernel's code: another one is another kernel to tables
 
@@ -78,7 +80,8 @@ class BackwardKernel(Kernel):
     def __init__(self, forward: Kernel) -> None:
         self.forward = forward
         self._kinds: dict[tuple[str, str], _OneKind] = {}
-        self._known: dict[tuple[str, str], _OneKind] = {}
+        self._known: dict[Key, _OneKind] = {}
+        self._by_value: set[Key] = set()
         super().__init__(forward.scope)
         self.name = f"{forward.name}.backward"
         self.__name__ = f"{forward.__name__}_backward"
@@ -105,22 +108,26 @@ class BackwardKernel(Kernel):
     def _kind(self, args: Sequence[Any]) -> _OneKind:
         if any(map(is_traced, tensors(args))):
             return self._kind_of_traced(args)
-        key = self.forward.describe(*args).key, self.forward.semantic_hash
-        found = self._known.get(key)
+        code = self.forward.semantic_hash
+        key: Key = self.forward.describe(*args).key, code
+        numbers = tuple(v for a in args for v in leaves(a) if type(v) is int)
+        found = self._known.get((*key, numbers) if key in self._by_value else key)
         if found is None:
             with self.forward.tracing():
                 derived = derive(self.forward.name, self.forward.host, _on_meta(args))
-            own = derived.text, key[1]  # what the text reads besides arguments is as it was when it was derived
+            own = derived.text, code  # what the text reads besides arguments is as it was when it was derived
             found = self._kinds.get(own)
             if found is None:
                 found = self._kinds[own] = _OneKind(self, derived)
-            self._known[key] = found
+            if derived.by_value:
+                self._by_value.add(key)
+            self._known[(*key, numbers) if derived.by_value else key] = found
         return found
 
     def _kind_of_traced(self, args: Sequence[Any]) -> _OneKind:
         """In a thread of its own: the modes by which a compiler records operators are this thread's."""
-        template, leaves = flatten_call(self.forward.host, args, {})
-        examples = [Example.of(leaf) for leaf in leaves]
+        template, values = flatten_call(self.forward.host, args, {})
+        examples = [Example.of(value) for value in values]
         with ThreadPoolExecutor(1) as thread:
             made = thread.submit(lambda: [example.make() for example in examples]).result()
             return thread.submit(self._kind, rebuild_call(self.forward.host, template, made)).result()
@@ -173,11 +180,11 @@ class BackwardKernel(Kernel):
         with torch.enable_grad():
             given = tuple(replace(a, _detached) for a in args[: self._count])
             found = [*tensors((self.forward._reference(*given),))]
-        leaves = [t for t in tensors(given) if t.requires_grad]
+        inputs = [t for t in tensors(given) if t.requires_grad]
         results = [found[i] for i in self.results(*args)]
         grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
-        made = torch.autograd.grad(results, leaves, grads, allow_unused=True)
-        made = tuple(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, made, strict=True))
+        made = torch.autograd.grad(results, inputs, grads, allow_unused=True)
+        made = tuple(torch.zeros_like(x) if g is None else g for x, g in zip(inputs, made, strict=True))
         return made if len(made) > 1 else made[0]
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,21 @@ def named(ir: KernelIR, op: Op) -> Named:
     return Named(frozenset(owners), axes >= set(range(len(op.output.dims))), whole)
 
 
+def asked(ir: KernelIR) -> frozenset[str]:
+    """The launch symbols that :func:`named` and :func:`disjoint` may decide by, besides tensors' sizes."""
+    found: set[str] = set()
+    for op in ir.walk():
+        for item in AccessAttrs.of(op).index if isinstance(op.attrs, AccessAttrs) else ():
+            if isinstance(item, SliceIndex):
+                found |= item.start.symbols() | item.dim.extent.symbols()
+            elif isinstance(item, ExprIndex):
+                found |= item.value.symbols()
+    for tile in ir.tiles.values():
+        for bound in (tile.begin, tile.end):
+            found |= bound.symbols() if isinstance(bound, Expr) else frozenset()
+    return frozenset(s for s in found if ".shape." not in s)
+
+
 def _known(ir: KernelIR, e: Expr) -> int | None:
     return ir.hint(e) if e.symbols() <= ir.hints.keys() else None
 

@@ -230,4 +230,3 @@ RULES: dict[OpKind, Rule] = {
     OpKind.SCALAR: nothing,
     OpKind.NIBBLES: nothing,
 }
-

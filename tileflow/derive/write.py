@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import GradientError
+from ..frontend.host_values import SymbolicInt
 from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
@@ -16,7 +17,7 @@ from ..ir.kinds import OpKind
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
 from .observe import Call, Launch, observe
-from .places import disjoint
+from .places import asked, disjoint
 from .program import INDENT, Gradient, Loop, Namer, Statement, prune, render, walk
 from .reverse import RegionReverse
 from .sizes import equal_sizes, path_text
@@ -28,12 +29,14 @@ PRELUDE = ("torch", "tfl", "pull_back")
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A derived kernel. ``text``: its functions. ``name``: of the kernel's. ``arguments``: the text of each argument of
-    the forward kernel that it returns the gradient of, in order. ``results``: which results it takes gradients of."""
+    the forward kernel that it returns the gradient of, in order. ``results``: which results it takes gradients of.
+    ``by_value``: whether the values of int arguments were asked, so that others may have another text."""
 
     text: str
     name: str
     arguments: tuple[str, ...]
     results: tuple[int, ...]
+    by_value: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,16 @@ class _Writer:
             "\n".join([*self._helper(), *self._view_helper(), *head, *(INDENT + line if line else "" for line in body)])
             + "\n"
         )
-        return Derived(text, self.name, arguments, self.call.asked)
+        return Derived(text, self.name, arguments, self.call.asked, any(map(self._is_by_value, self.reversed)))
+
+    def _is_by_value(self, done: Reversed) -> bool:
+        """Whether a size that a launch's stores were chosen by comes from an int argument."""
+        frame = done.launch.frame
+        names = {s for s in asked(done.launch.ir) if s in frame} | {
+            name for name in done.header.names if any(s.startswith(("begin.", "end.")) for s in asked(done.launch.ir))
+        }
+        values = (frame.get(name) for name in names)
+        return any(isinstance(v, SymbolicInt) and any(":" not in s for s in v.expr.symbols()) for v in values)
 
     def _grad_name(self, names: list[str], result: int) -> str:
         if len(names) == len(self.call.results):
