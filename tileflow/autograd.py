@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .api import Kernel, operators_of
-from .derive.kernel import DerivedRule, derive_backward
 from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
 from .frontend.source import digest
@@ -82,7 +81,11 @@ class Derived:
     """The backward that is derived from a kernel, as one that an author writes."""
 
     def __init__(self, forward: Kernel) -> None:
-        self._rule = DerivedRule(derive_backward(forward))
+        backward = forward.backward  # which asks for the compiler where only the runtime is installed
+        from .derive.kernel import BackwardKernel, DerivedRule
+
+        assert isinstance(backward, BackwardKernel)
+        self._rule = DerivedRule(backward)
         self.identity = self._rule.identity
 
     def __call__(self, ctx: BackwardContext, *grads: torch.Tensor) -> tuple[Any, ...]:

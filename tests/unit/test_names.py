@@ -9,7 +9,16 @@ import inspect
 import pytest
 
 PUBLIC = {
-    "tileflow": {"Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel"},
+    "tileflow": {
+        "Config",
+        "Kernel",
+        "Target",
+        "derive_backward",
+        "differentiable",
+        "interpret",
+        "kernel",
+        "load_kernel",
+    },
     "tileflow.autograd": {"BackwardContext", "Differentiable", "differentiable"},
     "tileflow.language": {
         "Tile",
@@ -60,6 +69,7 @@ PUBLIC = {
         "CallError",
         "ClusterError",
         "ConfigError",
+        "GradientError",
         "HostDataError",
         "InternalError",
         "KernelError",
