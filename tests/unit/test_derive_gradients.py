@@ -151,6 +151,13 @@ def test_a_derived_backward_is_a_kernel_by_name() -> None:
     assert lowered.problem.kernel == backward.name and lowered.emit(lowered.default)
 
 
+def test_inputs_have_the_defaults_that_a_reference_may_not_know() -> None:
+    backward = tileflow.load_kernel("examples.cross_entropy:cross_entropy.backward")
+    args = backward.inputs(m=5, v=40, dtype="float32")
+    assert args[2] == -100 and len(args) == 5
+    torch.testing.assert_close(backward.run_eagerly(*args), backward.reference(*args))
+
+
 def test_calls_of_one_text_are_one_kernel_and_others_have_their_own() -> None:
     swiglu = tileflow.load_kernel("examples.swiglu:swiglu")
     backward = tileflow.derive_backward(swiglu)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from types import FunctionType
@@ -166,7 +167,7 @@ class BackwardKernel(Kernel):
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         """The forward kernel's arguments for a problem, and random gradients of its results."""
-        args = self.forward.inputs(device=device, seed=seed, **problem)
+        args = self.forward.positional_args(self.forward.inputs(device=device, seed=seed, **problem), {})
         call = observe(self.forward.name, self.forward.host, _on_meta(args))
         like = [call.results[i] for i in call.asked]
         with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
@@ -179,7 +180,7 @@ class BackwardKernel(Kernel):
             return self.run_eagerly(*args)
         with torch.enable_grad():
             given = tuple(replace(a, _detached) for a in args[: self._count])
-            found = [*tensors((self.forward._reference(*given),))]
+            found = [*tensors((self.forward._reference(*given[: _most_arguments(self.forward._reference)]),))]
         inputs = [t for t in tensors(given) if t.requires_grad]
         results = [found[i] for i in self.results(*args)]
         grads = [g.to(r.dtype) for r, g in zip(results, args[self._count :], strict=True)]
@@ -189,6 +190,12 @@ class BackwardKernel(Kernel):
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         return self.forward.small(problem)
+
+
+def _most_arguments(function: Callable[..., Any]) -> int | None:
+    """How many arguments a reference takes, which may know nothing of a kernel's defaults; None: any number."""
+    parameters = inspect.signature(function).parameters.values()
+    return None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
 
 
 def _on_meta(args: Sequence[Any]) -> tuple[Any, ...]:
