@@ -51,7 +51,8 @@ def gradcheck(kernel: Any, *args: Any) -> None:
         found = op(*replaced(args, given))
         return tuple(v for v in found if v.is_floating_point()) if isinstance(found, tuple) else found
 
-    assert torch.autograd.gradcheck(call, leaves)
+    # of many numbers a random direction of all of them is checked, in place of each
+    assert torch.autograd.gradcheck(call, leaves, fast_mode=sum(x.numel() for x in leaves) > 60)
 
 
 def replaced(value: Any, given: dict[int, torch.Tensor]) -> Any:
