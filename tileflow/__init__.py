@@ -9,19 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Kernel, interpret, kernel, load_kernel
+    from .api import Kernel, interpret, kernel, load_kernel, tune
     from .autograd import differentiable
     from .config import Config
     from .target import Target
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel"]
+__all__ = ["Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel", "tune"]
 
 _HOMES = {
     "Kernel": "api",
     "interpret": "api",
     "kernel": "api",
     "load_kernel": "api",
+    "tune": "api",
     "differentiable": "autograd",
     "Config": "config",
     "Target": "target",

@@ -58,6 +58,10 @@ class Progress:
             parts.append(f"{latest.subject.key.title}: best {latest.best.time_us:.1f} us{how}")
         return ", ".join(parts)
 
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        print(text, flush=True)
+
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._live:
