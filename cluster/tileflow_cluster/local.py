@@ -37,4 +37,4 @@ def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEv
     if ray.is_initialized() and len(nodes := live_nodes()) > 1:
         raise ClusterError("a call is tuned by workers of its own machine", got=f"a Ray of {len(nodes)} nodes",
                            hint="ray.shutdown() before, or sweep a kernel of a module: tileflow sweep run")  # fmt: skip
-    return RayEvaluator(stages, device_classes, address="local")
+    return RayEvaluator(stages, device_classes, address="local", quiet=True)

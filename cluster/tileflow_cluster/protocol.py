@@ -33,9 +33,9 @@ ProblemItems = tuple[tuple[str, Scalar], ...]
 class KernelRef:
     """A kernel by name: ``name`` is ``module:qualname``; workers import it and check ``semantic_hash``.
 
-    ``sys_path``: directories that must be importable on a worker, in order, before its own. ``shared``: the reference of
-    the :class:`.shared_call.SharedCall` that has the kernel and the problem's arguments; workers of its host alone can
-    open it, and import nothing.
+    ``sys_path``: directories that must be importable on a worker, in order, before its own. ``shared``: the reference
+    of the :class:`.shared_call.SharedCall` that has the kernel and the problem's arguments; workers of its host alone
+    can open it, and import nothing.
     """
 
     name: str

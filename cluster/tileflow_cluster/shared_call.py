@@ -8,6 +8,7 @@ write to it, and it is gone with its processes. Named kernels (:class:`.protocol
 
 from __future__ import annotations
 
+import fcntl
 import io
 import linecache
 import mmap
@@ -43,7 +44,7 @@ _LENGTH = struct.Struct("<Q")
 @dataclass(frozen=True, slots=True)
 class _Header:
     """``stream``: a pickle of the kernel and its arguments, tensors left out. ``sources``: the lines of files that code
-    in it was made from, of which a notebook's are on no disk. ``precision``: of products of float32, torch's setting."""
+    in it was made from; a notebook's are on no disk. ``precision``: of products of float32, torch's setting."""
 
     token: str
     name: str
@@ -74,12 +75,13 @@ class SharedCall:
             tuple(path or os.getcwd() for path in sys.path), float32_precision(), torch.get_default_dtype(),
         ))  # fmt: skip
         begin = _begin(len(header))
-        self._file = os.memfd_create(f"tileflow-{token}", os.MFD_CLOEXEC)
+        self._file = os.memfd_create(f"tileflow-{token}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.reference = f"{kernel.name}@/proc/{os.getpid()}/fd/{self._file}@{token}"
         os.ftruncate(self._file, begin + packer.layout.nbytes)
         with mmap.mmap(self._file, begin + packer.layout.nbytes) as memory:
             memory[: _LENGTH.size + len(header)] = _LENGTH.pack(len(header)) + header
             packer.write(memory, begin)
+        fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
 
     def copy(self) -> LoadedCall:
         """The call in this process, over memory of its own."""
@@ -108,7 +110,7 @@ def _begin(header: int) -> int:
 # ---- by value -------------------------------------------------------------------------------------------------------
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc, no-any-unimported]
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Leaves tensors and the call's device to whoever loads, and notes which files code comes from."""
 
     def __init__(self, file: io.BytesIO, device: torch.device) -> None:
@@ -153,9 +155,12 @@ def _pickled(kernel: Kernel, args: tuple[Any, ...], device: torch.device) -> _Pi
     try:
         pickler.dump((kernel, args))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise CallError("what a tuned kernel and its arguments hold must reach other processes of this host",
-                        got=f"{type(error).__name__}: {error}", where=kernel.name,
-                        hint="no open files, locks or generators in globals, closures and arguments") from error  # fmt: skip
+        raise CallError(
+            "what a tuned kernel and its arguments hold must reach other processes of this host",
+            got=f"{type(error).__name__}: {error}",
+            where=kernel.name,
+            hint="no open files, locks or generators in globals, closures and arguments",
+        ) from error
     finally:
         if by_value:
             cloudpickle.unregister_pickle_by_value(module)

@@ -1,8 +1,8 @@
 """Tensors of a call in memory that other processes map: the same shapes, strides, dtypes, alignment and aliasing.
 
-What is kept are *spans*: the bytes of one storage from the first to the last that a tensor of the call covers. Integers,
-booleans and small floats are there by value. A large span of floats alone is drawn anew, in every process, from some of
-its own values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's.
+What is kept are *spans*: the bytes of one storage from the first to the last that a tensor of the call covers.
+Integers, booleans and small floats are there by value. A large span of floats alone is drawn anew, in every process,
+from some of its own values, so that the shares of zeros, infinities and NaN, signs and ranges are the caller's.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _bytes(tensor: torch.Tensor, group: _Group) -> torch.Tensor:
     if group.begin == group.end:
         return raw
     storage = tensor.untyped_storage()
-    return raw.set_(storage, group.begin - storage.data_ptr(), (group.end - group.begin,), (1,))  # type: ignore[call-overload, no-any-return]
+    return raw.set_(storage, group.begin - storage.data_ptr(), (group.end - group.begin,), (1,))
 
 
 # ---- making them again ----------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def unpack(layout: Layout, memory: mmap.mmap | None, begin: int, device: str, se
         buffer, offset = buffers[view.span]
         tensor = torch.empty(0, dtype=view.dtype, device=buffer.device)
         at = (offset + view.offset) // view.dtype.itemsize
-        tensor.set_(buffer.untyped_storage(), at, view.shape, view.strides)  # type: ignore[call-overload]
+        tensor.set_(buffer.untyped_storage(), at, view.shape, view.strides)
         if memory is not None and view.sample is not None:
             place, count = view.sample
             size = count * view.dtype.itemsize

@@ -121,8 +121,8 @@ def build_tables(
     binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
     portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
-    """One table for each version of a kernel. ``binaries``: the machine code of a study's winner, in the order that it is to be tried.
-    ``portable``: the defaults that take any size."""
+    """One table for each version of a kernel. ``binaries``: the machine code of a study's winner, in the order that it
+    is to be tried. ``portable``: the defaults that take any size."""
     by_version: dict[tuple[str, str], list[Subject]] = {}
     for subject in subjects:
         by_version.setdefault((subject.key.kernel, subject.kernel.semantic_hash), []).append(subject)

@@ -13,14 +13,16 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import torch
-from tileflow_cluster.protocol import Evaluator, KernelRef, Mode, ProblemItems
+from tileflow_cluster.local import open_on_this_machine
+from tileflow_cluster.pipeline import TileflowStages
+from tileflow_cluster.protocol import Evaluator, KernelRef, Mode, problem_items
 from tileflow_cluster.shared_call import SharedCall
 from tileflow_search.registry import STRATEGIES
 
@@ -58,9 +60,9 @@ def tune_calls(
     device_class: str | None = None,
     strategy: str = "default",
     seed: int = 0,
-    open_evaluator: Callable[[SweepSpec], Evaluator] | None = None,
+    tools: Tools | None = None,
 ) -> list[Entry | None]:
-    """See :func:`tileflow.tune`. ``open_evaluator``: on what trials run; a Ray of this machine where not given."""
+    """See :func:`tileflow.tune`. ``tools``: what trials run on; a Ray of this machine where not given."""
     wanted = [_call(*call) for call in calls]
     if not wanted:
         return []
@@ -70,18 +72,19 @@ def tune_calls(
     outputs = Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
     outputs.require_none()
     studies = {call.study(device): call for call in wanted}
-    spec = replace(spec, kernels=tuple(KernelSpec(key.kernel, (key.problem,)) for key in studies))
+    kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
+    spec = replace(spec, kernels=kernels)
     outputs.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         shared = {key: stack.enter_context(SharedCall(c.kernel, c.args, c.device)) for key, c in studies.items()}
         chatter = stack.enter_context(_chatter_in(outputs.folder / "tune.log"))
-        tools = Tools(
-            open_evaluator or _on_this_machine,
-            lambda key, mode: _subject(key, mode, shared[key], studies[key]),
+        used = replace(
+            tools or Tools(_on_this_machine),
+            prepare=lambda key, mode: _subject(key, mode, shared[key], studies[key]),
             display=lambda budget: _TuneProgress(budget, chatter),
             to_mlflow=out is not None,
         )
-        stopped = sweep.run(spec, outputs.folder, tools)
+        stopped = sweep.run(spec, outputs.folder, used)
     rows = _rows(outputs)
     kept = {version: _keep(table, tables, outputs) for version, table in rows.items()}
     found = [_row_of(call, device, rows) for call in wanted]
@@ -107,8 +110,7 @@ class _Call:
         return hashlib.sha256(f"{self.kernel.semantic_hash} {self.problem.key}".encode()).hexdigest()[:8]
 
     def study(self, device_class: str) -> StudyKey:
-        sizes: ProblemItems = tuple(sorted({**self.problem.sizes, "call": self.digest}.items()))
-        return StudyKey(self.kernel.name, sizes, device_class)
+        return StudyKey(self.kernel.name, problem_items({**self.problem.sizes, "call": self.digest}), device_class)
 
 
 def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> _Call:
@@ -131,8 +133,11 @@ def _device_class(calls: Sequence[_Call]) -> str:
     devices = {call.device for call in calls}
     classes = {class_of(device) for device in devices if device.type == "cuda"}
     if len(classes) != 1 or any(device.type != "cuda" for device in devices):
-        raise CallError("a call is tuned on the GPU that holds its arguments", got=", ".join(map(str, devices)),
-                        hint="or name a device class for the cost model: tune(..., device_class='nvidia-h200')")  # fmt: skip
+        raise CallError(
+            "a call is tuned on the GPU that holds its arguments, all calls on one kind",
+            got=", ".join(sorted(map(str, devices))),
+            hint="or name a device class for the cost model: tune(..., device_class='nvidia-h200')",
+        )
     return classes.pop()
 
 
@@ -164,9 +169,6 @@ def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subj
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:
     """Workers of this user's session alone, whatever cluster ``RAY_ADDRESS`` names."""
-    from tileflow_cluster.local import open_on_this_machine
-    from tileflow_cluster.pipeline import TileflowStages
-
     return open_on_this_machine(TileflowStages(), wanted.device_classes)
 
 

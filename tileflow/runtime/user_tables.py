@@ -1,8 +1,8 @@
 """The user's own folder of tables: where ``kernel.tune`` keeps its rows, and where the next process finds them.
 
-The folder is ``$TILEFLOW_TABLES``, else ``$XDG_DATA_HOME/tileflow/tables``, else ``~/.local/share/tileflow/tables``; an
-empty ``TILEFLOW_TABLES`` means none. A kernel of a script, a notebook or a closure has no lasting name, so that a file is
-named by what its kernel means: ``softmax-<16 digits of the semantic hash>.json``.
+The folder is ``$TILEFLOW_TABLES``, else ``$XDG_DATA_HOME/tileflow/tables``, else ``~/.local/share/tileflow/tables``;
+an empty ``TILEFLOW_TABLES`` means none. A kernel of a script, a notebook or a closure has no lasting name, so that a
+file is named by what its kernel means: ``softmax-<16 digits of the semantic hash>.json``.
 """
 
 from __future__ import annotations
