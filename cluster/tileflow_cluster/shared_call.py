@@ -287,6 +287,10 @@ class LoadedCall:
             self._kernel, self._device = kernel, device
         return tuple(args)
 
+    def reference(self, *args: Any) -> Any:
+        """As the kernel's, over the tensors that it holds where ``args`` are."""
+        return self._kernel.reference(*args)
+
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         """The problem itself, for the interpreter: of a call's arguments there are no smaller ones."""
         return {**problem, "interpreted": True}

@@ -1,0 +1,227 @@
+"""``kernel.tune(...)`` and ``tileflow.tune([...])`` end to end, in this process: the cost model stands in for a GPU."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tileflow_cluster import pipeline
+from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.pipeline import ModelDevice
+from tileflow_cluster.protocol import TrialRequest
+from tileflow_experiments import tune
+from tileflow_experiments.sweep import Tools
+
+import tileflow
+import tileflow.language as tfl
+from tileflow import runtime
+from tileflow.compat import helion
+from tileflow.errors import CallError, KernelError, SpecError
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.table import load_table
+
+GPU = "nvidia-h200"
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The real compiler and cost model, in this process."""
+
+    compile_limit_s: float = 60.0
+
+    def device_limit_s(self, request: TrialRequest) -> float:
+        return 60.0
+
+    def open_compiler(self) -> Any:
+        return Compiler()
+
+    def open_model(self, device_class: str) -> ModelDevice:
+        return ModelDevice(device_class)
+
+    def open_device(self, device_class: str) -> ModelDevice:
+        raise NotImplementedError
+
+
+class Compiler:
+    compiled_by = ()
+
+    def compile(self, request: TrialRequest) -> Any:
+        return pipeline.compile_stage(request)
+
+    def close(self) -> None: ...
+
+
+def here(spec: Any) -> InlineEvaluator:
+    return InlineEvaluator(Stages(), modelled=spec.device_classes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(tune, "Tools", lambda evaluator: Tools(here, check=lambda _: Outcome(Status.OK)))
+    monkeypatch.setenv("TILEFLOW_TABLES", str(tmp_path / "mine"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runtime.clear()
+    yield
+    runtime.clear()
+
+
+def scaling(factor: float) -> tileflow.Kernel:
+    @tileflow.kernel
+    def scaled(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        out = torch.empty_like(x) if out is None else out
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :] * factor
+        return out
+
+    return scaled
+
+
+QUICK: dict[str, Any] = {"budget_s": 0.3, "strategy": "random", "device_class": GPU}
+
+
+def found(kernel: tileflow.Kernel, *args: Any) -> Any:
+    """What a lookup has for a call, as in another process: nothing is loaded."""
+    runtime.clear()
+    return runtime.lookup(kernel.name, kernel.semantic_hash, kernel.describe(*args), GPU)
+
+
+def test_a_closure_is_tuned_with_its_arguments_alone_and_its_row_is_found_again(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kernel, x = scaling(2.0), torch.randn(64, 128)
+    row = kernel.tune(x, **QUICK)
+    assert row.problem.key == kernel.describe(x).key and (row.device, row.origin) == (GPU, "modelled")
+    said, chatter = capfd.readouterr()
+    heading, line, place = said.splitlines()
+    assert heading.split() == ["kernel", "call", "default", "best", "speed-up"]
+    assert line.startswith("scaled  x=float32[64x128] out=None  ") and f"{row.best_us:.1f} us" in line
+    assert f"{row.default_us / row.best_us:.2f}x" in line
+    (file,) = (tmp_path / "mine").glob("*.json")
+    assert place == f"row in {file}" and file.stem == f"scaled-{kernel.semantic_hash[:16]}"
+    assert chatter == "", "one table is all that is said"
+    (log,) = tmp_path.glob("tileflow-*/tune.log")
+    assert "modelled by 1 worker" in log.read_text()
+    hit = found(scaling(2.0), x)
+    assert (hit.step, hit.config) == ("exact", row.config)
+    assert found(scaling(3.0), x) is None, "another kernel under the same name"
+    assert found(kernel, torch.randn(32, 128)) is None, "a call of another shape gets its own default"
+
+
+def test_several_calls_at_once_also_of_kernels_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
+    two, three, x, y = scaling(2.0), scaling(3.0), torch.randn(64, 128), torch.randn(32, 64)
+    rows = tileflow.tune([(two, (x,)), (three, [x]), (two, (), {"x": y}), (two, (x,))], **QUICK)
+    assert [row.problem.key for row in rows] == [k.describe(a).key for k, a in ((two, x), (three, x), (two, y), (two, x))]
+    assert rows[0] is rows[3]
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 4 + 2
+    assert found(two, x) and found(two, y) and found(three, x) and not found(three, y)
+
+
+def test_rows_of_several_searches_stand_side_by_side(tmp_path: Path) -> None:
+    kernel = scaling(2.0)
+    for m in (32, 64):
+        kernel.tune(torch.randn(m, 128), **QUICK)
+    (file,) = (tmp_path / "mine").glob("*.json")
+    assert {e.problem.sizes["x.shape.0"] for e in load_table(file).entries} == {32, 64}
+
+
+def test_tables_names_another_folder(tmp_path: Path) -> None:
+    kernel, x = scaling(2.0), torch.randn(64, 128)
+    kernel.tune(x, tables=tmp_path / "theirs", **QUICK)
+    assert not (tmp_path / "mine").exists() and len([*(tmp_path / "theirs").glob("*.json")]) == 1
+    assert found(kernel, x) is None
+    runtime.load(tmp_path / "theirs")
+    assert runtime.lookup(kernel.name, kernel.semantic_hash, kernel.describe(x), GPU).step == "exact"
+
+
+def test_rows_are_not_lost_where_the_folder_takes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").write_text("a file")
+    row = scaling(2.0).tune(torch.randn(64, 128), **QUICK)
+    place = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("row in "))
+    assert row is not None and place.parent.parent == tmp_path and [*place.glob("*.json")]
+
+
+def test_the_callers_tensors_stay_as_they_are() -> None:
+    @tileflow.kernel
+    def added(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        count += 1  # by host code
+        for tile in tfl.tile(x.size(0)):
+            x[tile, :] = x[tile, :] + 1
+        return x
+
+    x, count = torch.randn(64, 128), torch.zeros(3, dtype=torch.int64)
+    before, random = x.clone(), torch.get_rng_state()
+    assert added.tune(x, count, **QUICK) is not None
+    assert torch.equal(x, before) and not count.any() and (x._version, count._version) == (0, 0)
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_keywords_that_the_kernel_has_are_its_arguments() -> None:
+    @tileflow.kernel
+    def shifted(x: torch.Tensor, seed: int = 1) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :] + seed
+        return out
+
+    x = torch.randn(64, 128)
+    assert shifted.tune(x, seed=70, **QUICK).problem.args[1][1].value == 70
+    assert tileflow.tune([(shifted, (x,))], seed=3, **QUICK)[0].problem.args[1][1].value == 1
+
+
+def test_host_code_that_reads_data_reads_the_calls_own() -> None:
+    @tileflow.kernel
+    def first(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(int(lengths.max().item())):
+            out[tile, :] = x[tile, :] * 2
+        return out
+
+    x, lengths = torch.randn(64, 128), torch.tensor([3, 48])
+    assert first.tune(x, lengths, **QUICK) is not None
+
+
+def test_helions_autotune_needs_nothing_else() -> None:
+    @helion.kernel(autotune_budget_seconds=1)
+    def halved(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in helion.language.tile(x.size(0)):
+            out[tile, :] = x[tile, :] / 2
+        return out
+
+    x = torch.randn(64, 128)
+    config = halved.autotune((x,), **{**QUICK, "budget_s": 0.3})
+    assert halved.configs == [config] and config.config["block_sizes"]
+    assert found(halved.__tileflow_kernel__, x).step == "exact"
+
+
+def test_what_cannot_be_tuned_is_said() -> None:
+    kernel, x = scaling(2.0), torch.randn(4, 8)
+    with pytest.raises(CallError, match="on the GPU that holds its arguments.*\n*.*device_class"):
+        kernel.tune(x)
+    with pytest.raises(CallError, match="no tensor with memory"):
+        kernel.tune(torch.empty(4, 8, device="meta"), **QUICK)
+    with pytest.raises(SpecError, match="a strategy is one"):
+        kernel.tune(x, **{**QUICK, "strategy": "guess"})
+    with pytest.raises(SpecError, match="kernel, args"):
+        tileflow.tune([(kernel, x)], **QUICK)
+    with pytest.raises(SpecError, match="a device class"):
+        kernel.tune(x, device_class="gpu")
+    assert tileflow.tune([], **QUICK) == []
+
+
+def test_a_kernel_that_cannot_be_lowered_raises_and_says_the_place() -> None:
+    @tileflow.kernel
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile, :] = x[tile, :].nonexistent()
+        return out
+
+    with pytest.raises(KernelError, match="nonexistent"):
+        broken.tune(torch.randn(4, 8), **QUICK)
+    assert all(logging.getLogger(name).propagate for name in ("tileflow", "mlflow")), "logging is as before"
