@@ -9,7 +9,7 @@ import inspect
 import pytest
 
 PUBLIC = {
-    "tileflow": {"Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel"},
+    "tileflow": {"Config", "Kernel", "Target", "differentiable", "interpret", "kernel", "load_kernel", "tune"},
     "tileflow.autograd": {"BackwardContext", "Differentiable", "differentiable"},
     "tileflow.language": {
         "Tile",

@@ -35,7 +35,7 @@ def made(*args: Any, device: str = "cpu", seed: int = 0) -> tuple[Any, ...]:
 
 def spans(*args: Any) -> list[int | None]:
     """Where the values of each span are; None for those that are drawn."""
-    packer = shared_tensors.Packer([t for t in args], CPU)
+    packer = shared_tensors.Packer(args, CPU)
     return [span.place for span in packer.layout.spans]
 
 
@@ -98,7 +98,7 @@ def test_drawn_values_are_the_tensors_own_in_their_own_shares(monkeypatch: pytes
     for special in (-math.inf, 0.0):
         share = (large == special).float().mean().item()
         assert (ours == special).float().mean().item() == pytest.approx(share, abs=0.01)
-    assert 0 <= over.min() and over.max() <= 1 and over.unique().numel() > 100
+    assert over.min() >= 0 and over.max() <= 1 and over.unique().numel() > 100
     other = made(torch.ones(4), (large.t(), large, windows), seed=1)[1][1]
     assert not torch.equal(other, again), "a contest's second check is of other values"
     assert torch.equal(made(torch.ones(4), (large.t(), large, windows))[1][1], again)
@@ -121,9 +121,8 @@ def test_a_call_is_gone_with_who_shared_it() -> None:
         reference = shared.reference
     with pytest.raises(SpecError, match="while its process lives"):
         load(reference)
-    with SharedCall(copied, (torch.ones(4),), CPU) as shared:  # the same file number
-        with pytest.raises(SpecError, match="another file"):
-            load(reference)
+    with SharedCall(copied, (torch.ones(4),), CPU), pytest.raises(SpecError, match="another file"):
+        load(reference)  # under the same number
 
 
 # ---- code -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
+import runpy
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +118,9 @@ def test_a_closure_is_tuned_with_its_arguments_alone_and_its_row_is_found_again(
 def test_several_calls_at_once_also_of_kernels_of_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     two, three, x, y = scaling(2.0), scaling(3.0), torch.randn(64, 128), torch.randn(32, 64)
     rows = tileflow.tune([(two, (x,)), (three, [x]), (two, (), {"x": y}), (two, (x,))], **QUICK)
-    assert [row.problem.key for row in rows] == [k.describe(a).key for k, a in ((two, x), (three, x), (two, y), (two, x))]
+    assert [row.problem.key for row in rows] == [
+        k.describe(a).key for k, a in ((two, x), (three, x), (two, y), (two, x))
+    ]
     assert rows[0] is rows[3]
     assert len(capsys.readouterr().out.splitlines()) == 1 + 4 + 2
     assert found(two, x) and found(two, y) and found(three, x) and not found(three, y)
@@ -177,12 +182,14 @@ def test_host_code_that_reads_data_reads_the_calls_own() -> None:
     @tileflow.kernel
     def first(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
+        lengths.clamp_(max=x.size(0))
         for tile in tfl.tile(int(lengths.max().item())):
             out[tile, :] = x[tile, :] * 2
         return out
 
-    x, lengths = torch.randn(64, 128), torch.tensor([3, 48])
+    x, lengths = torch.randn(64, 128), torch.tensor([3, 480])
     assert first.tune(x, lengths, **QUICK) is not None
+    assert lengths.tolist() == [3, 480]
 
 
 def test_helions_autotune_needs_nothing_else() -> None:
@@ -201,7 +208,7 @@ def test_helions_autotune_needs_nothing_else() -> None:
 
 def test_what_cannot_be_tuned_is_said() -> None:
     kernel, x = scaling(2.0), torch.randn(4, 8)
-    with pytest.raises(CallError, match="on the GPU that holds its arguments.*\n*.*device_class"):
+    with pytest.raises(CallError, match=r"on the GPU that holds its arguments(.|\n)*device_class"):
         kernel.tune(x)
     with pytest.raises(CallError, match="no tensor with memory"):
         kernel.tune(torch.empty(4, 8, device="meta"), **QUICK)
@@ -225,3 +232,19 @@ def test_a_kernel_that_cannot_be_lowered_raises_and_says_the_place() -> None:
     with pytest.raises(KernelError, match="nonexistent"):
         broken.tune(torch.randn(4, 8), **QUICK)
     assert all(logging.getLogger(name).propagate for name in ("tileflow", "mlflow")), "logging is as before"
+
+
+def test_the_page_about_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every block runs as a script of its own; the dialect's tunes on a GPU alone."""
+    spec = tune._spec
+    monkeypatch.setattr(tune, "_device_class", lambda calls: GPU)
+    monkeypatch.setattr(tune, "_spec", lambda device, budget_s, strategy, seed: spec(device, 0.3, "random", seed))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    page = (Path(__file__).parents[2] / "docs/tuning-your-kernel.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    for number, block in enumerate(blocks):
+        script = tmp_path / f"script_{number}.py"
+        script.write_text(block.replace('"cuda"', '"cpu"'))
+        runpy.run_path(str(script), run_name="__main__")
+    assert len(re.findall(r"^rows? in ", capsys.readouterr().out, re.MULTILINE)) == 4

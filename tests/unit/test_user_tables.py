@@ -88,7 +88,9 @@ def test_a_strict_table_is_not_completed(folder: Path, tmp_path: Path) -> None:
 def test_damaged_files_are_said_once_and_passed_over(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     keep(table(8), folder)
     (folder / f"a-{HASH[:16]}.json").write_text("{")
-    (folder / f"b-{HASH[:16]}.json").write_text((folder / f"softmax-{HASH[:16]}.json").read_text().replace("20.0", "2.0"))
+    (folder / f"b-{HASH[:16]}.json").write_text(
+        (folder / f"softmax-{HASH[:16]}.json").read_text().replace("20.0", "2.0")
+    )
     with caplog.at_level(logging.WARNING, "tileflow.runtime"):
         assert block(8) == 1
         clear()
