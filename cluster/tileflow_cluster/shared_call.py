@@ -282,7 +282,11 @@ class LoadedCall:
             memory = _mapped(self._path)
             made = unpack(layout, memory, self._begin, device, seed)
             memory.close()
-        kernel, args = _Unpickler(self._header.stream, made, on).load()
+        try:
+            kernel, args = _Unpickler(self._header.stream, made, on).load()
+        except (ImportError, AttributeError) as error:
+            raise SpecError("what a tuned kernel imports must import in other processes too", where=self._header.name,
+                            got=f"{type(error).__name__}: {error}") from error  # fmt: skip
         if device != self._device:
             self._kernel, self._device = kernel, device
         return tuple(args)

@@ -31,7 +31,7 @@ from tileflow_search.registry import STRATEGIES, shares, warm_up
 
 import tileflow
 from tileflow.config import Config
-from tileflow.errors import ClusterError, TileflowError
+from tileflow.errors import ClusterError, SpecError, TileflowError
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
@@ -145,6 +145,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
             "spec": sweep.to_json(),
             "created_at": time.time(),
             "tileflow": tileflow.__version__,
+            **({"shared": True} if any(subject.kernel.shared for subject in subjects) else {}),
         })  # fmt: skip
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
@@ -152,7 +153,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
     outputs = Outputs(out)
-    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    sweep = _spec_of(journals.read(outputs.journal))
     _require_writable(out)
     with _opened(sweep, tools) as (subjects, evaluator):
         journal = Journal.resume(outputs.journal)
@@ -165,18 +166,27 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     Raises OutputError where the folder does not take them.
     """
     outputs = Outputs(out)
-    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    sweep = _spec_of(journals.read(outputs.journal))
     _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
     """By kernel, what the journal of ``out`` gives, whatever state the sweep is in."""
     lines = journals.read(Outputs(out).journal)
-    sweep, trials = spec.parse(journals.header(lines)["spec"]), tables.right_trials(journals.fold(lines))
+    sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
     subjects: dict[str, list[Subject]] = {}
     for key in study_keys(sweep):
         subjects.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
     return [(kernel, found) for kernel, group in subjects.items() for found in choose(group, trials)]
+
+
+def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
+    """The spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
+    header = journals.header(lines)
+    if header.get("shared"):
+        raise SpecError("a search over a program's own calls ends with the program", where=str(header["sweep_id"]),
+                        hint="its tables are in its folder; kernel.tune(...) begins another")  # fmt: skip
+    return spec.parse(header["spec"])
 
 
 def check_spec(sweep: SweepSpec) -> None:

@@ -176,14 +176,31 @@ def _on_this_machine(wanted: SweepSpec) -> Evaluator:
 
 
 class _TuneProgress(Progress):
-    """A live line on a terminal; elsewhere nothing but what is in the file."""
+    """A live line on a terminal or below a notebook's cell; elsewhere nothing but what is in the file."""
 
     def __init__(self, budget: str, chatter: TextIO) -> None:
         super().__init__(budget, sys.stderr if sys.stderr.isatty() else chatter)
         self._chatter = chatter
+        if self._live is None and "ipykernel" in sys.modules:
+            self._live = _CellLine()
 
     def say(self, text: str) -> None:
         print(text, file=self._chatter, flush=True)
+
+
+class _CellLine:
+    """A line that a notebook writes over itself."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def update(self, line: str) -> None:
+        print(f"\r{line.ljust(self._width)}", end="", file=sys.stderr, flush=True)
+        self._width = len(line)
+
+    def stop(self) -> None:
+        self.update("")
+        print("\r", end="", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

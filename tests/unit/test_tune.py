@@ -16,15 +16,20 @@ import torch
 from tileflow_cluster import pipeline
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.pipeline import ModelDevice
-from tileflow_cluster.protocol import TrialRequest
-from tileflow_experiments import tune
+from tileflow_cluster.protocol import KernelRef, TrialRequest
+from tileflow_cluster.shared_call import SharedCall
+from tileflow_experiments import mlflow_log, sweep, tune
 from tileflow_experiments.sweep import Tools
 
 import tileflow
 import tileflow.language as tfl
 from tileflow import runtime
 from tileflow.compat import helion
-from tileflow.errors import CallError, KernelError, SpecError
+from tileflow.config import Config
+from tileflow.errors import CallError, ClusterError, KernelError, SpecError
+from tileflow.measure.check import make_reference
+from tileflow.measure.kernel import load
+from tileflow.measure.request import Limits
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.table import load_table
 
@@ -232,6 +237,58 @@ def test_a_kernel_that_cannot_be_lowered_raises_and_says_the_place() -> None:
     with pytest.raises(KernelError, match="nonexistent"):
         broken.tune(torch.randn(4, 8), **QUICK)
     assert all(logging.getLogger(name).propagate for name in ("tileflow", "mlflow")), "logging is as before"
+
+
+def test_a_kept_search_is_read_but_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
+    monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
+    out = tmp_path / "out"
+    calls = [(scaling(2.0), (torch.randn(16, 32),))]
+    tileflow.tune(calls, out=out, **QUICK)
+    assert {"journal.jsonl", "report.md", "trials.parquet", "tables"} <= {path.name for path in out.iterdir()}
+    for go_on in (lambda: sweep.resume(out, Tools(here)), lambda: sweep.export(out)):
+        with pytest.raises(SpecError, match="ends with the program"):
+            go_on()
+    with pytest.raises(SpecError, match="journal"):
+        tileflow.tune(calls, out=out, **QUICK)
+
+
+def test_a_notebook_has_one_line_that_is_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    scaling(2.0).tune(torch.randn(16, 32), **QUICK)
+    line = capsys.readouterr().err
+    assert "trials" in line and "\n" not in line
+    shown = ""
+    for part in line.split("\r"):
+        shown = part + shown[len(part) :]
+    assert shown.strip() == ""
+
+
+def test_workers_of_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow_cluster import local
+
+    monkeypatch.setattr(local.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(local, "live_nodes", lambda: ("one", "two"))
+    with pytest.raises(ClusterError, match="a Ray of 2 nodes"):
+        local.open_on_this_machine(Stages(), [GPU])  # type: ignore[arg-type]
+
+
+def test_a_gpu_worker_measures_the_call_that_is_shared() -> None:
+    """What the measuring child is asked for is found by its loader there, and is the call."""
+    kernel, x = scaling(2.0), torch.randn(16, 32)
+    with SharedCall(kernel, (x,), x.device) as shared:
+        ref = KernelRef(kernel.name, kernel.semantic_hash, shared=shared.reference)
+        device = object.__new__(pipeline.GpuDevice)
+        device._limits = Limits()
+        request = TrialRequest("1", ref, (("call", "c0ffee"), ("x.shape.0", 16)), GPU, Config(()))
+        asked = device._ask(request, (), seeds=2)
+        call = load(asked.loader, asked.kernel, asked.sys_path)
+        (ours,) = call.inputs(device="cpu", seed=1, **dict(asked.problem))
+        assert torch.equal(ours, x) and ours.data_ptr() != x.data_ptr()
+        made = make_reference(call.reference, (ours,), call.strays)
+        torch.testing.assert_close(made.result, x.double() * 2)
 
 
 def test_the_page_about_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
