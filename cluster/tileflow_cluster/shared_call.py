@@ -18,10 +18,11 @@ import secrets
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, TracebackType
-from typing import Any, Self
+from types import FunctionType
+from typing import Any
 
 import cloudpickle
 import torch
@@ -57,7 +58,7 @@ class _Header:
     dtype: torch.dtype
 
 
-class SharedCall:
+class SharedCall(AbstractContextManager["SharedCall"]):
     """A call's arguments as they are now, for the workers of this host, while it is open.
 
     ``reference``: what :func:`load` finds it by, as long as this process lives. Raises CallError for arguments that no
@@ -93,12 +94,7 @@ class SharedCall:
             os.close(self._file)
             self._file = -1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self.close()
 
 

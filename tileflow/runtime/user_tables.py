@@ -40,14 +40,18 @@ def user_folder() -> Path | None:
 
 def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
     """The tables of this version of a kernel, whatever it is called. A file that cannot be trusted is said once."""
-    for path in _files(semantic_hash, folder):
+    return (table for _, table in _read(semantic_hash, folder))
+
+
+def _read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
+    for path in sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json")):
         try:
             table = load_table(path)
         except TableError as error:
             report(path, error)
             continue
         if table.kernel.semantic_hash == semantic_hash:
-            yield table
+            yield path, table
 
 
 def report(path: Path, error: TableError) -> None:
@@ -81,23 +85,13 @@ def keep(table: Table, folder: str | PathLike[str]) -> Path:
 def _home(table: Table, folder: Path) -> tuple[Path, Table | None]:
     """The file for the rows of ``table``, and what it holds."""
     semantic_hash = table.kernel.semantic_hash
-    for path in _files(semantic_hash, folder):
-        try:
-            old = load_table(path)
-        except TableError as error:
-            report(path, error)
-            continue
-        if old.kernel.semantic_hash == semantic_hash:
-            return path, old
+    for found in _read(semantic_hash, folder):
+        return found
     function = re.sub(r"\W", "-", table.kernel.name.rpartition(".")[2])
     path = folder / f"{function}-{semantic_hash[:_DIGITS]}.json"
     if path.exists():  # and is damaged
         path = folder / f"{function}-{semantic_hash[:_DIGITS]}-{table.table_id[:8]}.json"
     return path, None
-
-
-def _files(semantic_hash: str, folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json"))
 
 
 def _renamed(table: Table, kernel: KernelId) -> Table:
