@@ -34,7 +34,7 @@ from tileflow.runtime.bundle import load_tables
 from tileflow.runtime.describe import device_class as class_of
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Entry, Table
-from tileflow.runtime.user_tables import keep, user_folder
+from tileflow.runtime.user_tables import keep, read, user_folder
 from tileflow.target import target
 
 from . import journal as journals
@@ -73,7 +73,8 @@ def tune_calls(
     outputs.require_none()
     studies = {call.study(device): call for call in wanted}
     kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
-    spec = replace(spec, kernels=kernels)
+    place = Path(tables) if tables is not None else user_folder()
+    spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
     outputs.folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         shared = {key: stack.enter_context(SharedCall(c.kernel, c.args, c.device)) for key, c in studies.items()}
@@ -86,7 +87,7 @@ def tune_calls(
         )
         stopped = sweep.run(spec, outputs.folder, used)
     rows = _rows(outputs)
-    kept = {version: _keep(table, tables, outputs) for version, table in rows.items()}
+    kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
     found = [_row_of(call, device, rows) for call in wanted]
     print(_closing_table(wanted, found, kept, device, outputs, stopped), flush=True)
     return found
@@ -153,6 +154,12 @@ def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
         "budget": {"seconds": budget_s},
         "modes": ["static"],  # who tunes a call has a compiler for other shapes
     })  # fmt: skip
+
+
+def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:
+    """The tables of the same kernels that are kept already: their configs are tried first."""
+    versions = dict.fromkeys(call.kernel.semantic_hash for call in calls)
+    return tuple(path for version in versions for path, _ in read(version, place)) if place is not None else ()
 
 
 def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subject:
@@ -231,10 +238,9 @@ def _rows(outputs: Outputs) -> dict[str, Table]:
     return {table.kernel.semantic_hash: table for table in tables if table.entries}
 
 
-def _keep(table: Table, folder: str | PathLike[str] | None, outputs: Outputs) -> Path:
+def _keep(table: Table, place: Path | None, outputs: Outputs) -> Path:
     """Keep the rows where the next process finds them, and load them here; the file. A folder that takes none is said:
     the rows are in that of the sweep then."""
-    place = Path(folder) if folder is not None else user_folder()
     path = outputs.tables
     if place is not None:
         try:

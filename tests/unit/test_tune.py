@@ -137,6 +137,8 @@ def test_rows_of_several_searches_stand_side_by_side(tmp_path: Path) -> None:
         kernel.tune(torch.randn(m, 128), **QUICK)
     (file,) = (tmp_path / "mine").glob("*.json")
     assert {e.problem.sizes["x.shape.0"] for e in load_table(file).entries} == {32, 64}
+    journals = [path.read_text() for path in tmp_path.glob("tileflow-*/journal.jsonl")]
+    assert sum(str(file) in text for text in journals) == 1, "the second search begins with what the first one found"
 
 
 def test_tables_names_another_folder(tmp_path: Path) -> None:

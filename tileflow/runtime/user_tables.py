@@ -40,10 +40,11 @@ def user_folder() -> Path | None:
 
 def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
     """The tables of this version of a kernel, whatever it is called. A file that cannot be trusted is said once."""
-    return (table for _, table in _read(semantic_hash, folder))
+    return (table for _, table in read(semantic_hash, folder))
 
 
-def _read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
+def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
+    """As :func:`tables_of`, with the files."""
     for path in sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json")):
         try:
             table = load_table(path)
@@ -85,7 +86,7 @@ def keep(table: Table, folder: str | PathLike[str]) -> Path:
 def _home(table: Table, folder: Path) -> tuple[Path, Table | None]:
     """The file for the rows of ``table``, and what it holds."""
     semantic_hash = table.kernel.semantic_hash
-    for found in _read(semantic_hash, folder):
+    for found in read(semantic_hash, folder):
         return found
     function = re.sub(r"\W", "-", table.kernel.name.rpartition(".")[2])
     path = folder / f"{function}-{semantic_hash[:_DIGITS]}.json"
