@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(name, value)
     os.environ.setdefault("DO_NOT_TRACK", "true")
     os.environ["TILEFLOW_VERIFY"] = "1"  # in every process that a test starts too: each pass gives a region that holds
+    os.environ["TILEFLOW_TABLES"] = ""  # what somebody has tuned on this machine is no part of a test
     # A busy machine is no reason to fail, and a run that gates a change draws the same examples each time.
     hypothesis.settings.register_profile("tileflow", deadline=None, derandomize="CI" in os.environ)
     hypothesis.settings.load_profile("tileflow")

@@ -9,20 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Kernel, interpret, kernel, load_kernel
+    from .api import Kernel, interpret, kernel, load_kernel, tune
     from .autograd import differentiable
     from .config import Config
     from .derive.kernel import derive_backward
     from .target import Target
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel"]
+__all__ = [
+    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel", "tune",
+]  # fmt: skip
 
 _HOMES = {
     "Kernel": "api",
     "interpret": "api",
     "kernel": "api",
     "load_kernel": "api",
+    "tune": "api",
     "differentiable": "autograd",
     "Config": "config",
     "derive_backward": "derive.kernel",

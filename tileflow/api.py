@@ -96,6 +96,10 @@ class Kernel:
     def __reduce__(self) -> tuple[Any, ...]:
         return load_kernel, (self.name,)
 
+    def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
+        """What makes the kernel again, of what arguments, in a process that cannot import it. ``inputs`` stays here."""
+        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.strays)
+
     @property
     def semantic_hash(self) -> str:
         """What the kernel means: 64 hex digits that change when its code or a function that it uses does."""
@@ -362,24 +366,39 @@ class Kernel:
 
         return script(lowered, config or lowered.default, self.scope)
 
-    def tune(self, *args: Any, budget_s: float = 60.0, **options: Any) -> Any:
-        """Search for the best config of this call on this machine's GPU, load its row, and return it.
+    def tune(self, *args: Any, **options: Any) -> Any:
+        """Search for the best config of this call on this machine's GPUs, keep its row and load it.
 
-        The search is in the ``tune`` extra (``pip install tileflow[tune]``), which this package does not import.
+        ``args``, and those of ``options`` that the kernel has parameters for, are the call's, whose tensors stay as
+        they are. All other options are those of :func:`tune`. Returns the row, None where no config works.
         """
-        try:
-            search = importlib.import_module("tileflow_experiments.tune")
-        except ModuleNotFoundError as error:
-            raise SpecError(
-                "tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'"
-            ) from error
-        return search.tune_call(self, args, budget_s=budget_s, **options)
+        given = {name: value for name, value in options.items() if name in self.host.signature.parameters}
+        rest = {name: value for name, value in options.items() if name not in given}
+        (row,) = tune([(self, args, given)], **rest)
+        return row
 
     def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """A call's arguments by position, defaults filled in."""
         bound = self.host.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.args
+
+
+def tune(calls: Iterable[tuple[Any, ...]], **options: Any) -> list[Any]:
+    """Search for the best configs of several calls at once: ``(kernel, args)`` or ``(kernel, args, kwargs)`` each.
+
+    ``budget_s=60.0``: seconds for each. ``tables``: the folder for the rows, the user's own where not given (see
+    :mod:`tileflow.runtime.user_tables`). ``out``: where to keep the journal and a report as well. ``device_class``: of
+    another card than the tensors': the cost model stands in for one that is not at hand. ``strategy``, ``seed``: of the
+    search. Returns a row for each call, None where no config works. The search is in the ``tune`` extra
+    (``pip install tileflow[tune]``), which this package does not import. Raises CallError and SpecError.
+    """
+    try:
+        search = importlib.import_module("tileflow_experiments.tune")
+    except ModuleNotFoundError as error:
+        raise SpecError("tuning needs the tune extra", got=str(error), hint="pip install 'tileflow[tune]'") from error
+    rows: list[Any] = search.tune_calls(list(calls), **options)
+    return rows
 
 
 def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:

@@ -55,6 +55,7 @@ ANY_TARGET = "nvidia-h200"
 MOST_BUILT = 4_096  # configs that were compiled for calls of this process
 MOST_VARIANTS = 4  # of a launch that are each compiled for the sizes that it captures
 MOST_SHAPES = 8  # of calls of one kind that are each compiled for their own sizes
+COMPILING = ("default", "compile")  # the policies under which a compiler is looked for, once nothing else serves
 _MOST_SHRINKS = 8  # of a default that the device has too little for
 
 _log = logging.getLogger("tileflow")
@@ -124,7 +125,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
                 attempted.add(answers)
                 yield Attempt(
                     server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live),
-                    partial(_further, kernel, call, server.config, False) if _may_compile(policy) else None,
+                    partial(_further, kernel, call, server.config, False) if policy in COMPILING else None,
                 )  # fmt: skip
             tried.append("the guards of the rows decline")
         elif hit.bundle is None and _may_compile(policy):
@@ -184,7 +185,7 @@ def _has_compiler() -> bool:
 
 
 def _may_compile(policy: str) -> bool:
-    return policy in ("default", "compile") and _has_compiler()
+    return policy in COMPILING and _has_compiler()
 
 
 def _built_attempts(kernel: Kernel, call: Call, hit: Hit | None, missed: Any) -> Iterator[Attempt]:
@@ -211,9 +212,11 @@ def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined
     """A launch that no variant takes, compiled out of what it captures: host code made, or a container or a global
     holds, another int or constant than when the variants were made. Ints that vary become run-time values.
 
-    None where the call can begin anew instead: the first launch, by another row where not ``is_last``, or by a variant
+    None without a compiler, and where the call can begin anew instead: the first launch, by another row where not ``is_last``, or by a variant
     for the values of int arguments, where those select code.
     """
+    if not _has_compiler():
+        return None
     changed = Counter(path for variant in declined.variants for path in _changed_ints(kernel, variant, declined))
     # an argument is a run-time value from the start, what is in one from its first change on
     selecting = {path for path, count in changed.items() if count > 1 or path in kernel.host.signature.parameters}

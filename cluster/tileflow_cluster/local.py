@@ -1,11 +1,21 @@
-"""A Ray of this process alone, of a chosen size."""
+"""A Ray of this process alone, of a chosen size; and an evaluator whose workers are all on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+# Read when Ray is imported: a Ray of one process listens on loopback alone.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
 import ray
+
+from tileflow.errors import ClusterError
+
+from .placement import live_nodes
+from .ray_evaluator import RayEvaluator
+from .stages import Stages
 
 
 @contextmanager
@@ -17,3 +27,14 @@ def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]
         yield
     finally:
         ray.shutdown()
+
+
+def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEvaluator:
+    """An evaluator on a local Ray, or on the one that this process is connected to, where that has no other host.
+
+    Raises ClusterError where it has one: what a call's workers share, they share in memory.
+    """
+    if ray.is_initialized() and len(nodes := live_nodes()) > 1:
+        raise ClusterError("a call is tuned by workers of its own machine", got=f"a Ray of {len(nodes)} nodes",
+                           hint="ray.shutdown() before, or sweep a kernel of a module: tileflow sweep run")  # fmt: skip
+    return RayEvaluator(stages, device_classes, address="local", quiet=True)

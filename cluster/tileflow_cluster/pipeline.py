@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import tileflow
 from tileflow import cost
@@ -192,6 +192,10 @@ def _lowered(ref: KernelRef, problem: ProblemItems, device_class: str, mode: Mod
 def _load(ref: KernelRef) -> Kernel:
     from tileflow.api import load_kernel
 
+    if ref.shared:
+        from .shared_call import load
+
+        return cast("Kernel", load(ref.shared))  # which has all of a kernel that is asked for here
     sys.path[:0] = [path for path in ref.sys_path if path not in sys.path]
     kernel = load_kernel(ref.name)
     if kernel.semantic_hash != ref.semantic_hash:
@@ -302,13 +306,14 @@ class GpuDevice:
 
     def _ask(self, request: TrialRequest, entrants: tuple[Entrant, ...], seeds: int) -> MeasureRequest:
         return MeasureRequest(
-            request.kernel.name,
+            request.kernel.reference,
             request.problem,
             entrants,
             sys_path=request.kernel.sys_path,
             seeds=tuple(range(request.seed, request.seed + seeds)),
             incumbent_us=request.incumbent_us,
             limits=self._limits,
+            loader=request.kernel.loader,
         )
 
     def close(self) -> None:

@@ -2,7 +2,8 @@
 
 A driver submits :class:`TrialRequest`, polls :class:`~.trial.TrialResult`, and asks :meth:`Evaluator.capacity` before
 it asks a strategy for more. Three evaluators follow this protocol: inline (this process), replay (recorded outcomes),
-Ray. All values are frozen and pickle; a kernel travels as its name and hash, never as code.
+Ray. All values are frozen and pickle; a kernel travels as its name and hash, never as code: what cannot be imported is
+in memory that workers of the same host map (:mod:`.shared_call`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Any, Literal, Protocol
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
 from tileflow.errors import SpecError
+from tileflow.measure.kernel import API_LOADER
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.problem import Scalar
 
 from .trial import Facts, TrialResult
+
+SHARED_LOADER = "tileflow_cluster.shared_call:load"
 
 Mode = Literal["static", "dynamic"]
 ProblemItems = tuple[tuple[str, Scalar], ...]
@@ -29,17 +33,31 @@ ProblemItems = tuple[tuple[str, Scalar], ...]
 class KernelRef:
     """A kernel by name: ``name`` is ``module:qualname``; workers import it and check ``semantic_hash``.
 
-    ``sys_path``: directories that must be importable on a worker, in order, before its own.
+    ``sys_path``: directories that must be importable on a worker, in order, before its own. ``shared``: the reference
+    of the :class:`.shared_call.SharedCall` that has the kernel and the problem's arguments; workers of its host alone
+    can open it, and import nothing.
     """
 
     name: str
     semantic_hash: str
     sys_path: tuple[str, ...] = ()
+    shared: str = ""
+
+    @property
+    def loader(self) -> str:
+        """``module:function`` that makes a kernel of :attr:`reference`."""
+        return SHARED_LOADER if self.shared else API_LOADER
+
+    @property
+    def reference(self) -> str:
+        return self.shared or self.name
 
     def __post_init__(self) -> None:
         module, colon, qualname = self.name.partition(":")
         if not (module and colon and qualname):
             raise SpecError("a kernel is named module:qualname", got=repr(self.name))
+        if self.shared:
+            return
         if module == "__main__":
             raise SpecError(
                 "a kernel must be importable by workers",

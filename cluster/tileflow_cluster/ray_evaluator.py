@@ -73,6 +73,7 @@ class RayEvaluator:
     ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
     ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
+    ``quiet``: Ray adds no handlers to its loggers.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -86,6 +87,7 @@ class RayEvaluator:
         address: str | None = None,
         recycling: Recycling | None = None,
         patience: Patience | None = None,
+        quiet: bool = False,
     ) -> None:
         self._stages = stages
         self._patience = patience or Patience()
@@ -93,7 +95,10 @@ class RayEvaluator:
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
             labels, cpus = (labels_for(visible_gpus()), compilers) if address == "local" else (None, None)
-            ray.init(address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+            ray.init(
+                address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False,
+                configure_logging=not quiet,
+            )  # fmt: skip
         try:
             self._plan = plan(live_nodes(), device_classes, compilers=compilers, must_measure=must_measure)
         except ClusterError:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from .driver import Driver
 from .study import Study
 
 LINE_EVERY_S = 5.0
 BAR_EVERY_S = 0.25
+
+
+class Line(Protocol):
+    """One line that is shown in the place of the one before."""
+
+    def update(self, line: str) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Progress:
@@ -21,7 +28,7 @@ class Progress:
         self._stream = stream
         self._started = time.monotonic()
         self._next = self._started
-        self._live = _live() if stream.isatty() else None
+        self._live: Line | None = _live() if stream.isatty() else None
 
     def __call__(self, driver: Driver) -> None:
         now = time.monotonic()
@@ -58,6 +65,10 @@ class Progress:
             parts.append(f"{latest.subject.key.title}: best {latest.best.time_us:.1f} us{how}")
         return ", ".join(parts)
 
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        print(text, flush=True)
+
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._live:
@@ -68,7 +79,7 @@ def _last_heard(study: Study) -> float:
     return max((record.started_at for record in study.settled.values()), default=0.0)
 
 
-def _live() -> Any:
+def _live() -> Line:
     from rich.live import Live
 
     live = Live("starting", transient=True, auto_refresh=False)

@@ -18,6 +18,7 @@ import signal
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from tileflow_search.registry import STRATEGIES, shares, warm_up
 
 import tileflow
 from tileflow.config import Config
-from tileflow.errors import ClusterError, TileflowError
+from tileflow.errors import ClusterError, SpecError, TileflowError
 from tileflow.measure.interpret import InterpreterProcess
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
@@ -96,8 +97,9 @@ class Outputs:
     def mlflow_uri(self) -> str:
         return f"sqlite:///{self.folder / 'mlflow.db'}"
 
-    def table(self, kernel: str) -> Path:
-        return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}.json"
+    def table(self, kernel: str, version: str = "") -> Path:
+        """``version``: which one, where the sweep has several of one name."""
+        return self.tables / f"{re.sub('[^A-Za-z0-9_.]', '-', kernel)}{version}.json"
 
     def require_none(self) -> None:
         """Raises SpecError where a file is in the way, whoever wrote it: a new sweep replaces nothing."""
@@ -114,12 +116,15 @@ class Outputs:
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets.
-    ``build_rows``: builds defaults that take any size."""
+    ``build_rows``: builds defaults that take any size. ``display``: of the budget in words, shows how the sweep is
+    doing. ``to_mlflow``: whether trials are logged there too."""
 
     evaluator: Callable[[SweepSpec], Evaluator]
     prepare: Prepare = prepare
     check: Check | None = None
     build_rows: Callable[[Sequence[Order], Callable[[], bool]], Sequence[BuiltRow | Failure]] = build_rows
+    display: Callable[[str], Progress] = Progress
+    to_mlflow: bool = True
 
 
 def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -140,6 +145,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
             "spec": sweep.to_json(),
             "created_at": time.time(),
             "tileflow": tileflow.__version__,
+            **({"shared": True} if any(subject.kernel.shared for subject in subjects) else {}),
         })  # fmt: skip
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
@@ -147,7 +153,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Go on with the sweep in the folder ``out``, asking again for what was under way; as :func:`run`."""
     outputs = Outputs(out)
-    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    sweep = _spec_of(journals.read(outputs.journal))
     _require_writable(out)
     with _opened(sweep, tools) as (subjects, evaluator):
         journal = Journal.resume(outputs.journal)
@@ -160,18 +166,27 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     Raises OutputError where the folder does not take them.
     """
     outputs = Outputs(out)
-    sweep = spec.parse(journals.header(journals.read(outputs.journal))["spec"])
+    sweep = _spec_of(journals.read(outputs.journal))
     _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
     """By kernel, what the journal of ``out`` gives, whatever state the sweep is in."""
     lines = journals.read(Outputs(out).journal)
-    sweep, trials = spec.parse(journals.header(lines)["spec"]), tables.right_trials(journals.fold(lines))
+    sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
     subjects: dict[str, list[Subject]] = {}
     for key in study_keys(sweep):
         subjects.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
     return [(kernel, found) for kernel, group in subjects.items() for found in choose(group, trials)]
+
+
+def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
+    """The spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
+    header = journals.header(lines)
+    if header.get("shared"):
+        raise SpecError("a search over a program's own calls ends with the program", where=str(header["sweep_id"]),
+                        hint="its tables are in its folder; kernel.tune(...) begins another")  # fmt: skip
+    return spec.parse(header["spec"])
 
 
 def check_spec(sweep: SweepSpec) -> None:
@@ -211,12 +226,15 @@ def _run(
     studies = open_studies(sweep, journal, subjects, siblings.transfers(sweep.seeds))
     if shares(sweep.strategy.name):
         take_turns(studies, {served.name: served.workers + 1 for served in evaluator.device_classes()})
-    logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts)
-    logger.start()
-    progress = Progress(str(sweep.budget))
+    logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
+    if logger is not None:
+        logger.start()
+    progress = tools.display(str(sweep.budget))
     seed = sweep.strategy.seed
     driver = Driver(journal.lines[0]["sweep_id"], studies, evaluator, journal, seed=seed, progress=progress)
-    _say_what_measures(evaluator)
+    for served in evaluator.device_classes():
+        how = "measured on" if served.measured else "modelled by"
+        progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
     built: list[Built] = []
     portable: list[BuiltRow] = []
     try:
@@ -254,7 +272,8 @@ def _run(
     except OutputError as error:
         unwritten = str(error)
         log.error("%s", error)
-    logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
+    if logger is not None:
+        logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
     return "; ".join(filter(None, (driver.stopping, _stopped(studies), unwritten)))
 
 
@@ -313,11 +332,13 @@ def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]
         code.setdefault(item.study.subject.key, []).extend(item.binaries)
     made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()), portable)
     outputs.tables.mkdir(exist_ok=True)
+    names = Counter(table.kernel.ref for table in made)
     for table in made:
-        path = outputs.table(table.kernel.ref)
+        version = f"-{table.kernel.semantic_hash[:16]}" if names[table.kernel.ref] > 1 else ""
+        path = outputs.table(table.kernel.ref, version)
         dump_table(table, path, replaces=load_table(path).table_id if path.exists() else None)
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
-    if binaries:
+    if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
     write_atomically(outputs.report, report.render(folded, subjects).encode("utf-8", "backslashreplace"))
 
@@ -339,12 +360,6 @@ def _require_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     with _writing(folder), tempfile.TemporaryFile(dir=there):
         pass
-
-
-def _say_what_measures(evaluator: Evaluator) -> None:
-    for served in evaluator.device_classes():
-        how = "measured on" if served.measured else "modelled by"
-        print(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}", flush=True)
 
 
 @contextmanager

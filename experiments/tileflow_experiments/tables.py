@@ -121,12 +121,12 @@ def build_tables(
     binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
     portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
-    """One table a kernel. ``binaries``: the machine code of a study's winner, in the order that it is to be tried.
-    ``portable``: the defaults that take any size."""
-    by_kernel: dict[str, list[Subject]] = {}
+    """One table for each version of a kernel. ``binaries``: the machine code of a study's winner, in the order that it
+    is to be tried. ``portable``: the defaults that take any size."""
+    by_version: dict[tuple[str, str], list[Subject]] = {}
     for subject in subjects:
-        by_kernel.setdefault(subject.key.kernel, []).append(subject)
-    return [_table(folded, group, binaries, defaults_of(portable, ref)) for ref, group in by_kernel.items()]
+        by_version.setdefault((subject.key.kernel, subject.kernel.semantic_hash), []).append(subject)
+    return [_table(folded, group, binaries, defaults_of(portable, ref)) for (ref, _), group in by_version.items()]
 
 
 def _table(

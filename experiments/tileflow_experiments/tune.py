@@ -1,68 +1,296 @@
-"""``kernel.tune(...)``: a sweep over one call on this machine's GPU, whose table is loaded when it is done."""
+"""``kernel.tune(...)`` and ``tileflow.tune([...])``: a sweep over calls as they stand, whose rows are kept and loaded.
+
+Workers get the calls' own arguments, copied, in memory that they share (:mod:`tileflow_cluster.shared_call`), so that a
+kernel needs no ``inputs=`` and no module of its own. What Ray and others say meanwhile is in a file.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import logging
 import secrets
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import torch
+from tileflow_cluster.local import open_on_this_machine
+from tileflow_cluster.pipeline import TileflowStages
+from tileflow_cluster.protocol import Evaluator, KernelRef, Mode, problem_items
+from tileflow_cluster.shared_call import SharedCall
+from tileflow_search.registry import STRATEGIES
 
 from tileflow import runtime
 from tileflow.api import Kernel
-from tileflow.errors import CallError, SpecError
-from tileflow.runtime.describe import device_class
-from tileflow.runtime.table import Entry
+from tileflow.errors import CallError, InternalError, SpecError, TableError
+from tileflow.runtime.argtree import tensors
+from tileflow.runtime.bundle import load_tables
+from tileflow.runtime.describe import device_class as class_of
+from tileflow.runtime.problem import Problem
+from tileflow.runtime.table import Entry, Table
+from tileflow.runtime.user_tables import keep, read, user_folder
+from tileflow.target import target
 
-from . import cli, sweep
-from .spec import parse
+from . import journal as journals
+from . import sweep
+from .progress import Progress
+from .records import StudyKey
+from .spec import KernelSpec, SweepSpec, parse
+from .subject import Subject
+from .sweep import Outputs, Tools
+
+CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
+KEY_CHARS = 60
+
+log = logging.getLogger("tileflow")
 
 
-def tune_call(
-    kernel: Kernel,
-    args: Sequence[Any],
+def tune_calls(
+    calls: Sequence[tuple[Any, ...]],
     *,
     budget_s: float = 60.0,
-    problem: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
+    tables: str | PathLike[str] | None = None,
+    out: str | PathLike[str] | None = None,
+    device_class: str | None = None,
     strategy: str = "default",
     seed: int = 0,
-) -> Entry | None:
-    """Search for ``budget_s`` seconds on the GPU that holds ``args``; returns the row, None where no config works.
+    tools: Tools | None = None,
+) -> list[Entry | None]:
+    """See :func:`tileflow.tune`. ``tools``: what trials run on; a Ray of this machine where not given."""
+    wanted = [_call(*call) for call in calls]
+    if not wanted:
+        return []
+    device = device_class or _device_class(wanted)
+    spec = _spec(device, budget_s, strategy, seed)
+    name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    outputs = Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
+    outputs.require_none()
+    studies = {call.study(device): call for call in wanted}
+    kernels = tuple(KernelSpec(key.kernel, (cast("Any", key.problem),)) for key in studies)
+    place = Path(tables) if tables is not None else user_folder()
+    spec = replace(spec, kernels=kernels, seeds=_seeds(wanted, place))
+    outputs.folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        shared = {key: stack.enter_context(SharedCall(c.kernel, c.args, c.device)) for key, c in studies.items()}
+        chatter = stack.enter_context(_chatter_in(outputs.folder / "tune.log"))
+        used = replace(
+            tools or Tools(_on_this_machine),
+            prepare=lambda key, mode: _subject(key, mode, shared[key], studies[key]),
+            display=lambda budget: _TuneProgress(budget, chatter),
+            to_mlflow=out is not None,
+        )
+        stopped = sweep.run(spec, outputs.folder, used)
+    rows = _rows(outputs)
+    kept = {version: _keep(table, place, outputs) for version, table in rows.items()}
+    found = [_row_of(call, device, rows) for call in wanted]
+    print(_closing_table(wanted, found, kept, device, outputs, stopped), flush=True)
+    return found
 
-    ``problem``: the keyword arguments of the kernel's ``inputs`` that make such a call; workers make their own.
-    ``out``: the sweep's folder, a new temporary one where not given. Raises SpecError and CallError.
-    """
-    device = next((a.device for a in args if isinstance(a, torch.Tensor) and a.device.type == "cuda"), None)
-    if device is None:
-        raise CallError("a call is tuned on the GPU that holds its arguments", got="no tensor on a GPU",
-                        hint="`tileflow tune` models a device class that is not at hand")  # fmt: skip
-    check_problem(kernel, args, problem)
-    wanted = parse({
-        "name": f"tune-{kernel.name.rpartition(':')[2].replace('.', '-')}",
-        "kernels": [{"kernel": kernel.name, "problems": [dict(problem or {})]}],
-        "device_classes": [device_class(device)],
+
+# ---- what is asked --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call to tune. ``device``: of its tensors."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    problem: Problem
+    device: torch.device
+
+    @property
+    def digest(self) -> str:
+        """What tells it from calls of the same sizes."""
+        return hashlib.sha256(f"{self.kernel.semantic_hash} {self.problem.key}".encode()).hexdigest()[:8]
+
+    def study(self, device_class: str) -> StudyKey:
+        return StudyKey(self.kernel.name, problem_items({**self.problem.sizes, "call": self.digest}), device_class)
+
+
+def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> _Call:
+    """Raises CallError for what the kernel cannot be given, SpecError for what is no kernel."""
+    own = getattr(kernel, "__tileflow_kernel__", kernel)
+    if not isinstance(own, Kernel) or not isinstance(args, (tuple, list)):
+        raise SpecError("a call to tune is (kernel, args) or (kernel, args, kwargs)",
+                        got=f"{type(kernel).__name__}, {type(args).__name__}",
+                        hint="tileflow.tune([(kernel, (x, w)), ...])")  # fmt: skip
+    bound = own.positional_args(tuple(args), dict(kwargs or {}))
+    devices = {tensor.device for tensor in tensors(bound) if tensor.device.type != "meta"}
+    if len(devices) != 1:
+        raise CallError("a call is tuned with its tensors, which are on one device", where=own.name,
+                        got=", ".join(map(str, devices)) or "no tensor with memory")  # fmt: skip
+    return _Call(own, bound, own.describe(*bound), devices.pop())
+
+
+def _device_class(calls: Sequence[_Call]) -> str:
+    """Of the GPU that holds the calls' arguments. Raises CallError."""
+    devices = {call.device for call in calls}
+    classes = {class_of(device) for device in devices if device.type == "cuda"}
+    if len(classes) != 1 or any(device.type != "cuda" for device in devices):
+        raise CallError(
+            "a call is tuned on the GPU that holds its arguments, all calls on one kind",
+            got=", ".join(sorted(map(str, devices))),
+            hint="or name a device class for the cost model: tune(..., device_class='nvidia-h200')",
+        )
+    return classes.pop()
+
+
+def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
+    """A spec whose kernels are still to be named. Raises SpecError."""
+    if strategy not in STRATEGIES:
+        raise SpecError("a strategy is one that tileflow knows", got=repr(strategy), hint=", ".join(STRATEGIES))
+    return parse({
+        "name": "tune",
+        "kernels": [{"kernel": "a:call", "problems": [{"n": 1}]}],
+        "device_classes": [device],
         "strategy": {"name": strategy, "seed": seed},
         "budget": {"seconds": budget_s},
         "modes": ["static"],  # who tunes a call has a compiler for other shapes
     })  # fmt: skip
-    name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    outputs = sweep.Outputs(Path(tempfile.gettempdir()) / name if out is None else Path(out).absolute())
-    sweep.run(wanted, outputs.folder, cli.tools())
-    (table,) = runtime.load(outputs.bundle if outputs.bundle.exists() else outputs.table(kernel.name))
-    return next(iter(table.entries), None)
 
 
-def check_problem(kernel: Kernel, args: Sequence[Any], problem: Mapping[str, Any] | None) -> None:
-    """``problem`` makes a call like ``args``. Raises SpecError."""
-    wanted = kernel.describe(*args).key
-    if problem is None:
-        raise SpecError("tuning needs the keyword arguments of the kernel's inputs function", got="no problem=",
-                        hint=f"kernel.tune(..., problem={{...}}) that makes {wanted}")  # fmt: skip
-    made = kernel.describe(*kernel.inputs(device="meta", **problem)).key
-    if made != wanted:
-        raise SpecError(f"the problem must make the call's own arguments, {wanted}", got=made,
-                        hint="the sizes and dtype of problem= are those of the tensors")  # fmt: skip
+def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:
+    """The tables of the same kernels that are kept already: their configs are tried first."""
+    versions = dict.fromkeys(call.kernel.semantic_hash for call in calls)
+    return tuple(path for version in versions for path, _ in read(version, place)) if place is not None else ()
+
+
+def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subject:
+    """Lowered from a copy of the arguments: host code may write into them. Raises KernelError."""
+    copy = shared.copy()
+    lowered = copy.lower(copy.inputs(device="meta"), target(key.device_class), mode)
+    if lowered.problem.key != call.problem.key:
+        raise InternalError("a worker's arguments must be those of the call", got=lowered.problem.key,
+                            where=call.problem.key)  # fmt: skip
+    ref = KernelRef(key.kernel, call.kernel.semantic_hash, shared=shared.reference)
+    default = lowered.space.repair(lowered.default)
+    return Subject(key, ref, call.problem, lowered.space, default, mode, lowered.traffic)
+
+
+def _on_this_machine(wanted: SweepSpec) -> Evaluator:
+    """Workers of this user's session alone, whatever cluster ``RAY_ADDRESS`` names."""
+    return open_on_this_machine(TileflowStages(), wanted.device_classes)
+
+
+# ---- what is said ---------------------------------------------------------------------------------------------------
+
+
+class _TuneProgress(Progress):
+    """A live line on a terminal or below a notebook's cell; elsewhere nothing but what is in the file."""
+
+    def __init__(self, budget: str, chatter: TextIO) -> None:
+        super().__init__(budget, sys.stderr if sys.stderr.isatty() else chatter)
+        self._chatter = chatter
+        if self._live is None and "ipykernel" in sys.modules:
+            self._live = _CellLine()
+
+    def say(self, text: str) -> None:
+        print(text, file=self._chatter, flush=True)
+
+
+class _CellLine:
+    """A line that a notebook writes over itself."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def update(self, line: str) -> None:
+        print(f"\r{line.ljust(self._width)}", end="", file=sys.stderr, flush=True)
+        self._width = len(line)
+
+    def stop(self) -> None:
+        self.update("")
+        print("\r", end="", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _chatter_in(path: Path) -> Iterator[TextIO]:
+    """Inside, what libraries log goes to the file at ``path``."""
+    loggers = [logging.getLogger(name) for name in CHATTY]
+    with path.open("a", encoding="utf-8") as file:
+        handler = logging.StreamHandler(file)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
+        for logger in loggers:
+            logger.handlers, logger.propagate = [handler], False
+        try:
+            yield file
+        finally:
+            for logger, handlers, propagate in before:
+                logger.handlers, logger.propagate = handlers, propagate
+
+
+# ---- what is found --------------------------------------------------------------------------------------------------
+
+
+def _rows(outputs: Outputs) -> dict[str, Table]:
+    """The tables of a sweep that have a row, by semantic hash."""
+    if not any(outputs.tables.glob("*.json")):
+        return {}
+    tables, _ = load_tables(outputs.tables)
+    return {table.kernel.semantic_hash: table for table in tables if table.entries}
+
+
+def _keep(table: Table, place: Path | None, outputs: Outputs) -> Path:
+    """Keep the rows where the next process finds them, and load them here; the file. A folder that takes none is said:
+    the rows are in that of the sweep then."""
+    path = outputs.tables
+    if place is not None:
+        try:
+            path = keep(table, place)
+        except (OSError, TableError) as error:
+            log.warning("the rows are in %s: your folder of tables takes none: %s", path, error)
+    runtime.load(path)
+    return path
+
+
+def _row_of(call: _Call, device: str, rows: Mapping[str, Table]) -> Entry | None:
+    table = rows.get(call.kernel.semantic_hash)
+    entries = () if table is None else table.entries
+    return next((e for e in entries if (e.device, e.problem.key) == (device, call.problem.key)), None)
+
+
+def _closing_table(
+    calls: Sequence[_Call],
+    rows: Sequence[Entry | None],
+    kept: Mapping[str, Path],
+    device: str,
+    outputs: Outputs,
+    stopped: str,
+) -> str:
+    """Default, best and speed-up of each call, then where the rows are."""
+    reasons = journals.stopped(journals.fold(journals.read(outputs.journal)).events)
+    lines = [("kernel", "call", "default", "best", "speed-up", "")]
+    for call, row in zip(calls, rows, strict=True):
+        key = call.problem.key
+        what = call.kernel.__name__, key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 3]}..."
+        why = reasons.get(call.study(device).id, "")
+        if row is None:
+            lines.append((*what, "", "", "", f"no config works: {why.splitlines()[0]}" if why else "no config works"))
+        else:
+            lines.append((*what, *_times(row)))
+    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    text = ["  ".join([*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[5]]) for line in lines]
+    text += [f"row{'s' if len(calls) > 1 else ''} in {path}" for path in dict.fromkeys(kept.values())]
+    if stopped:
+        text.append(f"stopped before its end: {stopped}")
+    if stopped or not kept:
+        text.append(f"what was logged is in {outputs.folder / 'tune.log'}")
+    return "\n".join(line.rstrip() for line in text)
+
+
+def _times(row: Entry) -> tuple[str, str, str, str]:
+    how = "" if row.origin == "measured" else f"{row.origin} for {row.device}"
+    if row.best_us is None:
+        return "", "", "", how
+    best = f"{row.best_us:.1f} us"
+    if row.default_us is None:
+        return "fails", best, "", how
+    return f"{row.default_us:.1f} us", best, f"{row.default_us / row.best_us:.2f}x", how

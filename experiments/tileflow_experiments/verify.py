@@ -96,11 +96,12 @@ def _random_configs(study: Study, seed: int) -> list[Config]:
 def _request(study: Study, config: Config, seed: int) -> InterpretRequest:
     subject = study.subject
     return InterpretRequest(
-        kernel=subject.key.kernel,
+        kernel=subject.kernel.reference,
         problem=subject.key.problem,
         config=config,
         target_name=subject.key.device_class,
         mode=subject.mode,
         sys_path=subject.kernel.sys_path,
         seed=seed,
+        loader=subject.kernel.loader,
     )

@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -23,7 +22,7 @@ from tileflow.errors import InternalError
 from tileflow.measure.types import Outcome
 
 if TYPE_CHECKING:
-    from tileflow.api import Kernel
+    pass
 
 
 @pytest.fixture(scope="module")
@@ -202,20 +201,9 @@ def test_a_study_that_was_stopped_is_named_and_ends_the_command_with_3(
 
 
 @pytest.mark.usefixtures("broken_tools")
-def test_tuning_one_call_raises_what_its_author_must_mend(
+def test_tuning_one_problem_ends_with_what_its_author_must_mend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import torch
-    from tileflow_experiments import tune
-
-    class OnGpu(torch.Tensor):
-        device = torch.device("cuda", 0)
-
-    monkeypatch.setattr(tune, "check_problem", lambda *arguments: None)
-    monkeypatch.setattr(tune, "device_class", lambda device: fakes.GPU)
-    kernel = cast("Kernel", SimpleNamespace(name=fakes.KERNEL))
-    with pytest.raises(InternalError, match="cuDNN error"):
-        tune.tune_call(kernel, [torch.zeros(64).as_subclass(OnGpu)], problem={"n": 64}, out=tmp_path / "call")
     options = ["--problem", "n=64", "--device-class", fakes.GPU, "--out", tmp_path / "command"]
     assert call("tune", fakes.KERNEL, *options, monkeypatch=monkeypatch) == cli.BAD_INPUT
     assert "InternalError: the reference must not raise" in capsys.readouterr().err
@@ -227,19 +215,3 @@ def test_help_imports_nothing_heavy() -> None:
         "print([m for m in ('torch', 'ray', 'mlflow', 'pyarrow', 'optuna', 'triton') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
-
-
-def test_kernel_tune_wants_a_gpu_and_the_problem_of_its_call() -> None:
-    from tileflow_experiments.tune import check_problem, tune_call
-
-    from examples.softmax import softmax
-    from tileflow.errors import CallError, SpecError
-
-    args = softmax.inputs(m=4, n=8, dtype="float32")
-    with pytest.raises(CallError, match="no tensor on a GPU"):
-        tune_call(softmax, args, problem={"m": 4, "n": 8})
-    with pytest.raises(SpecError, match=r"problem=\{...\}"):
-        check_problem(softmax, args, None)
-    with pytest.raises(SpecError, match=r"float32\[4x8\], but got x=float32\[8x8\]"):
-        check_problem(softmax, args, {"m": 8, "n": 8, "dtype": "float32"})
-    check_problem(softmax, args, {"m": 4, "n": 8, "dtype": "float32"})

@@ -18,6 +18,7 @@ PUBLIC = {
         "interpret",
         "kernel",
         "load_kernel",
+        "tune",
     },
     "tileflow.autograd": {"BackwardContext", "Differentiable", "differentiable"},
     "tileflow.language": {

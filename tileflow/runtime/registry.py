@@ -6,11 +6,14 @@ vendor's portfolio; 8 the default. Never across vendors, and never a row of anot
 measured goes before what was modelled through steps 2 to 5. Within a step rows come in the order of their distance;
 :mod:`.serving` takes the first whose guards accept the call.
 Who has to compile may find the call's own zero-search config better than another problem's row: see :class:`Hit`.
+
+The tables of the user's own folder (:mod:`.user_tables`) are looked at where no loaded one has a row left, on a GPU.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import math
 import threading
@@ -25,7 +28,7 @@ from ..config import Config
 from ..errors import CallError, TableError
 from ..lazy_dataclass import dataclass
 from ..target import CATALOGUE, Target, find, runs_on, target
-from . import observe
+from . import observe, user_tables
 from .abi import Binary
 from .binaries import MODULES
 from .bundle import Bundle, Check, load_tables
@@ -143,6 +146,7 @@ class _Candidate(NamedTuple):
 
 _lock = threading.Lock()
 _sources: dict[str, list[_Source]] = {}  # by kernel, the last loaded first
+_found: dict[tuple[Path, str], list[_Source]] = {}  # of the user's folder, by it and the kernel's version
 _rejected: dict[tuple[str, str | None, str, str], str] = {}
 _listeners: list[Callable[[], None]] = []
 _policy: list[OnMiss] = ["default"]
@@ -266,6 +270,7 @@ def digest() -> str:
             for kernel, known in sorted(_sources.items())
             for s in known
         ]
+        parts += [f"user {s.table.table_id}" for _, found in sorted(_found.items()) for s in found]
         parts += [f"rejected {key}" for key in sorted(map(str, _rejected))]
         parts.append(f"on_miss {_policy[0]}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -288,7 +293,10 @@ def hits(kernel: str, semantic_hash: str, problem: Problem, device: str | None =
     """Every row that may serve a call, the best first. Raises TableError as :func:`lookup` does."""
     sources = _of_version(kernel, semantic_hash)
     strict = any(s.strict for s in sources)
-    for candidate in _candidates(sources, problem, device):
+    candidates = _candidates(sources, problem, device)
+    if device is not None and not strict:
+        candidates = itertools.chain(candidates, _of_user(semantic_hash, problem, device, sources))
+    for candidate in candidates:
         refusal = _refusal(candidate, kernel, problem)
         if refusal is not None:
             observe.count(kernel, refusal[0], refusal[1], candidate.device)
@@ -327,7 +335,7 @@ def clear() -> None:
         for known in _sources.values():
             for source in known:
                 source.servers.clear()
-        for state in (_sources, _rejected):
+        for state in (_sources, _found, _rejected):
             state.clear()
         _policy[0] = "default"
     observe.clear_counters()
@@ -385,6 +393,33 @@ def _candidates(sources: Sequence[_Source], problem: Problem, live: str | None) 
             row = source.table.default
             exact = row.problem is not None and row.problem.key == problem.key
             yield _Candidate("default", row, source, where, "no row fits: the table's default", exact)
+
+
+def _of_user(semantic_hash: str, problem: Problem, device: str, before: Sequence[_Source]) -> Iterator[_Candidate]:
+    """The rows of the user's folder, which is looked at once this is reached; none that is loaded besides, and none for
+    any shape: the call's own default is better."""
+    folder = user_tables.user_folder()
+    if folder is None:
+        return
+    with _lock:
+        found = _found.get((folder, semantic_hash))
+    if found is None:
+        tables = user_tables.tables_of(semantic_hash, folder)
+        made = [_Source(table, None, None, False, _policy[0]) for table in tables if _is_accepted(table, folder)]
+        with _lock:
+            found = _found.setdefault((folder, semantic_hash), made)
+    known = {source.table.table_id for source in before}
+    fresh = [source for source in found if source.table.table_id not in known]
+    yield from (row for row in _candidates(fresh, problem, device) if row.step != "default")
+
+
+def _is_accepted(table: Table, folder: Path) -> bool:
+    try:
+        check_validators(table)
+    except TableError as error:
+        user_tables.report(folder / table.table_id, error)
+        return False
+    return True
 
 
 def _exact(

@@ -44,6 +44,9 @@ class Traced(api.Kernel):
     def tracing(self) -> AbstractContextManager[None]:
         return self.settings.tracing()
 
+    def by_value(self) -> tuple[Callable[..., api.Kernel], tuple[Any, ...]]:
+        return Traced, (self.__wrapped__, self.settings)
+
     def lower(self, args: Sequence[Any], target: Target, mode: str = "") -> Lowered:
         from .semantics import flag_differences
 
@@ -265,9 +268,10 @@ class BoundKernel:
 
     def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
         """The fastest of the decorator's configs on this GPU; where it names fewer than two, a sweep by
-        ``tileflow.Kernel.tune`` (``problem=`` and its other options). Raises CallError without a GPU.
+        :func:`tileflow.tune`, whose ``options`` they are. Raises CallError without a GPU, but where ``device_class=``
+        names one for the cost model, and where no config works.
         """
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" and "device_class" not in options:
             raise CallError("configs are timed on a GPU", got=f"arguments on {self.device}",
                             hint="name one by config=, or sweep elsewhere and load the table")  # fmt: skip
         if len(self.kernel.configs) > 1:
@@ -275,8 +279,11 @@ class BoundKernel:
         else:
             from .translate import from_native
 
-            budget = self.settings.autotune_budget_seconds or 60.0
-            row = self._traced.tune(*args, budget_s=budget, **options)
+            budget = {"budget_s": self.settings.autotune_budget_seconds or 60.0}
+            (row,) = api.tune([(self._traced, self.kernel.normalize_args(*args))], **budget | options)
+            if row is None:
+                raise CallError("a kernel is tuned where one of its configs works", got="none does",
+                                where=self._traced.name)  # fmt: skip
             best = from_native(self.lowered.space.adapt(row.config.to_dict()), self.lowered)
         self.set_config(best)
         return best

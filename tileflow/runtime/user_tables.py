@@ -1,0 +1,101 @@
+"""The user's own folder of tables: where ``kernel.tune`` keeps its rows, and where the next process finds them.
+
+The folder is ``$TILEFLOW_TABLES``, else ``$XDG_DATA_HOME/tileflow/tables``, else ``~/.local/share/tileflow/tables``;
+an empty ``TILEFLOW_TABLES`` means none. A kernel of a script, a notebook or a closure has no lasting name, so that a
+file is named by what its kernel means: ``softmax-<16 digits of the semantic hash>.json``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from ..errors import TableError
+from .table import KernelId, Table, dump_table, load_table, merge
+
+VARIABLE = "TILEFLOW_TABLES"
+
+_DIGITS = 16
+_TRIES = 8  # of writing a file that other processes write too
+_log = logging.getLogger("tileflow.runtime")
+_reported: set[Path] = set()
+
+
+def user_folder() -> Path | None:
+    """The folder, be it there or not; None where the environment says that there is none, or names no home."""
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given).expanduser() if given else None
+    data = os.environ.get("XDG_DATA_HOME")
+    home = os.environ.get("HOME")
+    if not data and not home:
+        return None
+    return Path(data or f"{home}/.local/share") / "tileflow" / "tables"
+
+
+def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
+    """The tables of this version of a kernel, whatever it is called. A file that cannot be trusted is said once."""
+    return (table for _, table in read(semantic_hash, folder))
+
+
+def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
+    """As :func:`tables_of`, with the files."""
+    for path in sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json")):
+        try:
+            table = load_table(path)
+        except TableError as error:
+            report(path, error)
+            continue
+        if table.kernel.semantic_hash == semantic_hash:
+            yield path, table
+
+
+def report(path: Path, error: TableError) -> None:
+    """Say once that a table of the folder is not used."""
+    if path not in _reported:
+        _reported.add(path)
+        _log.warning("a table of your folder is not used: %s", error)
+
+
+def keep(table: Table, folder: str | PathLike[str]) -> Path:
+    """Write the rows of ``table`` into ``folder``, beside those that it has of this version of the kernel.
+
+    Its defaults are left out: a call without a row gets its own default. What cannot be read stays as it is. Returns
+    the file. Raises OSError, and TableError where others keep writing the file.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    bare = replace(table, default=None, defaults={}, portfolio=(), unseen={})
+    for _ in range(_TRIES):
+        path, old = _home(bare, place)
+        new = bare if old is None else merge(old, _renamed(bare, old.kernel))
+        try:
+            dump_table(new, path, replaces=None if old is None else old.table_id)
+        except TableError as error:
+            refused = error  # another process has written it since: read it again
+        else:
+            return path
+    raise refused
+
+
+def _home(table: Table, folder: Path) -> tuple[Path, Table | None]:
+    """The file for the rows of ``table``, and what it holds."""
+    semantic_hash = table.kernel.semantic_hash
+    for found in read(semantic_hash, folder):
+        return found
+    function = re.sub(r"\W", "-", table.kernel.name.rpartition(".")[2])
+    path = folder / f"{function}-{semantic_hash[:_DIGITS]}.json"
+    if path.exists():  # and is damaged
+        path = folder / f"{function}-{semantic_hash[:_DIGITS]}-{table.table_id[:8]}.json"
+    return path, None
+
+
+def _renamed(table: Table, kernel: KernelId) -> Table:
+    """``table`` as one of a kernel of the same version under another name."""
+    rows = tuple(replace(e, problem=replace(e.problem, kernel=kernel.ref)) for e in table.entries)
+    return replace(table, kernel=kernel, entries=rows)
