@@ -212,8 +212,8 @@ def _further(kernel: Kernel, call: Call, config: Config, is_last: bool, declined
     """A launch that no variant takes, compiled out of what it captures: host code made, or a container or a global
     holds, another int or constant than when the variants were made. Ints that vary become run-time values.
 
-    None without a compiler, and where the call can begin anew instead: the first launch, by another row where not ``is_last``, or by a variant
-    for the values of int arguments, where those select code.
+    None without a compiler, and where the call can begin anew instead: the first launch, by another row where not
+    ``is_last``, or by a variant for the values of int arguments, where those select code.
     """
     if not _has_compiler():
         return None

@@ -20,8 +20,6 @@ from ..trace import Tracer
 from ..values import SymInt, TileValue
 from . import atomics as _atomics
 from . import escapes as _escapes
-from . import matmul as _matmul
-from . import packing as _packing
 from . import random_numbers as _random_numbers
 from . import scaled as _scaled
 from . import scans as _scans
