@@ -80,11 +80,14 @@ def test_a_block_size_as_an_index_may_be_outside(block: int, masked: bool) -> No
     assert bool(access(text(at_a_block, X, b=block), "x")) is masked
 
 
+BEFORE = -4
+
+
 @tileflow.kernel
 def from_before(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for t in tfl.tile(x.size(0)):
-        for k in tfl.tile(-4, x.size(1)):
+        for k in tfl.tile(BEFORE, x.size(1)):
             out[t, k] = x[t, k]
     return out
 
