@@ -65,7 +65,7 @@ def move_reference(
     x: torch.Tensor, y: torch.Tensor, heading: torch.Tensor, trail: torch.Tensor, fresh: torch.Tensor, seed: int
 ) -> State:
     """The kernel's eager meaning on the whole population as one tile, which draws the same random numbers."""
-    return move.run_eagerly(x, y, heading, trail, fresh, seed, config={"block:tile": x.size(0)})  # type: ignore[no-any-return]
+    return move.run_eagerly(x, y, heading, trail, fresh, seed, config={"block:tile": max(x.size(0), 1)})  # type: ignore[no-any-return]
 
 
 # an agent turns by which trail is stronger: one unit of rounding sends a few another way
