@@ -64,7 +64,7 @@ def test_a_step_of_physarum() -> None:
     compiled = eager = (x, y, angle, torch.rand(size, size, device="cuda", generator=generator))
     for seed in range(3):
         compiled = physarum.step(tuple(t.clone() for t in compiled), seed)
-        with tileflow.interpret({name: max(n, 1) for name, n in blocks.items()}):
+        with tileflow.interpret({"block:tile": agents, "block:tile_y": size, "block:tile_x": size}):
             eager = physarum.step(tuple(t.clone() for t in eager), seed)
     for got, wanted in zip(compiled[:3], eager[:3], strict=True):
         strayed = ~torch.isclose(got, wanted, rtol=1e-4, atol=1e-3)
