@@ -291,6 +291,11 @@ class LoadedCall:
         """As the kernel's, over the tensors that it holds where ``args`` are."""
         return self._kernel.reference(*args)
 
+    def kind(self, *args: Any) -> LoadedCall:
+        """This call, with the host code and the regions that ``args`` have: its inputs stay the call's own."""
+        self._kernel = self._kernel.kind(*args)
+        return self
+
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
         """The problem itself, for the interpreter: of a call's arguments there are no smaller ones."""
         return {**problem, "interpreted": True}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -13,9 +14,13 @@ import torch
 
 def place(value: Any, device: str) -> Any:
     """``value`` with every tensor copied to ``device``, and that device for others: in tuples, lists, dictionaries,
-    dataclasses, partial calls and what functions close over."""
+    dataclasses, partial calls, modules, other objects and their methods, and what functions close over."""
     if isinstance(value, torch.Tensor):
         return value.to(device, copy=True)
+    if isinstance(value, torch.nn.Module):
+        return copy.deepcopy(value).to(device)
+    if isinstance(value, MethodType):
+        return MethodType(value.__func__, place(value.__self__, device))
     if isinstance(value, torch.device):
         return torch.device(device)
     if isinstance(value, FunctionType) and value.__closure__:
@@ -26,6 +31,10 @@ def place(value: Any, device: str) -> Any:
         return moved
     if isinstance(value, partial):
         return partial(place(value.func, device), *place(value.args, device), **place(value.keywords, device))
+    if type(value).__module__.startswith("helion_kernels") and not dataclasses.is_dataclass(value):
+        moved_object = copy.copy(value)
+        vars(moved_object).update(place(vars(value), device))
+        return moved_object
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: place(getattr(value, f.name), device) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)

@@ -116,6 +116,16 @@ def test_nothing_that_a_worker_does_reaches_the_caller() -> None:
     assert torch.equal(x, before) and torch.equal(torch.get_rng_state(), random)
 
 
+def test_the_kind_of_a_call_makes_the_calls_inputs_again() -> None:
+    """What measures asks for the kind of the first inputs, and then for inputs of another seed."""
+    x = torch.randn(5)
+    with SharedCall(copied, (x,), CPU) as shared:
+        call = load(shared.reference)
+        first = call.inputs(device="cpu", seed=0)
+        again = call.kind(*first).inputs(device="cpu", seed=1)
+    assert torch.equal(again[0], x) and again[0].data_ptr() != x.data_ptr()
+
+
 def test_a_call_is_gone_with_who_shared_it() -> None:
     with SharedCall(copied, (torch.ones(4),), CPU) as shared:
         reference = shared.reference
