@@ -61,12 +61,26 @@ def pick(t: Tracer, x: TileValue, axis: int, index: Any) -> TileValue:
     """One element of a dimension: a sum whose other terms are 0 (so that -0.0 comes out as 0.0)."""
     axis = axis_of(t, axis, len(x.value.dims))
     dim = x.value.dims[axis]
+    chosen = t.pointwise("where", t.pointwise("eq", _lanes(t, x, axis), _position(t, dim, index)), x, 0)
+    dtype = x.value.type.dtype
+    return reduce(t, "any" if dtype == "bool" else "sum", t.cast(chosen, dtype), axis, keepdim=False)
+
+
+def _element_of_each(t: Tracer, x: TileValue, axis: int, index: TileValue) -> TileValue:
+    """The element of a dimension that ``index``, of one element there, names: a sum, as in :func:`pick`."""
+    lanes = _lanes(t, x, axis)
+    chosen = t.pointwise("where", t.pointwise("eq", lanes, index), x, 0)
+    dtype = x.value.type.dtype
+    return reduce(t, "any" if dtype == "bool" else "sum", t.cast(chosen, dtype), axis, keepdim=True)
+
+
+def _lanes(t: Tracer, x: TileValue, axis: int) -> TileValue:
+    """The numbers of the lanes of a dimension, beside the dimensions after it."""
+    dim = x.value.dims[axis]
     lanes = t.emit(OpKind.ARANGE, (), TileType("int32", (dim.bare(),)), ArangeAttrs(dim.extent * 0))
     for _ in range(len(x.value.dims) - axis - 1):
         lanes = unsqueeze(t, lanes, lanes.ndim)
-    chosen = t.pointwise("where", t.pointwise("eq", lanes, _position(t, dim, index)), x, 0)
-    dtype = x.value.type.dtype
-    return reduce(t, "any" if dtype == "bool" else "sum", t.cast(chosen, dtype), axis, keepdim=False)
+    return lanes
 
 
 def _position(t: Tracer, dim: Dim, index: Any) -> Any:
@@ -98,5 +112,10 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     # lanes past a tile's end may hold any number
     last = t.size(value.dims[axis].extent - 1)
     inside = t.pointwise("minimum", t.pointwise("maximum", t.cast(t.wrap(places), "int32"), 0), last)
+    # Triton finds no layout for a gather out of one lane, or into one
+    if value.dims[axis].extent.constant == 1:
+        return t.expand(x, places.dims)
+    if places.dims[axis].extent.constant == 1:
+        return _element_of_each(t, x, axis, inside)
     inputs: tuple[Value, ...] = (value, inside.value)
     return t.emit(OpKind.GATHER, inputs, TileType(value.type.dtype, places.dims), AxisAttrs(axis))
