@@ -36,4 +36,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'tileflow' has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    from .collector import paused
+
+    with paused():
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

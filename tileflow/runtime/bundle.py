@@ -27,6 +27,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..collector import paused
 from ..errors import SpecError, TableError
 from ..lazy_dataclass import dataclass
 from ..target import vendor_of
@@ -84,6 +85,7 @@ class Bundle:
         return code
 
 
+@paused()
 def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bundle:
     """The bundle in ``directory``: its current snapshot, or the snapshot that it is. Raises TableError.
 
@@ -126,6 +128,7 @@ def _table(root: Path, name: str) -> Table:
     return parse_table(text, where)
 
 
+@paused()
 def load_tables(path: str | os.PathLike[str], check: Check = "all") -> tuple[tuple[Table, ...], Bundle | None]:
     """The tables in a table's file, a directory of tables or a bundle, and the bundle where it is one. Raises
     TableError."""
