@@ -526,7 +526,7 @@ def test_a_settled_launch_hands_its_tensors_over_and_what_is_unusual_back(extens
     for value in (y[1:], None, torch.eye(2).to_sparse()):
         warm(context, value, x, 5)
     warm(context, y, x, 1 << 32)
-    assert len(recorder.launches) == 1 and [args[-2] for args in handed] == [5, 5, 5, 1 << 32]
+    assert len(recorder.launches) == 1 and [args[-3] for args in handed] == [5, 5, 5, 1 << 32]
     recorder.status = 201
     warm(context, y, x, 5)
     assert len(handed) == 5
