@@ -24,6 +24,7 @@ from tileflow.ir.attributes import (
     LoopAttrs,
     PermuteAttrs,
     PointwiseAttrs,
+    ReshapeAttrs,
     StoreAttrs,
     TileAttrs,
     WhereMaskAttrs,
@@ -36,7 +37,7 @@ from tileflow.ir.verify import verify
 from tileflow.target import target
 
 K = OpKind
-STRUCTURED = {K.FOR, K.IF}  # written by the emitter itself
+STRUCTURED = {K.FOR, K.IF, K.WHILE}  # written by the emitter itself
 
 
 def product(a, b, bias):
@@ -209,7 +210,7 @@ MISTAKES = {
     "masked axes": Mistake("rows", K.LOAD, lambda ir, op: (op, Op(
         K.WHERE_MASK, (op.output, 0), (fresh(ir, op.output),), WhereMaskAttrs((2,)))), "the axes are among the dim"),
     "reshape": Mistake("rows", K.LOAD, lambda ir, op: (op, Op(
-        K.RESHAPE, (op.output,), (Value(ir.next_id, TileType("float16", (Dim(Expr.of(7)),))),))),
+        K.RESHAPE, (op.output,), (Value(ir.next_id, TileType("float16", (Dim(Expr.of(7)),))),), ReshapeAttrs())),
         "a reshape keeps the number of elements"),
     "tile's dtype": Mistake("rows", K.TILE_INDEX, typed("int64"), "of its index dtype, but got int64"),
     # regions
