@@ -249,7 +249,7 @@ def test_what_is_not_rolled() -> None:
             for inner in tfl.tile(tile.begin, tile.end):
                 row = x[inner, :]
                 total += (row - row.mean(1, keepdim=True)).sum(0)
-            x[0, :] = total
+            x[tile.id, :] = total
 
     for function in (argmax, stored_and_read, one_column, carried):
         assert rollable(region(function)) == {}
