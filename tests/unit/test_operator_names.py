@@ -123,15 +123,24 @@ def test_a_setting_that_host_code_sees_is_part_of_an_operator(monkeypatch: pytes
 
 
 class Thing:
-    """An object that no other process has."""
+    """An object, whose class and attributes any process can name."""
+
+    def __init__(self, held: Any = 1) -> None:
+        self.held = held
 
 
-@pytest.mark.parametrize("thing", [Thing(), {1, 2}, (Thing(),), {"a": Thing()}, lambda: Thing, Thing().__init__])
-def test_arbitrary_objects_have_no_identity(thing: Any) -> None:
-    if isinstance(thing, Callable) and not hasattr(thing, "__self__"):  # type: ignore[arg-type]
-        assert named(takes, thing) == named(takes, thing), "a class of a module has its name"
-        return
-    with pytest.raises(CallError, match=r"has an identity in every process.*, but got a (Thing|set|method)"):
+@pytest.mark.parametrize("make", [Thing, lambda: (Thing(),), lambda: {"a": Thing()}, lambda: lambda: Thing])
+def test_objects_are_named_by_their_class_and_what_they_hold(make: Callable[[], Any]) -> None:
+    assert named(takes, make()) == named(takes, make())
+
+
+def test_objects_that_hold_something_else_have_another_name() -> None:
+    assert named(takes, Thing("a")) != named(takes, Thing("b"))
+
+
+@pytest.mark.parametrize("thing", [{1, 2}, Thing().__init__.__call__, range(3)])
+def test_what_only_this_process_has_has_no_identity(thing: Any) -> None:
+    with pytest.raises(CallError, match=r"has an identity in every process.*, but got a (set|method|range)"):
         named(takes, thing)
 
 
