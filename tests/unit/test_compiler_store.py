@@ -15,7 +15,7 @@ from tileflow.target import target
 def head(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     block: Any = tfl.register_block_size(8)
     for tile in tfl.tile(x.size(0), block_size=block):
-        out[0:block] = x[tile]
+        out[tile.begin : tile.begin + block] = x[tile]
     return out
 
 
