@@ -100,11 +100,7 @@ class Lowered:
         asked = next((knob.name for knob in self._call.host_knobs if not knob.choices), None)
         if asked is None:
             return space
-        try:
-            space.repair(space.default)
-        except ConfigError:  # host code may have made a size of the first choice that only another one makes fit
-            return self._space_of_each(asked, space)
-        return space
+        return space if _has_config(space) else self._space_of_each(asked, space)
 
     def _space_of_each(self, asked: str, space: ConfigSpace) -> ConfigSpace:
         """The space in which each choice of the block size ``asked`` has the constraints that it brings about."""
@@ -211,3 +207,12 @@ class Lowered:
         if self.reach is not None:
             regions = tuple(lengthen(ir, self.reach) for ir in regions)
         return LoweredCall(regions, call.host_knobs)
+
+
+def _has_config(space: ConfigSpace) -> bool:
+    """Whether repairs lead to a valid config: host code may have made a size of the first choice of a block size that
+    only another choice makes fit."""
+    try:
+        return space.is_valid(space.default)
+    except ConfigError:
+        return False
