@@ -17,6 +17,7 @@ from . import norms as _norms
 from . import packing as _packing
 from . import pointwise as _pointwise
 from . import pooling as _pooling
+from . import random_numbers as _random_numbers
 from . import reductions as _reductions
 from . import slices as _slices
 from . import sorting as _sorting
@@ -37,6 +38,7 @@ _FAMILIES = (
     _packing,
     _pooling,
     _pointwise,
+    _random_numbers,
     _reductions,
     _slices,
     _sorting,
