@@ -58,7 +58,7 @@ def outcome(call: Callable[[], Any]) -> Any:
         lambda c: c(1, 2, ["a"]) == c(1, 2, ["b"]),
         lambda c: c(1) == c(2),
         lambda c: c(1) == 1,
-        lambda c: hash(c(1, tags=["a"])) == hash(c(1, tags=["b"])),
+        lambda c: len({hash(one) for one in (c(1, tags=["a"]), c(1, tags=["b"]))}),
         lambda c: c.__hash__ is None,
         lambda c: setattr(c(1), "x", 3),
         lambda c: delattr(c(1), "x"),

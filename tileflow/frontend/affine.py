@@ -54,11 +54,12 @@ def inside(t: Tracer, start: Expr, length: Expr, size: Expr) -> Inside:
     return between(t, _extreme(t, start, -1), _extreme(t, start + length, 1), size)
 
 
-def between(t: Tracer, least: Expr | None, end: Expr | None, size: Expr) -> Inside:
-    """Whether ``least`` up to ``end`` lies inside ``[0, size)``; None where it is not known."""
+def between(t: Tracer, least: Expr | None, end: Expr | None, size: Expr, unless: Expr = FALSE) -> Inside:
+    """Whether ``least`` up to ``end`` lies inside ``[0, size)``; None where it is not known. ``unless``: no program
+    comes by where this holds."""
     return Inside(
-        FALSE if least is None else _settled(t, Expr.of(0).le(least)),
-        FALSE if end is None else _settled(t, end.le(size)),
+        FALSE if least is None else _settled(t, Expr.of(0).le(least), unless),
+        FALSE if end is None else _settled(t, end.le(size), unless),
     )
 
 
@@ -68,12 +69,19 @@ def extremes(t: Tracer, x: Value) -> tuple[Expr | None, Expr | None]:
     return _extreme(t, form, -1), _extreme(t, form, 1)
 
 
-def _settled(t: Tracer, condition: Expr) -> Expr:
-    """A condition over launch symbols alone becomes a guard where the example fulfils it."""
+def _settled(t: Tracer, condition: Expr, unless: Expr) -> Expr:
+    """A condition over launch symbols alone becomes a guard where the example fulfils it.
+
+    An extremum may be wrong of a loop without tiles, whose last index is said to be before its first; sums are not.
+    """
     if condition.symbols() <= t.hints.keys() and condition.evaluate(t.hints):
-        t.guard(condition)
+        t.guard(condition.or_(unless) if _has_extremum(condition) else condition)
         return TRUE
     return condition
+
+
+def _has_extremum(e: Expr) -> bool:
+    return e.op in ("min", "max") or any(isinstance(part, Expr) and _has_extremum(part) for part in e.args)
 
 
 def _form(t: Tracer, x: Operand) -> Expr:

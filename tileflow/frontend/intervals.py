@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..expr import Expr
+from ..expr import Expr, any_of
 from ..ir.attributes import ArangeAttrs, PointwiseAttrs, SizeAttrs, TileAttrs
 from ..ir.graph import Op, Operand
 from ..ir.kinds import OpKind
@@ -53,6 +53,20 @@ def is_of_tiles(t: Tracer, x: Value) -> bool:
         return all(map(visit, op.inputs))
 
     return not x.dims and visit(x) and bool(found & _TILES)
+
+
+def without_lanes(t: Tracer, x: Value) -> Expr:
+    """When no lane of an index counts: a loop that it is computed from has no tiles, as far as sizes say."""
+    loops: set[str] = set()
+    pending: list[Operand] = [x]
+    while pending:
+        op = t.builder.definitions.get(v) if isinstance(v := pending.pop(), Value) else None
+        if op is not None:
+            loops |= {TileAttrs.of(op).tile} if op.kind in _TILES | {OpKind.TILE_INDEX} else set()
+            pending += op.inputs
+    bounds = [(t.tiles[name].begin, t.tiles[name].end) for name in sorted(loops)]
+    known = [end.le(begin) for begin, end in bounds if isinstance(begin, Expr) and isinstance(end, Expr)]
+    return any_of(e for e in known if e.symbols() <= t.hints.keys())
 
 
 class _Intervals:

@@ -22,7 +22,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value
 from ..language.rules import OUTER_CONSTANTS
 from .affine import affine, between, extremes, inside, is_known, is_negative, tile_between
-from .intervals import interval, is_of_tiles
+from .intervals import interval, is_of_tiles, without_lanes
 from .trace import Tracer, show
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
@@ -266,7 +266,8 @@ class _Resolver:
         found, form = interval(self.t, value), (None, None) if value.dims else extremes(self.t, value)
         least = form[0] if form[0] is not None else found.least
         most = form[1] if form[1] is not None else found.most
-        inside = _unless_everywhere(between(self.t, least, None if most is None else most + 1, size))
+        end = None if most is None else most + 1
+        inside = _unless_everywhere(between(self.t, least, end, size, without_lanes(self.t, value)))
         if inside is not None and self.reads and is_of_tiles(self.t, value) and size.symbols():
             self._not_one(size)
         return inside
