@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 STOPPED = 3
 
-app = typer.Typer(help="Tune tileflow kernels and look at what was found.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True)
 sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
 lab = typer.Typer(help="Record a kernel's space once, try strategies on it without a GPU.", no_args_is_help=True)
 shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_is_help=True)
@@ -42,6 +42,31 @@ Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 Mlflow = Annotated[
     str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
 ]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import tileflow
+
+        typer.echo(f"tileflow {tileflow.__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Tune tileflow kernels and look at what was found."""
+
+
+@app.command("doctor")
+def doctor() -> None:
+    """Say what this machine has for writing, tuning and serving kernels, and what it lacks; 1 where it lacks some."""
+    from .doctor import report
+
+    raise typer.Exit(report())
 
 
 @sweeps.command("run")

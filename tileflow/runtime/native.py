@@ -111,6 +111,11 @@ def _module(wanted: str) -> ModuleType | None:
     return None
 
 
+def is_used() -> bool:
+    """Whether launches go through the extension. Raises LaunchError where TILEFLOW_NATIVE=1 and there is none."""
+    return _module(os.environ.get("TILEFLOW_NATIVE", "")) is not None
+
+
 def forget() -> None:
     """Look for the extension again."""
     for remembered in (_module, _exchange, tensors_key):
