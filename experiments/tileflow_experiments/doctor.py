@@ -58,9 +58,8 @@ def findings() -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    yield Finding("tileflow", State.OK, f"{importlib.metadata.version('tileflow')}, Python {platform.python_version()}, "
-                                        f"{system}")  # fmt: skip
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    yield Finding("tileflow", State.OK, f"{importlib.metadata.version('tileflow')}, {system}")
     for name, purpose, hint in _PACKAGES:
         try:
             yield Finding(name, State.OK, importlib.metadata.version(name))
@@ -153,8 +152,8 @@ def _cluster() -> Iterator[Finding]:
     try:
         socket.create_connection((host, int(port)), timeout=_PROBE_S).close()
     except OSError as error:
-        yield Finding("Ray", State.MISSING, f"nothing answers at RAY_ADDRESS={address}: {error}",
-                      "start the head (`ray start --head`), or unset RAY_ADDRESS for a Ray of this machine's own")  # fmt: skip
+        hint = "start the head (`ray start --head`), or unset RAY_ADDRESS for a Ray of this machine's own"
+        yield Finding("Ray", State.MISSING, f"nothing answers at RAY_ADDRESS={address}: {error}", hint)
     else:
         yield Finding("Ray", State.OK, f"RAY_ADDRESS={address} answers")
 
