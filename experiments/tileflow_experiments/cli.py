@@ -17,6 +17,7 @@ import typer
 from tileflow.errors import SpecError, TileflowError
 
 from .cli_bundle import bundles
+from .cli_table import table
 from .here import import_from_here
 
 if TYPE_CHECKING:
@@ -31,13 +32,11 @@ STOPPED = 3
 app = typer.Typer(no_args_is_help=True)
 sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
 lab = typer.Typer(help="Record a kernel's space once, try strategies on it without a GPU.", no_args_is_help=True)
-shown_tables = typer.Typer(help="Look at exported tables and bundles.", no_args_is_help=True)
 app.add_typer(sweeps, name="sweep")
-app.add_typer(shown_tables, name="table")
+app.add_typer(table, name="table")
 app.add_typer(bundles, name="bundle")
 app.add_typer(lab, name="lab")
 
-TablePath = Annotated[Path, typer.Argument(help="A table's file, a directory of tables, or a bundle.")]
 Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 Mlflow = Annotated[
     str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
@@ -125,40 +124,6 @@ def sweep_status(out: Out) -> None:
         typer.echo("running, or killed: `tileflow sweep resume` goes on if nothing runs")
     else:
         typer.echo(f"stopped: {endings[opened]}" if endings[opened] else "finished")
-
-
-@shown_tables.command("show")
-def show_table(path: TablePath) -> None:
-    """Print the rows of tables. Without typer: `python -m tileflow.runtime.show PATH`."""
-    from tileflow.runtime.show import lines
-
-    for line in lines(path):
-        typer.echo(line)
-
-
-@shown_tables.command("portfolio")
-def show_portfolio(out: Out) -> None:
-    """Choose the few configs of each kernel of a sweep that serve unseen shapes, and say how well they do."""
-    from . import sweep
-
-    import_from_here()
-    for kernel, found in sweep.portfolios(_folder(out)):
-        sizes = ", ".join(f"{n}: {regret - 1:.1%}" for n, regret in enumerate(found.regrets, 1))
-        typer.echo(f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
-                   f"by the nearest problem's best {found.nearest - 1:.1%}, "
-                   f"by the zero-search default {found.default - 1:.1%}")  # fmt: skip
-        for member in found.members:
-            typer.echo(f"  at home in {member.home.key}\n    {member.config}")
-
-
-@shown_tables.command("validate")
-def validate_table(path: TablePath) -> None:
-    """Check tables and bundles: schema, digests, machine code."""
-    from tileflow.runtime.bundle import load_tables
-
-    tables, bundle = load_tables(path)
-    binaries = 0 if bundle is None else len(bundle.code)
-    typer.echo(f"{len(tables)} tables, {sum(len(t.entries) for t in tables)} rows, {binaries} binaries: valid")
 
 
 @app.command("tune")

@@ -25,7 +25,8 @@ from tileflow.runtime import (
     lookup,
     write_bundle,
 )
-from tileflow.runtime.table import merge, validate
+from tileflow.runtime.merging import merge
+from tileflow.runtime.table import validate
 from tileflow.target import target
 
 _spec = importlib.util.spec_from_file_location("runtime_examples", Path(__file__).with_name("runtime_examples.py"))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .dispatch import HostContext, RuntimeContext, bind
     from .launch import Launcher, cuda_launcher, hip_launcher, launcher_for
     from .loop_bounds import bounds
+    from .merging import Change, RowChange, compare, merge
     from .metrics import openmetrics
     from .miss_file import read_misses, record_misses
     from .miss_record import Miss, misses
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         dump_table,
         launches_of,
         load_table,
-        merge,
         parse_table,
         requirements_of,
         table_text,
@@ -54,6 +54,7 @@ __all__ = [
     "Bundle",
     "CallCount",
     "CallableSpec",
+    "Change",
     "Correct",
     "CreatedBy",
     "DeviceInfo",
@@ -71,6 +72,7 @@ __all__ = [
     "RegionLaunch",
     "Requirement",
     "Resources",
+    "RowChange",
     "RuntimeContext",
     "ScalarSpec",
     "Table",
@@ -81,6 +83,7 @@ __all__ = [
     "bounds",
     "choose_portfolio",
     "clear",
+    "compare",
     "counters",
     "cuda_launcher",
     "decisions",
@@ -120,6 +123,7 @@ _HOMES = {
     "dispatch": ("HostContext", "RuntimeContext", "bind"),
     "launch": ("Launcher", "cuda_launcher", "hip_launcher", "launcher_for"),
     "loop_bounds": ("bounds",),
+    "merging": ("Change", "RowChange", "compare", "merge"),
     "metrics": ("openmetrics",),
     "miss_file": ("read_misses", "record_misses"),
     "miss_record": ("Miss", "misses"),
@@ -146,7 +150,6 @@ _HOMES = {
         "dump_table",
         "launches_of",
         "load_table",
-        "merge",
         "parse_table",
         "requirements_of",
         "table_text",

@@ -30,7 +30,8 @@ from .bundle import (
     load_bundle,
     variants_of,
 )
-from .table import Fallback, Table, domain_of, merge, table_text, validate, write_atomically
+from .merging import merge
+from .table import Fallback, Table, domain_of, table_text, validate, write_atomically
 
 _LOCK = ".lock"
 _DIGEST = re.compile("[0-9a-f]{64}")

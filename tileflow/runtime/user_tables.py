@@ -16,7 +16,8 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import TableError
-from .table import KernelId, Table, dump_table, load_table, merge
+from .merging import merge
+from .table import KernelId, Table, dump_table, load_table
 
 VARIABLE = "TILEFLOW_TABLES"
 
