@@ -6,6 +6,7 @@ OUT/trials.parquet   the same as a table
 OUT/tables/*.json    one table a kernel
 OUT/bundle/          the tables with the winners' machine code, and defaults that take any size
 OUT/report.md        what was found
+OUT/report.html      the same with charts, a page that needs no network
 OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
 """
 
@@ -37,8 +38,8 @@ from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
+from . import html_report, mlflow_log, parquet, report, siblings, spec, tables
 from . import journal as journals
-from . import mlflow_log, parquet, report, siblings, spec, tables
 from .driver import Built, Driver, open_studies, study_keys, take_turns
 from .journal import Journal, JournalError, JournalFull
 from .portable import BuiltRow, Failure, Order, build_rows, homes
@@ -90,6 +91,10 @@ class Outputs:
         return self.folder / "report.md"
 
     @property
+    def page(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
     def artifacts(self) -> Path:
         return self.folder / "mlartifacts"
 
@@ -103,7 +108,9 @@ class Outputs:
 
     def require_none(self) -> None:
         """Raises SpecError where a file is in the way, whoever wrote it: a new sweep replaces nothing."""
-        ours = (self.journal, self.parquet, self.tables, self.bundle, self.report, self.folder / "mlflow.db")
+        ours = (
+            self.journal, self.parquet, self.tables, self.bundle, self.report, self.page, self.folder / "mlflow.db",
+        )  # fmt: skip
         for path in ours:
             if path.exists() and not (path == self.journal and journals.never_begun(path)):
                 raise journals.in_the_way(path)
@@ -341,6 +348,7 @@ def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
     write_atomically(outputs.report, report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+    write_atomically(outputs.page, html_report.render(folded, subjects).encode("utf-8", "backslashreplace"))
 
 
 @contextmanager
