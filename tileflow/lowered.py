@@ -17,7 +17,6 @@ from .frontend.split import HostFunction
 from .ir.analysis import traffic
 from .ir.graph import KernelIR
 from .ir.modes import SHAPE_MODES, ShapeMode
-from .ir.printer import render
 from .ir.traffic import Traffic
 from .passes import prepare, specialise
 from .passes.lengthen import Reach, lengthen
@@ -154,23 +153,6 @@ class Lowered:
                 source = emit(ir, config, self.target, divisible)
                 sources[source.hash] = source
         return tuple(sources.values())
-
-    def explain(self) -> str:
-        """The IR, the knobs with their choices, and what the call must move and compute."""
-        t = self.traffic
-        parts = [str(self.problem), f"target {self.target.name}, {self.mode} shapes", ""]
-        parts += [render(ir) + "\n" for ir in self.regions]
-        parts += [
-            f"knob {k.name}: {', '.join(map(str, k.choices))} (default {self.default[k.name]})"
-            for k in self.space.knobs
-        ]
-        parts += [f"constraint {c.name}: {c.reason}" for c in self.space.constraints]
-        memory_us = t.bytes / (self.target.dram_gbps * 1e3)
-        compute_us = t.flops / (self.target.tflops(t.flop_dtype) * 1e6)
-        parts.append(
-            f"moves {t.bytes} bytes ({memory_us:.1f} us), computes {t.flops} {t.flop_dtype} flops ({compute_us:.1f} us)"
-        )
-        return "\n".join(parts)
 
     def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
         """Host code may compute with the knobs that it asked for, so that it is run again for other choices of them."""

@@ -154,6 +154,30 @@ def tune(
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
 
+@app.command("show")
+def show_kernel(
+    kernel: Annotated[str, typer.Argument(metavar="MODULE:KERNEL")],
+    problem: Annotated[str, typer.Option(help="key=value ... in one argument: of the kernel's `inputs`.")],
+    device_class: Annotated[str, typer.Option(help="The device class to compile for.")] = "nvidia-h200",
+    config: Annotated[str, typer.Option(help="knob=choice ...; what is not named is the default's.")] = "",
+    source: Annotated[bool, typer.Option("--source", help="Only the generated Triton.")] = False,
+) -> None:
+    """Print what bounds a kernel, its knobs, its operations line by line, and the Triton that is made of it."""
+    from tileflow.api import load_kernel
+    from tileflow.config import Config
+    from tileflow.explain import explain
+    from tileflow.target import target
+
+    import_from_here()
+    subject = load_kernel(kernel)
+    lowered = subject.lower(subject.inputs(device="meta", **_problem(problem)), target(device_class))
+    chosen = Config.of(lowered.default.to_dict() | (_problem(config) if config else {}))
+    if not source:
+        typer.echo(explain(lowered) + "\n")
+    for region in lowered.emit(chosen):
+        typer.echo(f"# {chosen}\n{region.text}")
+
+
 @lab.command("record")
 def lab_record(
     spec: Annotated[Path, typer.Argument(help="A sweep's YAML file: its kernels, problems, first device class, seed.")],
