@@ -136,7 +136,7 @@ def _least_compute_us(traffic: Traffic, launches: Sequence[Launch], target: Targ
     rate = target.tflops(traffic.flop_dtype)
     if not kinds:
         rate = min(rate, _PACKED_RATE * target.tflops("float32"))
-    elif kinds == {"mma"} and target.capability in (90, 100):
+    elif kinds == {"mma"} and target.has_warp_groups:
         rate *= _WARP_MMA_FRACTION
     return traffic.flops / (rate * 1e6) / min(programs / target.sm_count, 1.0)
 

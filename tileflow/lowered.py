@@ -26,7 +26,7 @@ from .passes.transpose import transposable
 from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
 from .space.build import build_space, space_of_each
-from .space.names import transposed_knob
+from .space.knobs import SUBTILE, TRANSPOSED
 from .target import Target
 
 Sites = tuple[str, ...]
@@ -176,8 +176,8 @@ class Lowered:
 
     def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
         looped = tuple(site for site in rollable(ir) if config[site] != 0)
-        halved = tuple(site for site in subtilable(ir) if config.get(f"{site}.subtile", 1) == 2)
-        transposed = tuple(site for site in transposable(ir) if config.get(transposed_knob(site), False))
+        halved = tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2)
+        transposed = tuple(site for site in transposable(ir) if TRANSPOSED.chosen(config, site))
         ones = tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1)
         key = ir.hash, tuple(sorted(ir.hints.items())), looped, halved, transposed, ones
         if key not in self._variants:

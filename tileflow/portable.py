@@ -22,7 +22,6 @@ than the example's; and dimensions in one piece beyond ``REACHES``. Guards decli
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 
 from .config import Choice, Config, Knob
@@ -30,14 +29,13 @@ from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
 from .lowered import Lowered
 from .passes.lengthen import Reach, never_looped
-from .space.grids import GRID
+from .space.knobs import FLATTEN, GRID, STATIC, UNROLL, WARP_SPECIALIZE, definition
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
 REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
 LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
-# What only some sizes allow, by the last word of the knob's name: loops that may be empty, a launch's long axes.
-PLAIN: Mapping[str, Choice] = {"grid": GRID[0], "flatten": False, "unroll": 1, "static": False,
-                               "warp_specialize": False}  # fmt: skip
+# What only some sizes allow, left at its default: loops that may be empty, a launch's long axes.
+PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE)
 _log = logging.getLogger("tileflow")
 
 
@@ -109,4 +107,5 @@ def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSourc
 
 
 def _plain(knob: Knob) -> Choice | None:
-    return PLAIN.get(knob.name.rpartition(".")[2].partition("@")[0])
+    found = definition(knob.name)
+    return found.default if found in PLAIN else None

@@ -56,10 +56,58 @@ class Target:
         """NVIDIA compute capability as major * 10 + minor (90 for sm_90a); 0 on AMD."""
         return _capability(self.arch) if self.vendor == "nvidia" else 0
 
+    # ---- abilities: what other files ask instead of comparing architectures ------------------------------------
+
     @property
     def has_warp_groups(self) -> bool:
         """Whether warps multiply in groups of four, from shared memory: Hopper, and Blackwell of the data centre."""
-        return self.capability // 10 in (9, 10)
+        return self.has_wgmma or self.has_tensor_memory
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether warp groups multiply asynchronously into their own registers, the left operand from there or from
+        shared memory: Hopper alone."""
+        return self.capability // 10 == 9
+
+    @property
+    def has_tensor_memory(self) -> bool:
+        """Whether products accumulate in a memory of their own: Blackwell of the data centre."""
+        return self.capability // 10 == 10
+
+    @property
+    def has_tensor_maps(self) -> bool:
+        """Whether a copy engine moves boxes of tensors by descriptor: NVIDIA from Hopper on."""
+        return self.capability >= 90
+
+    @property
+    def has_e4m3(self) -> bool:
+        """Whether Triton converts from and to float8_e4m3fn: for AMD, and for NVIDIA from Ada on."""
+        return self.vendor == "amd" or self.capability >= 89
+
+    @property
+    def has_fnuz(self) -> bool:
+        """Whether the backend knows AMD's own fp8 types."""
+        return self.vendor == "amd"
+
+    @property
+    def has_float64_products(self) -> bool:
+        """Whether Triton multiplies tiles of float64."""
+        return self.arch != "gfx942"
+
+    @property
+    def has_scaled_products(self) -> bool:
+        """Whether Triton multiplies tiles with block scales."""
+        return self.arch != "gfx942"
+
+    @property
+    def has_tf32_products(self) -> bool:
+        """Whether the matrix units round float32 to tf32: NVIDIA's, and gfx942's."""
+        return self.vendor == "nvidia" or self.arch == "gfx942"
+
+    @property
+    def has_kpack(self) -> bool:
+        """Whether the operands of two matrix instructions can be read at once; later architectures read them whole."""
+        return self.arch == "gfx942"
 
     def tflops(self, dtype: str) -> float:
         """Peak dense rate of dot products with operands of ``dtype``; float32's plain rate where unknown."""

@@ -510,13 +510,13 @@ def count_down(n: int) -> int:
 
 
 def test_an_internal_error_names_the_operation_and_asks_for_the_repro(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tileflow.emit.table import EMIT
+    from tileflow.emit.table import TRITON
 
     def broken(emitter: Any, op: Any) -> None:
         raise KeyError("nothing")
 
     lowered = add.lower((meta(20), meta(20)), H200)
-    monkeypatch.setitem(EMIT, "pointwise", broken)
+    monkeypatch.setitem(TRITON, "pointwise", broken)
     with pytest.raises(InternalError, match="the operation pointwise") as caught:
         lowered.emit(lowered.default)
     assert "kernel.repro" in caught.value.hint and "KeyError: 'nothing'" in str(caught.value)

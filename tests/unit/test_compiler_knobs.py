@@ -1,11 +1,11 @@
-"""Knobs: each changes the source as documented, matters where it says that it does, and is in the documents' table."""
+"""Knobs: each changes the source as documented, matters where it says that it does, and is defined."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +17,8 @@ from knob_configs import base, choices
 from tileflow.config import Choice
 from tileflow.emit.source import TritonSource
 from tileflow.lowered import Lowered
+from tileflow.space.knob import KnobDef
+from tileflow.space.knobs import KNOBS, TUNABLE, definition
 from tileflow.target import CATALOGUE, target
 
 MATMUL, SOFTMAX, ATTENTION = "examples.matmul:matmul", "examples.softmax:softmax", "examples.attention:attention"
@@ -160,27 +162,16 @@ def test_long_axes_are_the_first_of_a_launch() -> None:
     assert it.space.repair(tall)["grid"] == "flat"
 
 
-def documented() -> set[str]:
-    text = (Path(__file__).parents[2] / "docs" / "knobs.md").read_text()
-    return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-
-
-def pattern(name: str) -> str:
-    """``loop:<tile>.unroll`` of ``loop:tile_k@1.unroll``."""
-    kind, colon, rest = name.partition(":")
-    if not colon:
-        return name.partition("@")[0]
-    stem = {k: f"<{k}>" for k in ("loop", "load", "store", "product")}.get(kind, "<name>")
-    dot, field = ("." + rest.rpartition(".")[2], True) if stem != "<name>" else ("", False)
-    return f"{kind}:{stem}{dot if field else ''}"
-
-
-def test_the_table_of_knobs_is_complete() -> None:
-    """Each knob of the gallery's spaces has a row, and each row a knob."""
-    found = set()
+def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
+    """Each knob of the gallery's spaces has a definition, of its role, and each definition a knob."""
+    found: set[KnobDef[Any]] = set()
     for name in GALLERY:
         for device in {target(entry).arch: entry for entry in (*CATALOGUE, "nvidia-h200", "amd-mi300x")}.values():
             if name in SIZES or device in ("nvidia-h200", "amd-mi300x"):
                 it = kernel(name).lower(meta(name, GALLERY[name].rows("compiled")[0]), target(device))
-                found |= {pattern(k.name) for k in it.space.knobs}
-    assert found | {"tunable:<name>"} == documented()
+                for knob in it.space.knobs:
+                    defined = definition(knob.name)
+                    found.add(defined)
+                    assert knob.role == defined.role and type(knob.default) is type(defined.default)
+                    assert not defined.choices or {*knob.choices} <= {*defined.choices, *defined.amd}
+    assert found | {TUNABLE} == set(KNOBS)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +94,45 @@ def test_an_unknown_device_class_gives_the_known_ones() -> None:
 def test_amd_feature_suffixes_are_no_part_of_the_arch() -> None:
     assert normalise_arch("gfx942:sramecc+:xnack-") == "gfx942"
     assert normalise_arch("sm_90a") == "sm_90a"
+
+
+# ---- abilities by name --------------------------------------------------------------------------
+
+HOPPERS = {t.name for t in CATALOGUE.values() if t.arch == "sm_90a"}
+BLACKWELLS = {"nvidia-b200", "nvidia-b300"}
+
+
+@EVERY
+def test_abilities_go_with_the_architecture(entry: Target) -> None:
+    assert entry.has_wgmma == (entry.name in HOPPERS)
+    assert entry.has_tensor_memory == (entry.name in BLACKWELLS)
+    assert entry.has_warp_groups == (entry.name in HOPPERS | BLACKWELLS)
+    assert entry.has_tensor_maps == (entry.name in HOPPERS | BLACKWELLS | {"nvidia-rtx5090"})
+    assert entry.has_e4m3 == ("a100" not in entry.name)
+    assert entry.has_fnuz == (entry.vendor == "amd")
+    is_cdna3 = entry.arch == "gfx942"
+    assert (entry.has_kpack, entry.has_float64_products, entry.has_scaled_products) == (is_cdna3, *[not is_cdna3] * 2)
+    assert entry.has_tf32_products == (entry.vendor == "nvidia" or is_cdna3)
+
+
+def compared(tree: ast.AST) -> Iterator[int]:
+    """The lines that compare or reckon with a capability, or compare an architecture with one that they name."""
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Compare, ast.BinOp)):
+            continue
+        inside = list(ast.walk(node))
+        names = {n.attr for n in inside if isinstance(n, ast.Attribute)}
+        if names & {"capability", "get_device_capability"}:
+            yield node.lineno
+        texts = [n.value for n in inside if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        if "arch" in names and isinstance(node, ast.Compare) and any(t.startswith(("sm_", "gfx")) for t in texts):
+            yield node.lineno
+
+
+def test_no_file_but_the_catalogue_compares_architectures() -> None:
+    root = Path(__file__).parents[2]
+    files = [f for folder in ("tileflow", "search", "cluster", "experiments") for f in (root / folder).rglob("*.py")]
+    assert len(files) > 300
+    found = [f"{f.name}:{n}" for f in sorted(files) if f != root / "tileflow/target.py"
+             for n in compared(ast.parse(f.read_text()))]  # fmt: skip
+    assert found == []

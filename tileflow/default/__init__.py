@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..config import Choice, Config, ConfigSpace, Knob
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
+from ..space.knobs import NUM_STAGES
 from ..target import Target
 from .products import product_config
 from .streaming import streaming_config
@@ -32,7 +33,7 @@ def smaller_config(config: Config, space: ConfigSpace) -> Config | None:
     all are at their least."""
     blocks = [k for k in space.knobs if k.role == "block" and _position(k, config)]
     largest = max(blocks, key=lambda k: k.encode(config[k.name]), default=None)
-    stages = [k for k in space.knobs if k.name.partition("@")[0] == "num_stages" and _position(k, config)]
+    stages = [k for k in space.knobs if NUM_STAGES.matches(k.name) and _position(k, config)]
     lower = {k.name: k.choices[_position(k, config) - 1] for k in (*stages, *([largest] if largest else ()))}
     return space.repair(config.with_(lower)) if lower else None
 

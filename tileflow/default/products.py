@@ -17,8 +17,20 @@ from ..passes.subtile import epilogue, subtilable
 from ..passes.transpose import is_loaded, transposable
 from ..passes.unit_batches import batch_blocks
 from ..space.access import access_knobs
-from ..space.loops import HOPPER
-from ..space.names import suffixed, transposed_knob
+from ..space.knobs import (
+    DESCENDING,
+    FLATTEN,
+    GROUP,
+    LOAD_ACCESS,
+    MAXNREG,
+    NUM_STAGES,
+    NUM_WARPS,
+    PERSISTENT,
+    STORE_ACCESS,
+    SUBTILE,
+    TRANSPOSED,
+    definition,
+)
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 
@@ -82,24 +94,23 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     products = max((sum(inner.kind is OpKind.DOT for inner in op.regions[0].ops) for op in loops), default=0)
     rows, columns, warps, stages = (64, 64, 4, 3) if wide else (64, 128, 4, 2)
     blocks = {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
-    is_hopper = target.vendor == "nvidia" and target.capability // 10 == HOPPER
     if wide and products > MOST_PIPELINED:  # gradients: two tiles of scores at a time
         if products == MOST_PIPELINED + 1:  # with one sum, not two, in registers
             rows, columns, warps = 128, 32, 8
-        elif is_hopper and _two_share(ir, blocks, 2, target):
+        elif target.has_wgmma and _two_share(ir, blocks, 2, target):
             stages = 2
         else:
             columns = 32
-    elif len(loops) > 1 or (is_hopper and not _two_share(ir, blocks, stages, target)):
+    elif len(loops) > 1 or (target.has_wgmma and not _two_share(ir, blocks, stages, target)):
         # programs of two loops are of unequal length, as a rule, and the second loop short: fewer and larger ones
         rows, warps, stages = 128, 8, 2
     if target.vendor == "amd":  # where what is loaded ahead waits in registers
         stages = 2 if products <= MOST_PIPELINED else 1
     wanted: dict[str, Choice] = dict.fromkeys(batch_blocks(ir), 1)
     wanted |= {_symbol(a.dims[-2]): rows, _symbol(b.dims[-1]): columns}
-    wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = stages
-    wanted[suffixed(ir, "descending")] = True
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = stages
+    wanted[DESCENDING.name(ir)] = True
     return wanted | _boxes(ir, target)
 
 
@@ -129,7 +140,7 @@ def _elements(value: Value, sizes: Mapping[str, int]) -> int:
 
 def _boxes(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Descriptors wherever the target has a copy engine."""
-    return {k.name: "descriptor" for k in access_knobs(ir, target) if k.name.endswith(".access")}
+    return {k.name: "descriptor" for k in access_knobs(ir, target) if definition(k.name) in (LOAD_ACCESS, STORE_ACCESS)}
 
 
 def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
@@ -144,7 +155,7 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
         if ir.tiles[name].block.constant == 1:
             batch *= extent_length(ir, name, ir.tiles[name].block)
     direct = is_loaded(b, ir.definitions)
-    turned = site_of(op) in transposable(ir) and target.capability // 10 == HOPPER
+    turned = site_of(op) in transposable(ir) and target.has_wgmma
     if target.vendor == "nvidia" and in_full_precision(op):
         return _precise(ir, op, lengths, batch, target)
     if pow2(lengths[0]) <= FEW_ROWS:
@@ -156,16 +167,16 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     sizes = m, n, min(k, max(pow2(lengths[2]), 16))
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(site_of(op))] = turned
-    wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
-    wanted[suffixed(ir, "group")] = 8
+    wanted[TRANSPOSED.name(site_of(op))] = turned
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = (4 if direct or turned else 3) if target.vendor == "nvidia" else 2
+    wanted[GROUP.name(ir)] = 8
     if m * n >= HALF_OF_REGISTERS * warps * target.warp_size:
         wanted |= _halves(ir)
     if _programs(ir, wanted) > target.sm_count and _boxes(ir, target) and not turned:  # which are slower so
         wanted |= _persistent(ir)
         # one loop has the sums of a tile and of the next, which leaves no registers for other products
-        wanted[suffixed(ir, "flatten")] = max(map(len, together)) == 1
+        wanted[FLATTEN.name(ir)] = max(map(len, together)) == 1
     return wanted | _boxes(ir, target)
 
 
@@ -179,11 +190,11 @@ def _precise(ir: KernelIR, op: Op, lengths: list[int], batch: int, target: Targe
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
     dims = a.dims[-2], b.dims[-1], a.dims[-1]
     wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, (m, n, PRECISE_INNER), strict=True)}
-    wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = 3
-    wanted[suffixed(ir, "group")] = 8
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = 3
+    wanted[GROUP.name(ir)] = 8
     if is_whole:  # else the assembler may load all operands at once, and then gives up
-        wanted[suffixed(ir, "maxnreg")] = HALF_OF_REGISTERS
+        wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
     return wanted
 
 
@@ -215,11 +226,11 @@ def _persistent(ir: KernelIR) -> dict[str, Choice]:
     """A program a multiprocessor. One loop over tiles and their steps keeps the pipeline full from tile to tile, and a
     block stored by halves leaves shared memory for another stage of it."""
     wanted: dict[str, Choice] = {
-        suffixed(ir, "persistent"): 1,
-        suffixed(ir, "flatten"): True,
-        suffixed(ir, "group"): 16,
+        PERSISTENT.name(ir): 1,
+        FLATTEN.name(ir): True,
+        GROUP.name(ir): 16,
     }
-    return wanted | {f"{site}.subtile": 2 for site in subtilable(ir)}
+    return wanted | {SUBTILE.name(site): 2 for site in subtilable(ir)}
 
 
 def _halves(ir: KernelIR) -> dict[str, Choice]:
@@ -229,7 +240,7 @@ def _halves(ir: KernelIR) -> dict[str, Choice]:
     for site, store in subtilable(ir).items():
         reads = Counter(v for op in epilogue(ir, store) or () for v in op.values if len(v.dims) > 1)
         if any(count > 1 for count in reads.values()):
-            wanted[f"{site}.subtile"] = 2
+            wanted[SUBTILE.name(site)] = 2
     return wanted
 
 
@@ -241,9 +252,9 @@ def _skinny(ir: KernelIR, op: Op, lengths: list[int], direct: bool, turned: bool
     columns = 64 if direct else 128 if turned else 32
     dims, sizes = (a.dims[-2], b.dims[-1], a.dims[-1]), (pow2(lengths[0]), columns, k)
     wanted: dict[str, Choice] = {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, sizes, strict=True)}
-    wanted[transposed_knob(site_of(op))] = turned
-    wanted[suffixed(ir, "num_warps")] = 4
-    wanted[suffixed(ir, "num_stages")] = 5 if target.vendor == "nvidia" else 2
+    wanted[TRANSPOSED.name(site_of(op))] = turned
+    wanted[NUM_WARPS.name(ir)] = 4
+    wanted[NUM_STAGES.name(ir)] = 5 if target.vendor == "nvidia" else 2
     return wanted | (_boxes(ir, target) if turned else {})
 
 

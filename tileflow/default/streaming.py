@@ -18,7 +18,7 @@ from ..ir.op_table import ACCESSES
 from ..ir.pressure import live_tiles
 from ..ir.types import Value, itemsize
 from ..passes.roll import rollable
-from ..space.names import suffixed
+from ..space.knobs import NUM_STAGES, NUM_WARPS
 from ..target import Target
 
 ONE_PIECE = 1 << 15  # elements of a row that a program keeps in registers
@@ -60,8 +60,8 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
     used = row * max(prod(sizes.get(s, 1) for s in tile) for tile in [*_meetings(ir), ()])
     warps = max(min(used // (target.warp_size * per_thread), 1024 // target.warp_size), 1)
     warps = max(warps, MIN_WARPS if used >= MIN_WARPS * target.warp_size else 1)
-    wanted[suffixed(ir, "num_warps")] = warps
-    wanted[suffixed(ir, "num_stages")] = 3
+    wanted[NUM_WARPS.name(ir)] = warps
+    wanted[NUM_STAGES.name(ir)] = 3
     resident = max(min(CHUNK_WARPS // warps, target.regs_per_sm // (used * live)), 1)
     return wanted | chunk_sizes(ir, resident * target.sm_count, wanted)
 

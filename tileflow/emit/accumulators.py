@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir.attributes import AxisAttrs, LoopAttrs, PointwiseAttrs, ReduceAttrs
-from ..ir.graph import Block, KernelIR, Op, uses, walk
+from ..ir.graph import Block, KernelIR, Op, once, uses, walk
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
 
@@ -96,6 +96,9 @@ class Accumulators:
             and any(op is makers[0] for op in body.ops)
             and self.counts.get(param, 0) == 1
         )
+
+
+accumulators = once(Accumulators.of)  # of a region
 
 
 def _combiner(op: Op) -> str | None:

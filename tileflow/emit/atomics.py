@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs, AtomicAttrs
 from ..ir.graph import Op, TensorParam, may_lie_outside
 from ..ir.kinds import OpKind
 from ..ir.types import is_float
 from . import indexing
+from .context import Context
 from .dtypes import literal, triton_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 _BITS = {"float32": "int32", "float64": "int64"}
 
 
-@emits(OpKind.ATOMIC)
-def atomic(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.ATOMIC)
+def atomic(e: Context, op: Op) -> None:
     fn, tensor, out = AtomicAttrs.of(op).fn, e.plan.ir.tensor(AccessAttrs.of(op).tensor), op.output
     if fn == "cas" and any(size.constant == 0 for size in tensor.shape):  # no lane has an element
-        e.define(out, f"tl.full({e.shape(out.dims)}, 0, {triton_dtype(tensor.dtype)})", tensor.dtype)
+        e.define(out, e.full(out.dims, "0", triton_dtype(tensor.dtype)), tensor.dtype)
         return
     values = [e.as_dtype(v, tensor.dtype) for v in op.inputs[: 2 if fn == "cas" else 1]]
     # Triton's AMD backend has no exchange by 32-bit offsets from a buffer
@@ -44,7 +40,7 @@ def atomic(e: Emitter, op: Op) -> None:
     e.define(out, text, tensor.dtype)
 
 
-def _masked_swap(e: Emitter, tensor: TensorParam, pointer: str, values: list[str], mask: str) -> tuple[str, list[str]]:
+def _masked_swap(e: Context, tensor: TensorParam, pointer: str, values: list[str], mask: str) -> tuple[str, list[str]]:
     """``tl.atomic_cas`` takes no mask: masked lanes swap a number for itself in the tensor's first element, which each
     launch checks that there is."""
     if not mask:
@@ -52,4 +48,5 @@ def _masked_swap(e: Emitter, tensor: TensorParam, pointer: str, values: list[str
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
     expected, value = values
-    return f"tl.where({mask}, {pointer}, {e.tensor(tensor)})", [f"tl.where({mask}, {expected}, {value})", value]
+    first = e.parameters.tensor(tensor)
+    return f"tl.where({mask}, {pointer}, {first})", [f"tl.where({mask}, {expected}, {value})", value]

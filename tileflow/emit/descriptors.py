@@ -7,46 +7,22 @@ such lanes came out wrong on an H200 when the other operand of a product was mov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
-from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
 from ..ir.types import INT32_MAX, itemsize
-from ..runtime.abi import LaunchArg, TensorMap
-from .dtypes import signature
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from ..space.knobs import access_of
+from .context import Context
+from .parameters import Box
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A tensor seen in boxes of ``block`` elements, one number a tensor dimension."""
-
-    tensor: TensorParam
-    block: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.tensor.name}_desc_{'x'.join(map(str, self.block))}"
-
-    @property
-    def arg(self) -> LaunchArg:
-        """The run-time argument; which map it is, the build says."""
-        type_ = f"tensordesc<{signature(self.tensor.dtype)}[{', '.join(map(str, self.block))}]>"
-        tensor_map = TensorMap(self.tensor.shape, self.tensor.strides)
-        return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
-
-
-def wanted(e: Emitter, op: Op) -> bool:
+def wanted(e: Context, op: Op) -> bool:
     """Whether the config asks for a descriptor here and one does. The variant of a dynamic kernel whose strides may
     have any value goes by pointers, as do loads of lanes that the engine does not fill as they ask.
     """
-    if e.plan.choice(f"{site_of(op)}.access", "pointer") != "descriptor":
+    if e.plan.choice(access_of(op), site_of(op)) != "descriptor":
         return False
     strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides[:-1]
     if not e.divisible and any(s.constant is None for s in strides):
@@ -54,7 +30,7 @@ def wanted(e: Emitter, op: Op) -> bool:
     return op.kind is OpKind.STORE or not _needs_mask(e, op)
 
 
-def load(e: Emitter, op: Op) -> None:
+def load(e: Context, op: Op) -> None:
     out = op.output
     box = _box(e, op)
     text = f"{box.name}.load([{_offsets(e, op)}])"
@@ -63,7 +39,7 @@ def load(e: Emitter, op: Op) -> None:
     e.define(out, text, out.type.dtype)
 
 
-def store(e: Emitter, op: Op) -> None:
+def store(e: Context, op: Op) -> None:
     box = _box(e, op)
     value = e.as_dtype(op.inputs[0], box.tensor.dtype)
     if len(box.block) != len(boxed(op)):
@@ -71,7 +47,7 @@ def store(e: Emitter, op: Op) -> None:
     e.writer.line(f"{box.name}.store([{_offsets(e, op)}], {value})")
 
 
-def _box(e: Emitter, op: Op) -> Box:
+def _box(e: Context, op: Op) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards."""
     access, dims = AccessAttrs.of(op), boxed(op)
     tensor, block = e.plan.ir.tensor(access.tensor), list[int]()
@@ -89,16 +65,14 @@ def _box(e: Emitter, op: Op) -> Box:
     aligned = aligned_start(e.plan.ir, access.index[-1], tensor)
     assert aligned is not None
     e.plan.guard(aligned)
-    box = Box(tensor, tuple(block))
-    e.boxes[box.name] = box
-    return box
+    return e.parameters.box(tensor, tuple(block))
 
 
-def _offsets(e: Emitter, op: Op) -> str:
+def _offsets(e: Context, op: Op) -> str:
     return ", ".join(_offset(e, op, item) for item in AccessAttrs.of(op).index)
 
 
-def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
+def _offset(e: Context, op: Op, item: IndexItem) -> str:
     match item:
         case TileIndex(tile):
             begin = f"{e.tile(tile)}_begin"
@@ -111,12 +85,12 @@ def _offset(e: Emitter, op: Op, item: IndexItem) -> str:
             return e.as_dtype(op.inputs[position], "int32")
 
 
-def _narrow(e: Emitter, value: Expr) -> str:
+def _narrow(e: Context, value: Expr) -> str:
     text = e.plan.text(value)
     return f"tl.cast({text}, tl.int32)" if e.plan.is_open(value) else text
 
 
-def _needs_mask(e: Emitter, op: Op) -> bool:
+def _needs_mask(e: Context, op: Op) -> bool:
     """Whether some dimension of a load has lanes that do not count and that the engine fills otherwise than asked."""
     sizes = e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape
     return any(

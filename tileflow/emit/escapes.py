@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..expr import Expr
 from ..frontend.operations.triton_text import assigned, replaced
@@ -10,19 +10,16 @@ from ..ir.attributes import ForeignAttrs, InlineAsmAttrs, PrintAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
+from .context import Context
 from .dtypes import triton_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
-
-INTERPRETED = "INTERPRETED", "tl.constexpr(triton.knobs.runtime.interpret)"
+from .module import INTERPRETED
+from .table import TRITON
 
 
-@emits(OpKind.INLINE_ASM)
-def inline_asm(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.INLINE_ASM)
+def inline_asm(e: Context, op: Op) -> None:
     """Where the text is interpreted, the reference's ops instead: the compiler never looks at them."""
-    interpreted = e.constant(*INTERPRETED)
+    interpreted = e.module.constant(*INTERPRETED)
     names = [e.fresh("asm") for _ in op.outputs]
     if op.regions:
         e.writer.line(f"if {interpreted}:")
@@ -42,7 +39,7 @@ def inline_asm(e: Emitter, op: Op) -> None:
         e.bind(out, name, out.type.dtype)
 
 
-def _asm(e: Emitter, op: Op) -> str:
+def _asm(e: Context, op: Op) -> str:
     args = ", ".join(e.as_dtype(v, v.type.dtype) for v in op.values)
     dtypes = [triton_dtype(o.type.dtype) for o in op.outputs]
     dtype = dtypes[0] if len(dtypes) == 1 else f"({', '.join(dtypes)})"
@@ -53,12 +50,12 @@ def _asm(e: Emitter, op: Op) -> str:
     )
 
 
-@emits(OpKind.FOREIGN)
-def foreign(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.FOREIGN)
+def foreign(e: Context, op: Op) -> None:
     names = {placeholder: _argument(e, op, value) for placeholder, value in ForeignAttrs.of(op).arguments}
     names |= {name: e.fresh(f"{name}_") for name in assigned(ForeignAttrs.of(op).text)}
     for name, text in ForeignAttrs.of(op).functions:
-        e.helper(name, text)
+        e.module.helper(name, text)
     *statements, last = replaced(ForeignAttrs.of(op).text, names)
     for statement in statements:
         for line in statement.splitlines():
@@ -74,7 +71,7 @@ def foreign(e: Emitter, op: Op) -> None:
         e.define(out, f"tl.broadcast_to({text}, {e.shape(out.dims)})" if out.dims else text, out.type.dtype)
 
 
-def _argument(e: Emitter, op: Op, value: Any) -> str:
+def _argument(e: Context, op: Op, value: Any) -> str:
     """A tile in its own dtype, a pointer, a size, or a constant."""
     if isinstance(value, Expr):
         return e.plan.text(value)
@@ -82,11 +79,11 @@ def _argument(e: Emitter, op: Op, value: Any) -> str:
         operand = op.inputs[value]
         return e.as_dtype(operand, operand.type.dtype) if isinstance(operand, Value) else repr(operand)
     if value.startswith("tensor "):
-        return e.tensor(e.plan.ir.tensor(value.removeprefix("tensor ")))
+        return e.parameters.tensor(e.plan.ir.tensor(value.removeprefix("tensor ")))
     return str(value)
 
 
-@emits(OpKind.DEVICE_PRINT)
-def device_print(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.DEVICE_PRINT)
+def device_print(e: Context, op: Op) -> None:
     values = "".join(f", {e.name(v)}" for v in op.inputs)
     e.writer.line(f"tl.device_print({PrintAttrs.of(op).prefix!r}{values})")

@@ -7,10 +7,8 @@ rounded quotient back. Triton's interpreter knows no vendor, and its ``%`` is ex
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .module import ModuleText
 
 _IMPORT = "from triton.language.extra import libdevice"
 _FMOD = "(lambda a, b: a % b) if triton.knobs.runtime.interpret else libdevice.fmod"
@@ -42,12 +40,12 @@ _FUNCTIONS: dict[str, str] = {
 _CALL = re.compile(r"\b_[a-z_]+(?=\()")
 
 
-def provide(e: Emitter, template: str) -> None:
+def provide(module: ModuleText, template: str) -> None:
     """Write the functions that a row's text calls beside the kernel."""
     for name in _CALL.findall(template):
         if name == "_fmod":
-            e.imports(_IMPORT)
-            e.constant("_fmod", _FMOD)
+            module.imports(_IMPORT)
+            module.constant("_fmod", _FMOD)
         else:
-            provide(e, _FUNCTIONS[name])
-            e.helper(name, _FUNCTIONS[name])
+            provide(module, _FUNCTIONS[name])
+            module.helper(name, _FUNCTIONS[name])

@@ -12,26 +12,23 @@ the other, so that neighbours share its cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.attributes import TileAttrs
 from ..ir.kinds import OpKind
 from ..space.grids import MOST_PROGRAMS, growing_tiles
+from ..space.knobs import DESCENDING, FLATTEN, GRID, GROUP, ORDER, PERSISTENT, WALK, XCD
+from .context import Context
 from .loops import guard_turns
 
-if TYPE_CHECKING:
-    from .kernel import Emitter
 
-
-def axes(e: Emitter) -> tuple[str, ...]:
+def axes(e: Context) -> tuple[str, ...]:
     """The grid's tiles, slowest first."""
     grid = e.plan.ir.grid
-    order = str(e.plan.choice(e.knob("order"), ""))
+    order = e.plan.launch(ORDER)
     return tuple(grid[int(n)] for n in order.split(",")) if order else grid
 
 
-def tile_count(e: Emitter, name: str) -> Expr:
+def tile_count(e: Context, name: str) -> Expr:
     """How many tiles an axis has, with the block size as a number."""
     tile = e.plan.ir.tiles[name]
     assert isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)
@@ -39,7 +36,7 @@ def tile_count(e: Emitter, name: str) -> Expr:
     return extent.cdiv(e.plan.block(tile.block)).substitute(e.plan.environment())
 
 
-def total(e: Emitter) -> Expr:
+def total(e: Context) -> Expr:
     """How many tiles there are."""
     count = Expr.of(1)
     for name in e.plan.ir.grid:
@@ -47,7 +44,7 @@ def total(e: Emitter) -> Expr:
     return count
 
 
-def launch_grid(e: Emitter) -> tuple[Expr, Expr, Expr]:
+def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
     """The grid of the launch."""
     if _has_axes(e):
         counts = [tile_count(e, name) for name in reversed(axes(e))]
@@ -56,15 +53,15 @@ def launch_grid(e: Emitter) -> tuple[Expr, Expr, Expr]:
         x, y, z = (*counts, *[Expr.of(1)] * (3 - len(counts)))
         return x, y, z
     programs = total(e)
-    per_sm = e.plan.int_choice(e.knob("persistent"), 0)
+    per_sm = e.plan.launch(PERSISTENT)
     if per_sm:
         programs = programs.min(per_sm * e.target.sm_count)
     return programs, Expr.of(1), Expr.of(1)
 
 
-def emit_grid(e: Emitter) -> None:
+def emit_grid(e: Context) -> None:
     """The program's tiles, then the body of the region for each."""
-    per_sm = e.plan.int_choice(e.knob("persistent"), 0)
+    per_sm = e.plan.launch(PERSISTENT)
     if _has_axes(e):
         for axis, name in enumerate(reversed(axes(e))):
             e.writer.line(f"pid_{axis} = tl.program_id({axis})")
@@ -76,7 +73,7 @@ def emit_grid(e: Emitter) -> None:
         e.writer.line(f"pid = {program}")
         _tiles(e)
         return
-    flatten = ", flatten=True" if e.plan.choice(e.knob("flatten"), False) else ""
+    flatten = ", flatten=True" if e.plan.launch(FLATTEN) else ""
     if flatten:  # a turn of the loop inside is one of the loop over tiles too
         for op in (op for op in e.plan.ir.walk() if op.kind is OpKind.FOR):
             guard_turns(e, e.plan.ir.tiles[TileAttrs.of(op).tile])
@@ -85,13 +82,13 @@ def emit_grid(e: Emitter) -> None:
         _tiles(e)
 
 
-def _has_axes(e: Emitter) -> bool:
-    return e.plan.choice(e.knob("grid"), "flat") == "axes"
+def _has_axes(e: Context) -> bool:
+    return e.plan.launch(GRID) == "axes"
 
 
-def _program(e: Emitter) -> str:
+def _program(e: Context) -> str:
     """The program's number."""
-    if not e.plan.choice(e.knob("xcd"), False):
+    if not e.plan.launch(XCD):
         return "tl.program_id(0)"
     dies = e.target.dies
     e.writer.line(f"die = tl.program_id(0) % {dies}")
@@ -100,22 +97,22 @@ def _program(e: Emitter) -> str:
     return "program"
 
 
-def _walk(e: Emitter, program: str, count: str) -> str:
+def _walk(e: Context, program: str, count: str) -> str:
     """The bounds of a persistent program's loop."""
-    if e.plan.choice(e.knob("walk"), "interleaved") == "interleaved":
+    if e.plan.launch(WALK) == "interleaved":
         return f"{program}, {count}, tl.num_programs(0)"
     e.writer.line(f"run = tl.cdiv({count}, tl.num_programs(0))")
     e.writer.line(f"first = {program} * run")
     return f"first, tl.minimum(first + run, {count})"
 
 
-def _count_text(e: Emitter, count: Expr) -> str:
+def _count_text(e: Context, count: Expr) -> str:
     return str(count.constant) if count.constant is not None else e.plan.text(count)
 
 
-def _tiles(e: Emitter) -> None:
+def _tiles(e: Context) -> None:
     names = axes(e)
-    group = e.plan.int_choice(e.knob("group"), 1)
+    group = e.plan.launch(GROUP)
     rest = "pid"
     if len(names) == 1:
         _tile(e, names[0], rest)
@@ -130,16 +127,16 @@ def _tiles(e: Emitter) -> None:
     e.block(e.plan.ir.body)
 
 
-def _tile(e: Emitter, name: str, position: str) -> None:
+def _tile(e: Context, name: str, position: str) -> None:
     """The tile at a position of its axis: the last one first where those take longest and the config says so (Graham,
     1969: the longest first leaves the least idle at the end)."""
-    if e.plan.choice(e.knob("descending"), False) and name in growing_tiles(e.plan.ir):
+    if e.plan.launch(DESCENDING) and name in growing_tiles(e.plan.ir):
         last = _count_text(e, tile_count(e, name) - 1)
         position = f"{last} - {position if position.isidentifier() else f'({position})'}"
     e.grid_tile(name, position)
 
 
-def _grouped(e: Emitter, names: tuple[str, ...], group: int) -> None:
+def _grouped(e: Context, names: tuple[str, ...], group: int) -> None:
     """The two fastest axes in bands of ``group`` tiles of the slower one; further axes outside."""
     *outer, slow, fast = names
     slow_count, fast_count = (_count_text(e, tile_count(e, n)) for n in (slow, fast))

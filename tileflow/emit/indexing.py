@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.attributes import AccessAttrs
-from ..ir.graph import ExprIndex, Op, SliceIndex, TensorParam, TileIndex, ValueIndex
+from ..ir.graph import ExprIndex, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.types import Dim, Value
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .context import Context
 
 
-def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> str:
+def pointer(e: Context, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> str:
     """The text of the block of pointers that ``op`` reads or writes; ``wide``: by 64-bit offsets in any case."""
     tensor = e.plan.ir.tensor(AccessAttrs.of(op).tensor)
     wide = e.plan.is_wide(tensor) or wide
@@ -22,10 +18,10 @@ def pointer(e: Emitter, op: Op, dims: tuple[Dim, ...], wide: bool = False) -> st
         term = _times(e, _index(e, op, item, len(dims), wide), stride)
         if term is not None:
             terms.append(term)
-    return " + ".join([e.tensor(tensor), *terms])
+    return " + ".join([e.parameters.tensor(tensor), *terms])
 
 
-def _index(e: Emitter, op: Op, item: object, rank: int, wide: bool = False) -> str:
+def _index(e: Context, op: Op, item: object, rank: int, wide: bool = False) -> str:
     """The indices along one tensor dimension, shaped to broadcast over the result; ``wide``: of 64 bits."""
     convert = ".to(tl.int64)" if wide else ""
     match item:
@@ -48,7 +44,7 @@ def _spread(text: str, axes: tuple[int, ...], rank: int) -> str:
     return f"{text}[{', '.join(':' if a in axes else 'None' for a in range(rank))}]"
 
 
-def _times(e: Emitter, index: str, stride: Expr) -> str | None:
+def _times(e: Context, index: str, stride: Expr) -> str | None:
     if stride.constant == 1:
         return index
     if index == "0":
@@ -56,7 +52,7 @@ def _times(e: Emitter, index: str, stride: Expr) -> str | None:
     return f"{index} * {e.plan.text(stride) if stride.constant is None else stride.constant}"
 
 
-def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
+def mask(e: Context, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     """The text of the mask over ``dims``, with what ``op`` leaves out itself; empty where every lane counts."""
     ends = {} if op is None else _outside(e, op, len(dims))
     parts = []
@@ -71,7 +67,7 @@ def mask(e: Emitter, dims: tuple[Dim, ...], op: Op | None = None) -> str:
     return " & ".join(parts)
 
 
-def _outside(e: Emitter, op: Op, rank: int) -> dict[int, list[str]]:
+def _outside(e: Context, op: Op, rank: int) -> dict[int, list[str]]:
     """Comparisons with the ends of the tensor, where the config does not settle that an index stays inside: of tiles by
     their axis, all others by the rank."""
     parts: dict[int, list[str]] = {}
@@ -86,8 +82,3 @@ def _outside(e: Emitter, op: Op, rank: int) -> dict[int, list[str]]:
             if not e.plan.holds(item.inside.above):
                 own.append(f"({index} < {e.plan.text(size)})")
     return parts
-
-
-def tensor_name(tensor: TensorParam) -> str:
-    """The pointer parameter of a captured tensor."""
-    return f"{tensor.name}_ptr"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.attributes import IfAttrs, LoopAttrs, PointwiseAttrs, TileAttrs
 from ..ir.graph import Block, Op, Operand, Tile, walk
@@ -12,19 +10,20 @@ from ..ir.op_table import PRODUCTS, having
 from ..ir.opdef import Trait
 from ..ir.ops import POINTWISE
 from ..ir.types import Value
+from ..space.knobs import MULTI_BUFFER, NUM_STAGES, STAGES, STATIC, UNROLL, WARP_SPECIALIZE
 from ..space.names import loop_site
-from .accumulators import OPAQUE
+from .accumulators import OPAQUE, accumulators
+from .context import Context
 from .dtypes import compute_dtype
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 _FEW = 4  # operations an element, of a branch that is not worth a jump
 _NOT_STREAMED = frozenset({OpKind.DOT, OpKind.DOT_SCALED, OpKind.FOR, OpKind.WHILE, OpKind.IF})
 _WITHOUT_EFFECT = having(Trait.SPECULATIVE)
 
 
-def emit_for(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.FOR)
+def emit_for(e: Context, op: Op) -> None:
     """``for tile_begin in tl.range(begin, end, BLOCK, ...)``."""
     (body,) = op.regions
     tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
@@ -40,7 +39,8 @@ def emit_for(e: Emitter, op: Op) -> None:
         _assign(e, body.params, body.results)
 
 
-def emit_while(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.WHILE)
+def emit_while(e: Context, op: Op) -> None:
     """``while c0:``, of which each turn says whether there is another."""
     (body,) = op.regions
     _carry(e, op, op.inputs)
@@ -50,45 +50,45 @@ def emit_while(e: Emitter, op: Op) -> None:
         _assign(e, body.params, body.results)
 
 
-def _carry(e: Emitter, op: Op, entry: tuple[Operand, ...]) -> None:
+def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
     """The variables that a loop carries, with their values before it."""
     (body,) = op.regions
     for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
         name = e.fresh("c")
         text = e.as_dtype(initial, held)
-        if op.kind is OpKind.FOR and e.accumulators.starts_opaque(op, number):
-            text = f"{e.helper('_opaque', OPAQUE)}({text})"
+        if op.kind is OpKind.FOR and accumulators(e.plan.ir).starts_opaque(op, number):
+            text = f"{e.module.helper('_opaque', OPAQUE)}({text})"
         e.writer.line(f"{name} = {text}")
         e.bind(param, name, held)
         e.bind(out, name, held)
 
 
-def _range(e: Emitter, tile: Tile, body: Block) -> str:
+def _range(e: Context, tile: Tile, body: Block) -> str:
     """The values of a loop's counter, and what the config asks of the loop."""
     site = loop_site(e.plan.ir, tile.name)
-    if e.plan.choice(f"{site}.static", False):
+    if e.plan.choice(STATIC, site):
         assert isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)
         begin, end = e.plan.number(tile.begin), e.plan.number(tile.end)
         return f"tl.static_range({begin}, {end}, {e.plan.step_text(tile.block)})"
     words = [e.bound(tile, tile.begin), e.bound(tile, tile.end), e.plan.step_text(tile.block)]
-    stages = e.plan.int_choice(f"{site}.stages", 0)
+    stages = e.plan.choice(STAGES, site)
     if stages == 0 and _is_memory_loop(body):
         # Triton pipelines a loop without products only when the loop itself asks for it
-        stages = e.plan.int_choice(e.knob("num_stages"), 1)
+        stages = e.plan.launch(NUM_STAGES)
     if stages:
         words.append(f"num_stages={stages}")
-    if (turns := e.plan.int_choice(f"{site}.unroll", 1)) > 1:
+    if (turns := e.plan.choice(UNROLL, site)) > 1:
         guard_turns(e, tile)  # Triton 3.6 runs an empty loop that it unrolled
         words.append(f"loop_unroll_factor={turns}")
-    if not e.plan.choice(f"{site}.multi_buffer", True):
+    if not e.plan.choice(MULTI_BUFFER, site):
         words.append("disallow_acc_multi_buffer=True")
-    if e.plan.choice(f"{site}.warp_specialize", False):
+    if e.plan.choice(WARP_SPECIALIZE, site):
         words.append("warp_specialize=True")
     return f"tl.range({', '.join(words)})"
 
 
-def guard_turns(e: Emitter, tile: Tile) -> None:
+def guard_turns(e: Context, tile: Tile) -> None:
     """Where sizes are open, launches check that a loop over them has a turn."""
     if not e.plan.ir.shape_mode.is_static and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
         e.plan.guard(tile.begin.lt(tile.end))
@@ -101,7 +101,8 @@ def _is_memory_loop(body: Block) -> bool:
     return streams and not {op.kind for op in ops} & _NOT_STREAMED
 
 
-def emit_if(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.IF)
+def emit_if(e: Context, op: Op) -> None:
     """Both branches assign the same variables; where the config answers, one of them is written."""
     test = IfAttrs.of(op).test
     answer = e.plan.number(test) if test is not None else None
@@ -127,7 +128,7 @@ def emit_if(e: Emitter, op: Op) -> None:
         e.bind(out, name, held)
 
 
-def _is_choice(e: Emitter, op: Op) -> bool:
+def _is_choice(e: Context, op: Op) -> bool:
     """Whether both sides are computed and chosen from by element. Single warps' products of one another's results have
     one layout only if Triton can follow the values between them, which it does within a block; else what passes through
     a branch goes by way of shared memory."""
@@ -138,7 +139,7 @@ def _is_choice(e: Emitter, op: Op) -> bool:
     return work <= _FEW and all(o.kind in _WITHOUT_EFFECT for o in ops) and all(out.dims for out in op.outputs)
 
 
-def _emit_choice(e: Emitter, op: Op, condition: str) -> None:
+def _emit_choice(e: Context, op: Op, condition: str) -> None:
     held = [compute_dtype(out.type.dtype) for out in op.outputs]
     sides = []
     for side in op.regions:
@@ -148,7 +149,7 @@ def _emit_choice(e: Emitter, op: Op, condition: str) -> None:
         e.define(out, f"tl.where({condition}, {first}, {second})", h)
 
 
-def _emit_side(e: Emitter, op: Op, side: Block) -> None:
+def _emit_side(e: Context, op: Op, side: Block) -> None:
     """The side that the config takes, in place of the branch."""
     e.block(side)
     for out, result in zip(op.outputs, side.results, strict=True):
@@ -156,7 +157,7 @@ def _emit_side(e: Emitter, op: Op, side: Block) -> None:
         e.bind(out, e.as_dtype(result, held), held)
 
 
-def _assign(e: Emitter, params: tuple[Value, ...], results: tuple[Operand, ...]) -> None:
+def _assign(e: Context, params: tuple[Value, ...], results: tuple[Operand, ...]) -> None:
     """Carry the results over: by way of temporaries where one is read after it was assigned."""
     changed = [(p, r) for p, r in zip(params, results, strict=True) if r != p]
     targets = {e.name(p) for p, _ in changed}

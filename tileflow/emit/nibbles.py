@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.attributes import NibblesAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
+from .context import Context
 from .dtypes import triton_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import COMMON
 
 # the bits of the least power of two whose last bit is worth 1, and that power
 _UNIT = {"float16": (0x6400, 1024), "bfloat16": (0x4300, 128)}
 
 
-@emits(OpKind.NIBBLES)
-def nibbles(e: Emitter, op: Op) -> None:
+@COMMON.emits(OpKind.NIBBLES)
+def nibbles(e: Context, op: Op) -> None:
     (value,), (low, high), dtype = op.values, op.outputs, op.outputs[0].type.dtype
     bits, power = _UNIT[dtype]
     shift = 8 if NibblesAttrs.of(op).signed else 0

@@ -14,6 +14,8 @@ from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam
 from ..ir.types import INT32_MAX, Dim, fills_registers
+from ..space.knob import C, LaunchKnob, SiteKnob
+from ..space.knobs import definition
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
@@ -24,9 +26,11 @@ _TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0
 
 
 class Plan:
-    """One region, one config."""
+    """One region, one config. Raises ConfigError for a config that names a knob that is not defined."""
 
     def __init__(self, ir: KernelIR, config: Config) -> None:
+        for name, _ in config.items:
+            definition(name)  # raises where there is no such knob
         self.ir = ir
         self.config = config
         self.numbers: dict[str, int] = {name: c for name, c in config.items if isinstance(c, int)}
@@ -171,14 +175,13 @@ class Plan:
 
     # ---- knobs ----------------------------------------------------------------------------------
 
-    def choice(self, knob: str, default: Choice) -> Choice:
-        return self.config.get(knob, default)
+    def launch(self, knob: LaunchKnob[C]) -> C:
+        """The choice of a knob of the launch."""
+        return knob.chosen(self.config, self.ir)
 
-    def int_choice(self, knob: str, default: int) -> int:
-        value = self.config.get(knob, default)
-        if not isinstance(value, int):
-            raise ConfigError(f"knob {knob} is an int", got=repr(value))
-        return value
+    def choice(self, knob: SiteKnob[C], site: str) -> C:
+        """The choice of a knob of a site."""
+        return knob.chosen(self.config, site)
 
     def block(self, e: Expr) -> int:
         number = self.number(e)

@@ -7,25 +7,21 @@ product is the one of a plain matrix; where only the left operand has any, they 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from ..ir.attributes import DotAttrs, DotScaledAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, itemsize
-from ..space.loops import HOPPER
+from .context import Context
 from .dtypes import compute_dtype, triton_dtype
-from .escapes import INTERPRETED
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .module import INTERPRETED
+from .table import TRITON
 
 _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of sums
 
 
-@emits(OpKind.DOT)
-def dot(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.DOT)
+def dot(e: Context, op: Op) -> None:
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
     held, out = DotAttrs.of(op).acc, op.output
@@ -43,21 +39,21 @@ def dot(e: Emitter, op: Op) -> None:
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
 
 
-@emits(OpKind.SETTLE)
-def settle(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.SETTLE)
+def settle(e: Context, op: Op) -> None:
     """The sum as it is, by way of an assembly text without instructions: a use that Triton has the product wait for."""
     held = compute_dtype(op.output.type.dtype)
     name = e.as_dtype(op.inputs[0], held)
-    if e.target.capability // 10 == HOPPER and held in _REGISTER:
-        interpreted, letter = e.constant(*INTERPRETED), _REGISTER[held]
+    if e.target.has_wgmma and held in _REGISTER:
+        interpreted, letter = e.module.constant(*INTERPRETED), _REGISTER[held]
         asm = f'tl.inline_asm_elementwise("", "={letter},0", [x], dtype=x.dtype, is_pure=True, pack=1)'
         text = f"(x):\n    if {interpreted}:\n        return x\n    else:\n        return {asm}\n"
-        name = f"{e.helper('settled', text)}({name})"
+        name = f"{e.module.helper('settled', text)}({name})"
     e.define(op.output, name, held)
 
 
-@emits(OpKind.DOT_SCALED)
-def dot_scaled(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.DOT_SCALED)
+def dot_scaled(e: Context, op: Op) -> None:
     a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
     left, right = (rest.pop(0) if scaled else "None" for scaled in DotScaledAttrs.of(op).scaled)
     formats = [f"'{name}'" for name in DotScaledAttrs.of(op).formats]
@@ -77,7 +73,7 @@ def _text(shape: list[str]) -> str:
     return "[" + ", ".join(shape) + "]"
 
 
-def _operands(e: Emitter, a: Value, b: Value, out: Value) -> tuple[str, str, _Shape | None]:
+def _operands(e: Context, a: Value, b: Value, out: Value) -> tuple[str, str, _Shape | None]:
     """The operands' names, and their shape where it is another than theirs."""
     left, right = e.as_dtype(a, a.type.dtype), e.as_dtype(b, b.type.dtype)
     if len(a.dims) == len(b.dims) == 2:
@@ -96,11 +92,11 @@ def _operands(e: Emitter, a: Value, b: Value, out: Value) -> tuple[str, str, _Sh
     return left, _name(e, f"tl.reshape({right}, {_text(shape.right)})"), shape
 
 
-def _batch(e: Emitter, dims: tuple[Dim, ...]) -> int:
+def _batch(e: Context, dims: tuple[Dim, ...]) -> int:
     return prod(e.plan.extent(d.extent) for d in dims[:-2])
 
 
-def _broadcast(e: Emitter, value: Value, name: str, out: Value) -> str:
+def _broadcast(e: Context, value: Value, name: str, out: Value) -> str:
     """An operand with the batches of the result."""
     if _batch(e, value.dims) == _batch(e, out.dims):
         return name
@@ -109,7 +105,7 @@ def _broadcast(e: Emitter, value: Value, name: str, out: Value) -> str:
     return _name(e, f"tl.broadcast_to({lead}, {e.shape((*out.dims[:-2], *value.dims[-2:]))})")
 
 
-def _padded(e: Emitter, a: Value, b: Value, left: str, right: str, shape: _Shape | None) -> tuple[str, str]:
+def _padded(e: Context, a: Value, b: Value, left: str, right: str, shape: _Shape | None) -> tuple[str, str]:
     """An inner dimension that the matrix units find too short, with zeros between its elements."""
     least = 32 if itemsize(a.type.dtype) == 1 else 16
     size = e.plan.extent(a.dims[-1].extent)
@@ -126,12 +122,12 @@ def _padded(e: Emitter, a: Value, b: Value, left: str, right: str, shape: _Shape
     return left, right
 
 
-def _name(e: Emitter, text: str) -> str:
+def _name(e: Context, text: str) -> str:
     name = e.fresh("v")
     e.writer.line(f"{name} = {text}")
     return name
 
 
-def _precision(e: Emitter, wanted: str) -> str:
+def _precision(e: Context, wanted: str) -> str:
     """AMD's matrix units round to tf32 on one architecture only."""
-    return "ieee" if e.target.vendor == "amd" and e.target.arch != "gfx942" else wanted
+    return wanted if e.target.has_tf32_products else "ieee"

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..expr import Expr
 from ..ir.attributes import RandomAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
+from .context import Context
 from .dtypes import literal
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 _INT32_MAX = 2**31 - 1
 _UNIT = 2.0**-24
 
 
-@emits(OpKind.RANDOM)
-def random(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.RANDOM)
+def random(e: Context, op: Op) -> None:
     bits = e.fresh("bits")
     e.writer.line(f"{bits} = {_words(e, op)}")
     if op.output.type.dtype == "float32":
@@ -34,11 +30,11 @@ def random(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{_int(e, low)} + tl.umulhi({bits}, {span}).to(tl.int32)", "int32")
 
 
-def _int(e: Emitter, operand: object) -> str:
+def _int(e: Context, operand: object) -> str:
     return e.as_dtype(operand, "int32") if isinstance(operand, Value) else literal(operand, "int32")  # type: ignore[arg-type]
 
 
-def _words(e: Emitter, op: Op) -> str:
+def _words(e: Context, op: Op) -> str:
     """The text of a word of 32 bits for each element."""
     wide = _is_wide(e, op)
     quads = _has_quads(e, op)
@@ -57,12 +53,12 @@ def _words(e: Emitter, op: Op) -> str:
     return f"tl.where({position} & 2 == 0, {first}, {second})"
 
 
-def _seed(e: Emitter, op: Op) -> str:
+def _seed(e: Context, op: Op) -> str:
     seed = op.inputs[0]
     return e.as_dtype(seed, "int64") if isinstance(seed, Value) else f"tl.full([], {int(seed)}, tl.int64)"
 
 
-def _is_wide(e: Emitter, op: Op) -> bool:
+def _is_wide(e: Context, op: Op) -> bool:
     """Whether positions need 64 bits; where 32 suffice for the example, launches check that."""
     total = Expr.of(1)
     for size in RandomAttrs.of(op).sizes:
@@ -78,7 +74,7 @@ def _is_wide(e: Emitter, op: Op) -> bool:
     return False
 
 
-def _has_quads(e: Emitter, op: Op) -> bool:
+def _has_quads(e: Context, op: Op) -> bool:
     """Whether the last dimension's lanes are whole groups of four, and each row begins at one."""
     dims, sizes = op.output.dims, RandomAttrs.of(op).sizes
     if not dims or e.plan.extent(dims[-1].extent) % 4:
@@ -93,7 +89,7 @@ def _has_quads(e: Emitter, op: Op) -> bool:
     return all(s is not None and s % 4 == 0 for s in steps)
 
 
-def _position(e: Emitter, op: Op, wide: bool, quads: bool) -> str:
+def _position(e: Context, op: Op, wide: bool, quads: bool) -> str:
     """The text of the elements' positions, row by row; of the groups of four with ``quads``."""
     dims, sizes, offsets = op.output.dims, RandomAttrs.of(op).sizes, RandomAttrs.of(op).offsets
     if not dims:
@@ -115,11 +111,10 @@ def _position(e: Emitter, op: Op, wide: bool, quads: bool) -> str:
     return " + ".join(reversed(terms))
 
 
-def _lanes(e: Emitter, op: Op, group: int, axis: int) -> str:
+def _lanes(e: Context, op: Op, group: int, axis: int) -> str:
     """The 1-D indices of an axis, or of its groups."""
     dim = op.output.dims[axis]
-    extent = e.plan.extent_text(dim.extent)
     if group > 1:
-        lanes = f"tl.arange(0, {extent} // {group})"
+        lanes = f"tl.arange(0, {e.plan.extent_text(dim.extent)} // {group})"
         return lanes if dim.tile is None else f"({e.tile(dim.tile)}_begin // {group} + {lanes})"
-    return f"{e.tile(dim.tile)}_idx" if dim.tile is not None else f"tl.arange(0, {extent})"
+    return f"{e.tile(dim.tile)}_idx" if dim.tile is not None else e.arange(dim.extent)

@@ -6,17 +6,13 @@ NVIDIA's devices from sm_80 on (``max.NaN``) and on gfx950; gfx942 needs a compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.attributes import AxisAttrs, ReduceAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value, is_float
+from .context import Context
 from .dtypes import compute_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 _REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min": "tl.min({0}, axis={1})",
            "xor": "tl.xor_sum({0}, axis={1})", "argmax": "tl.argmax({0}, axis={1})",
@@ -40,8 +36,8 @@ _ARG_EXTREMES = {
 }  # fmt: skip
 
 
-@emits(OpKind.REDUCE)
-def reduce(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.REDUCE)
+def reduce(e: Context, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
     fn, axis = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis
@@ -50,11 +46,11 @@ def reduce(e: Emitter, op: Op) -> None:
     if fn in _ARG_EXTREMES and is_float(dtype):
         lanes = e.lanes(e.arange(value.dims[axis].extent), axis, len(value.dims))
         indices = f"tl.broadcast_to({lanes}, {e.shape(value.dims)})"
-        text = f"tl.reduce(({operand}, {indices}), {axis}, {e.helper(*_ARG_EXTREMES[fn])})[1]"
+        text = f"tl.reduce(({operand}, {indices}), {axis}, {e.module.helper(*_ARG_EXTREMES[fn])})[1]"
     elif fn in _EXTREMES and is_float(dtype):
-        text = f"tl.reduce({operand}, {axis}, {e.helper(*_EXTREMES[fn])})"
+        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_EXTREMES[fn])})"
     elif fn == "prod":
-        text = f"tl.reduce({operand}, {axis}, {e.helper(*_MULTIPLY)})"
+        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})"
     else:
         text = _REDUCE[fn].format(operand, axis)
     if fn in _ARG_EXTREMES:

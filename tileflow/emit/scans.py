@@ -7,24 +7,20 @@ does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.attributes import AxisAttrs, CombineAttrs, CombineScanAttrs, ScanAttrs
 from ..ir.graph import Block, Op
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from ..passes.masks import jagged_axes
+from .context import Context
 from .dtypes import compute_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 
-@emits(OpKind.SCAN)
-def scan(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.SCAN)
+def scan(e: Context, op: Op) -> None:
     value = op.inputs[0]
     assert isinstance(value, Value)
     held = compute_dtype(value.type.dtype)
@@ -33,28 +29,28 @@ def scan(e: Emitter, op: Op) -> None:
     e.define(op.output, f"{_SCANS[attrs.fn]}({e.as_dtype(value, held)}, axis={attrs.axis}{reverse})", held)
 
 
-@emits(OpKind.COMBINE_SCAN)
-def combine_scan(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.COMBINE_SCAN)
+def combine_scan(e: Context, op: Op) -> None:
     axis, dims = AxisAttrs.of(op).axis, op.values[0].dims
     reverse = CombineScanAttrs.of(op).reverse
     flags = _flags(e, dims, axis) if reverse or not _ends_masked(e, dims, axis) else ""
     _combine(e, op, "tl.associative_scan", flags, ", reverse=True" if reverse else "")
 
 
-@emits(OpKind.COMBINE)
-def combine(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.COMBINE)
+def combine(e: Context, op: Op) -> None:
     flags = _flags(e, op.values[0].dims, AxisAttrs.of(op).axis) if CombineAttrs.of(op).other is None else ""
     _combine(e, op, "tl.reduce", flags)
 
 
-def _flags(e: Emitter, dims: tuple[Dim, ...], axis: int) -> str:
+def _flags(e: Context, dims: tuple[Dim, ...], axis: int) -> str:
     """Which lanes count along an axis, as ints; empty where all do."""
     axes = [a for a in (axis, *jagged_axes(e.plan.ir, dims, axis)) if e.plan.is_masked(dims[a])]
     mask = " & ".join(e.lane_mask(dims, a) for a in axes)
     return f"tl.broadcast_to(({mask}).to(tl.int32), {e.shape(dims)})" if mask else ""
 
 
-def _ends_masked(e: Emitter, dims: tuple[Dim, ...], axis: int) -> bool:
+def _ends_masked(e: Context, dims: tuple[Dim, ...], axis: int) -> bool:
     """Whether the lanes that do not count are the last ones along the axis: not where a reshape merged them with
     others, nor where other lanes count in each row of a jagged tile."""
     dim = dims[axis]
@@ -62,7 +58,7 @@ def _ends_masked(e: Emitter, dims: tuple[Dim, ...], axis: int) -> bool:
     return not merged and not jagged_axes(e.plan.ir, dims, axis)
 
 
-def _combine(e: Emitter, op: Op, function: str, flags: str, suffix: str = "") -> None:
+def _combine(e: Context, op: Op, function: str, flags: str, suffix: str = "") -> None:
     """One call for all of the op's values, then each result in the dtype that its value is held in."""
     operands = [e.as_dtype(v, _carried(v.type.dtype)) for v in op.values]
     helper = _helper(e, op.regions[0])
@@ -82,7 +78,7 @@ def _carried(dtype: str) -> str:
     return "int32" if dtype == "bool" else compute_dtype(dtype)
 
 
-def _helper(e: Emitter, block: Block) -> str:
+def _helper(e: Context, block: Block) -> str:
     """The block as a function of scalars; its name."""
     count = len(block.results)
     names = [f"a{n}" for n in range(count)] + [f"b{n}" for n in range(count)]
@@ -92,10 +88,10 @@ def _helper(e: Emitter, block: Block) -> str:
         e.block(block)
         results = [e.as_dtype(r, _carried(p.type.dtype)) for r, p in zip(block.results, block.params, strict=False)]
         writer.line(f"return {', '.join(results)}")
-    return e.helper("_combine", f"({', '.join(names)}):\n{writer.text}")
+    return e.module.helper("_combine", f"({', '.join(names)}):\n{writer.text}")
 
 
-def _flagged(e: Emitter, helper: str, count: int) -> str:
+def _flagged(e: Context, helper: str, count: int) -> str:
     """``helper`` where both operands count, else the one that does; each operand's last item says whether it does."""
     a, b = ([f"{side}{n}" for n in range(count)] for side in "ab")
     c = [f"c{n}" for n in range(count)]
@@ -107,4 +103,4 @@ def _flagged(e: Emitter, helper: str, count: int) -> str:
         f"    {', '.join(c)} = {helper}({', '.join([*a, *b])})",
         f"    return {', '.join([*chosen, 'a_in | b_in'])}",
     ]
-    return e.helper("_masked", "\n".join(lines) + "\n")
+    return e.module.helper("_masked", "\n".join(lines) + "\n")

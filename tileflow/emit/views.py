@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.attributes import AxisAttrs, PermuteAttrs, ReshapeAttrs
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Value
+from .context import Context
 from .dtypes import compute_dtype
-from .table import emits
-
-if TYPE_CHECKING:
-    from .kernel import Emitter
+from .table import TRITON
 
 
-@emits(OpKind.UNSQUEEZE)
-def unsqueeze(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.UNSQUEEZE)
+def unsqueeze(e: Context, op: Op) -> None:
     value = op.inputs[0]
     rank, axis = len(op.output.dims), AxisAttrs.of(op).axis
     e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
 
 
-@emits(OpKind.SQUEEZE, OpKind.RESHAPE)
-def reshape(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.SQUEEZE, OpKind.RESHAPE)
+def reshape(e: Context, op: Op) -> None:
     for need in op.attrs.needs or () if isinstance(op.attrs, ReshapeAttrs) else ():
         e.plan.require(need)
     e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
-@emits(OpKind.PERMUTE)
-def permute(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.PERMUTE)
+def permute(e: Context, op: Op) -> None:
     order = ", ".join(map(str, PermuteAttrs.of(op).order))
     e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
 
 
-@emits(OpKind.EXPAND)
-def expand(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.EXPAND)
+def expand(e: Context, op: Op) -> None:
     e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
-@emits(OpKind.NARROW)
-def narrow(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.NARROW)
+def narrow(e: Context, op: Op) -> None:
     e.bind(op.output, e.name(op.inputs[0]), e.held(op.inputs[0]))
 
 
-@emits(OpKind.JOIN)
-def join(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.JOIN)
+def join(e: Context, op: Op) -> None:
     a, b = op.inputs
     held = e.held(a) if e.held(a) == e.held(b) else compute_dtype(op.output.type.dtype)
     e.define(op.output, f"tl.join({e.as_dtype(a, held)}, {e.as_dtype(b, held)})", held)
 
 
-@emits(OpKind.SPLIT)
-def split(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.SPLIT)
+def split(e: Context, op: Op) -> None:
     value = op.inputs[0]
     names = [e.fresh("v") for _ in op.outputs]
     e.writer.line(f"{', '.join(names)} = tl.split({e.name(value)})")
@@ -61,14 +57,14 @@ def split(e: Emitter, op: Op) -> None:
         e.bind(out, name, e.held(value))
 
 
-@emits(OpKind.SORT)
-def sort(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.SORT)
+def sort(e: Context, op: Op) -> None:
     held = e.held(op.inputs[0])
     e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {AxisAttrs.of(op).axis})", held)
 
 
-@emits(OpKind.GATHER)
-def gather(e: Emitter, op: Op) -> None:
+@TRITON.emits(OpKind.GATHER)
+def gather(e: Context, op: Op) -> None:
     value, index = op.inputs
     assert isinstance(value, Value)
     held, places = e.held(value), e.as_dtype(index, "int32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..config import Choice, Constraint, Knob
+from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, all_of
 from ..ir.access import ALIGNMENT, boxed, describable
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
@@ -14,15 +14,10 @@ from ..ir.types import itemsize
 from ..passes.subtile import subtilable
 from ..target import Target
 from .extents import Extents
+from .knobs import EVICTION, LOAD_CACHE, STORE_CACHE, SUBTILE, access_of
 
-EVICTION: tuple[Choice, ...] = ("", "evict_first", "evict_last")
-ACCESS: tuple[Choice, ...] = ("pointer", "descriptor")
-LOAD_CACHE: tuple[Choice, ...] = ("", ".cg")  # past the first-level cache
-# ".cs": streaming, not to be read again soon; ".wt": through the caches at once
-STORE_CACHE: dict[str, tuple[Choice, ...]] = {"nvidia": ("", ".cs"), "amd": ("", ".cs", ".wt")}
 LEAST_BYTES = 128
 LONGEST = 256
-_FIRST_WITH_COPY_ENGINE = 90  # compute capability
 _LARGE = 128  # the least side of a tile that is worth storing in parts
 
 
@@ -31,23 +26,22 @@ def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
     tile: the cache policy. The kind of access of those that a copy engine could do, which has no such policies."""
     for op in ir.walk():
         site = site_of(op)
-        by_pointer = Expr.sym(f"{site}.access").eq(0) if _has_choice(ir, op, target) else TRUE
+        by_pointer = access_of(op).symbol(site).eq(0) if _has_choice(ir, op, target) else TRUE
         if op.kind is OpKind.LOAD and op.output.dims:
             yield from _load_knobs(op, site, by_pointer, target)
         if op.kind is OpKind.STORE and boxed(op):
-            yield Knob(f"{site}.cache", site, STORE_CACHE[target.vendor], "access", "", by_pointer)
+            yield STORE_CACHE.at(site, by_pointer, STORE_CACHE.on(target))
         if _has_choice(ir, op, target):
-            yield Knob(f"{site}.access", site, ACCESS, "access", "pointer")
+            yield access_of(op).at(site)
 
 
 def _load_knobs(op: Op, site: str, by_pointer: Expr, target: Target) -> Iterator[Knob]:
     if target.vendor == "amd":  # whose backend drops eviction policies
-        yield Knob(f"{site}.cache", site, LOAD_CACHE, "access", "", by_pointer)
+        yield LOAD_CACHE.at(site, by_pointer)
     elif LoadAttrs.of(op).eviction is None:
-        yield Knob(f"{site}.eviction", site, EVICTION, "access", "", by_pointer)
+        yield EVICTION.at(site, by_pointer)
         # an instruction has one or the other
-        without = by_pointer.and_(Expr.sym(f"{site}.eviction").eq(0))
-        yield Knob(f"{site}.cache", site, LOAD_CACHE, "access", "", without)
+        yield LOAD_CACHE.at(site, by_pointer.and_(EVICTION.symbol(site).eq(0)))
 
 
 def subtile_knobs(ir: KernelIR, extents: Extents) -> Iterator[Knob]:
@@ -56,7 +50,7 @@ def subtile_knobs(ir: KernelIR, extents: Extents) -> Iterator[Knob]:
     for site, op in subtilable(ir).items():
         rows, columns = (extents.of(d) for d in boxed(op))
         active = Expr.of(_LARGE).le(rows).and_(Expr.of(_LARGE).le(columns))
-        yield Knob(f"{site}.subtile", site, (1, 2), "access", 1, active)
+        yield SUBTILE.at(site, active)
 
 
 def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterable[Constraint]:
@@ -77,12 +71,12 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
         fits = all_of(limits)
         if fits.constant is not None and fits.constant:
             continue
-        knob = f"{site}.access"
-        check = Expr.sym(knob).eq(ACCESS.index("pointer")).or_(fits)
+        knob = access_of(op)
+        check = knob.symbol(site).eq(knob.encoded("pointer")).or_(fits)
         reason = (f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} "
                   f"in all, at most {LONGEST} long")  # fmt: skip
-        yield Constraint(f"{site} is a box", check, ((knob, "down"),), reason)
+        yield Constraint(f"{site} is a box", check, ((knob.name(site), "down"),), reason)
 
 
 def _has_choice(ir: KernelIR, op: Op, target: Target) -> bool:
-    return target.vendor == "nvidia" and target.capability >= _FIRST_WITH_COPY_ENGINE and describable(ir, op)
+    return target.has_tensor_maps and describable(ir, op)

@@ -11,6 +11,7 @@ from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
 from .extents import block_of
+from .knobs import BLOCK, REDUCTION
 from .names import powers
 
 MAX_BLOCK = 1 << 14
@@ -25,7 +26,7 @@ def block_knobs(ir: KernelIR) -> list[Knob]:
         low = max(block.low, floors.get(block.name, 1))
         choices = powers(low, min(max(block.high, low), MAX_BLOCK))
         middle = choices[min(len(choices) - 1, 5)]
-        knobs.append(Knob(block.name, block.name, choices, "block", middle))
+        knobs.append(BLOCK.named(block.name, choices, middle))
     return knobs
 
 
@@ -33,7 +34,7 @@ def reduction_knob(ir: KernelIR, site: str, extent: Expr) -> Knob:
     """0: in one piece. Else the block of a loop."""
     size = ir.hint(extent)
     blocks = [b for b in powers(MIN_REDUCTION_BLOCK, MAX_BLOCK) if b < size]
-    return Knob(site, site, (0, *reversed(blocks)), "reduction", 0)
+    return REDUCTION.named(site, (0, *reversed(blocks)), REDUCTION.default)
 
 
 def _floors(ir: KernelIR) -> dict[str, int]:

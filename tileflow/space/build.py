@@ -16,6 +16,7 @@ from .blocks import block_knobs, reduction_knob
 from .constraints import constraints
 from .extents import Extents
 from .grids import grid_constraints, grid_knobs
+from .knobs import TUNABLE
 from .launch import launch_knobs
 from .loops import loop_knobs, loops_of, transposed_knobs
 
@@ -26,7 +27,7 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
     knobs: dict[str, Knob] = {}
     for host in host_knobs:
         if host.choices:
-            knobs[host.name] = Knob(host.name, host.name, host.choices, "tunable", host.choices[0])
+            knobs[host.name] = TUNABLE.named(host.name, host.choices, host.choices[0])
     found: list[Constraint] = []
     for ir in regions:
         rolled = rollable(ir)

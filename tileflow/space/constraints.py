@@ -15,8 +15,9 @@ from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
+from .knobs import MAXNREG, NUM_STAGES, NUM_WARPS, STAGES, STATIC, UNROLL
 from .loops import stages_of
-from .names import loop_site, rolled_site, suffixed
+from .names import loop_site, rolled_site
 from .staging import blocks_of, stagings, written_out
 from .warp_groups import warp_groups_share
 
@@ -30,7 +31,7 @@ _REGISTER = 4  # bytes
 
 def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
     """The constraints of one region."""
-    warps = suffixed(ir, "num_warps")
+    warps = NUM_WARPS.name(ir)
     found = [_tile_fits(e, knobs, target, warps) for e in extents.tiles() if e.symbols()]
     found += _products_fit(ir, extents, knobs, target)
     found += _sums_fit(ir, extents, knobs, target, warps)
@@ -70,7 +71,7 @@ def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target
     reason = f"the staged operands of products fit the {target.smem_per_block} bytes that a block of {target.name} has"
     for staging in stagings(ir, extents, knobs, target):
         needed = staging.size + staging.stored
-        copies: list[tuple[str, Direction]] = [(f"{staging.site}.{k}", "down") for k in ("unroll", "static")]
+        copies: list[tuple[str, Direction]] = [(k.name(staging.site), "down") for k in (UNROLL, STATIC)]
         steps = [
             *staging.steps,
             *(step for step in copies if step[0] in knobs),
@@ -89,7 +90,7 @@ def _sums_fit(
     hold an instruction's whole result in registers, which cannot be spilled meanwhile: the assembler fails."""
     if target.vendor != "nvidia":
         return
-    threads, bound = Expr.sym(warps) * target.warp_size, suffixed(ir, "maxnreg")
+    threads, bound = Expr.sym(warps) * target.warp_size, MAXNREG.name(ir)
     for op in ir.walk():
         dots = [inner for region in op.regions for inner in region.ops if inner.kind in PRODUCTS]
         if op.kind is not OpKind.FOR or not dots:
@@ -140,8 +141,8 @@ def _reshapes_come_out(ir: KernelIR, knobs: dict[str, Knob]) -> Iterator[Constra
 
 def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
     """Where a loop has a choice of its own, the step below one stage is the launch's number."""
-    own = f"{site}.stages"
-    launch: list[tuple[str, Direction]] = [(suffixed(ir, "num_stages"), "down")]
+    own = STAGES.name(site)
+    launch: list[tuple[str, Direction]] = [(NUM_STAGES.name(ir), "down")]
     return [(own, "down"), *launch] if own in knobs else launch
 
 

@@ -13,8 +13,6 @@ from ..ir.op_table import ACCESSES
 from ..ir.types import Value
 from ..target import Target
 
-_ADA = 89  # the first compute capability with e4m3
-
 
 def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     """One constraint for each thing that no config of this region can have on ``target``."""
@@ -23,14 +21,12 @@ def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
     ):
         yield _never(f"assembly of {vendor}", f"the inline assembly is {vendor}'s; {target.name} is {target.vendor}'s")
     for dtype in sorted(_dtypes(ir)):
-        if dtype.endswith("fnuz") and target.vendor == "nvidia":
+        if dtype.endswith("fnuz") and not target.has_fnuz:
             yield _never(f"{dtype} on {target.arch}", f"{dtype} is AMD's; {target.name} has float8_e4m3fn, float8_e5m2")
-        elif dtype == "float8_e4m3fn" and target.vendor == "nvidia" and target.capability < _ADA:
-            yield _never(
-                f"{dtype} on {target.arch}", f"{dtype} needs sm_{_ADA} or newer; {target.name} is {target.arch}"
-            )
-    if target.arch == "gfx942":
-        for product in sorted(_products(ir) & {"float64", "scaled"}):
+        elif dtype == "float8_e4m3fn" and not target.has_e4m3:
+            yield _never(f"{dtype} on {target.arch}", f"{dtype} needs sm_89 or newer; {target.name} is {target.arch}")
+    for product, present in (("float64", target.has_float64_products), ("scaled", target.has_scaled_products)):
+        if product in _products(ir) and not present:
             yield _never(f"{product} products on {target.arch}",
                          f"Triton's AMD backend has no {product} products for {target.arch}")  # fmt: skip
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from ..config import Choice, Constraint, Knob
+from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, any_of
 from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
+from .knobs import DESCENDING, FLATTEN, GRID, GROUP, ORDER, PERSISTENT, WALK, XCD
 from .loops import Loop
-from .names import suffixed
 
-GRID: tuple[Choice, ...] = ("flat", "axes")
-WALK: tuple[Choice, ...] = ("interleaved", "blocked")
 MOST_AXES = 3
 MOST_PROGRAMS = (1 << 16) - 1  # along the second and third axis of a launch
 
@@ -29,26 +27,26 @@ MOST_PROGRAMS = (1 << 16) - 1  # along the second and third axis of a launch
 def grid_knobs(ir: KernelIR, loops: list[Loop], target: Target) -> Iterator[Knob]:
     """Programs per multiprocessor of a persistent grid and how they walk; order of the axes, grouping for the L2 cache,
     axes of the launch, dies."""
-    persistent = Expr.sym(suffixed(ir, "persistent"))
-    yield Knob(suffixed(ir, "persistent"), "grid", (0, 1, 2, 4, 8), "grid", 0)
-    yield Knob(suffixed(ir, "walk"), "grid", WALK, "grid", WALK[0], persistent.ne(0))
+    persistent = PERSISTENT.symbol(ir)
+    yield PERSISTENT.of(ir)
+    yield WALK.of(ir, persistent.ne(0))
     # several loops, as of a rolled reduction, are not flattened; with several products in one Triton's pass fails
     if len(loops) == 1 and loops[0].present == TRUE and sum(op.kind is OpKind.DOT for op in loops[0].ops) <= 1:
-        yield Knob(suffixed(ir, "flatten"), "grid", (False, True), "grid", False, persistent.ne(0))
+        yield FLATTEN.of(ir, persistent.ne(0))
     if growing_tiles(ir):
-        yield Knob(suffixed(ir, "descending"), "grid", (False, True), "grid", False)
+        yield DESCENDING.of(ir)
     if len(ir.grid) == 1:
         return
     orders = tuple(",".join(map(str, p)) for p in itertools.permutations(range(len(ir.grid))))
-    yield Knob(suffixed(ir, "order"), "grid", orders, "order", orders[0])
-    yield Knob(suffixed(ir, "group"), "grid", (1, 2, 4, 8, 16, 32), "group", 1)
+    yield ORDER.of(ir, choices=orders)
+    yield GROUP.of(ir)
     is_flat = TRUE
     if len(ir.grid) <= MOST_AXES:
-        plain = persistent.eq(0).and_(Expr.sym(suffixed(ir, "group")).eq(1))
-        yield Knob(suffixed(ir, "grid"), "grid", GRID, "grid", GRID[0], plain)
-        is_flat = Expr.sym(suffixed(ir, "grid")).eq(GRID.index("flat"))
+        plain = persistent.eq(0).and_(GROUP.symbol(ir).eq(1))
+        yield GRID.of(ir, plain)
+        is_flat = GRID.symbol(ir).eq(GRID.encoded("flat"))
     if target.dies > 1:
-        yield Knob(suffixed(ir, "xcd"), "grid", (False, True), "grid", False, is_flat)
+        yield XCD.of(ir, is_flat)
 
 
 def growing_tiles(ir: KernelIR) -> set[str]:
@@ -69,11 +67,11 @@ def growing_tiles(ir: KernelIR) -> set[str]:
 
 def grid_constraints(ir: KernelIR, knobs: Mapping[str, Knob]) -> Iterator[Constraint]:
     """Only the first axis of a launch, the fastest one, may be long."""
-    name = suffixed(ir, "grid")
+    name = GRID.name(ir)
     if name not in knobs:
         return
-    order = knobs[suffixed(ir, "order")]
-    is_flat = Expr.sym(name).eq(GRID.index("flat"))
+    order = knobs[ORDER.name(ir)]
+    is_flat = GRID.symbol(ir).eq(GRID.encoded("flat"))
     for axis, tile in enumerate(ir.grid):
         begin, end = ir.tiles[tile].begin, ir.tiles[tile].end
         assert isinstance(begin, Expr) and isinstance(end, Expr)

@@ -18,15 +18,23 @@ from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from ..passes.transpose import transposable
 from ..target import Target
-from .access import ACCESS
 from .extents import Extents
-from .names import loop_site, rolled_site, suffixed, transposed_knob
+from .knobs import (
+    MULTI_BUFFER,
+    NUM_STAGES,
+    NUM_WARPS,
+    STAGES,
+    STATIC,
+    TRANSPOSED,
+    UNROLL,
+    WARP_SPECIALIZE,
+    access_of,
+)
+from .names import loop_site, rolled_site
 
 MOST_STATIC_TURNS = 8
-UNROLL = (1, 2, 4)
 WARP_GROUP = 4  # warps that multiply together, on Hopper and Blackwell
 GROUP_ROWS = 64  # the least rows of their product
-HOPPER = 9  # major compute capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +56,6 @@ class Loop:
     @property
     def loads(self) -> list[Op]:
         return [op for op in self.ops if op.kind is OpKind.LOAD and op.output.dims]
-
-
-def depths(target: Target) -> tuple[int, ...]:
-    """Stages of a software pipeline; AMD's keeps them in registers."""
-    return (1, 2, 3, 4, 5, 6) if target.vendor == "nvidia" else (1, 2, 3)
 
 
 def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
@@ -92,15 +95,15 @@ def loop_knobs(
         runs = loop.present if loop.turns is None else loop.present.and_(Expr.of(1).lt(loop.turns))
         if static is not None:
             yield static
-            runs = runs.and_(Expr.sym(static.name).eq(0))
+            runs = runs.and_(STATIC.symbol(loop.site).eq(0))
         # Triton 3.6 runs an empty loop that it unrolled, and fails where a loop that streams tiles is also pipelined
         if loop.loads and loop.turns is not None and not loop.is_memory_loop:
-            yield Knob(f"{loop.site}.unroll", loop.site, UNROLL, "loop", 1, runs)
+            yield UNROLL.at(loop.site, runs)
         if loop.loads and (several or _has_side_loads(loop)):
             yield _stages_knob(ir, loop, runs, target)
-        if has_tensor_memory(target) and not loop.is_memory_loop:
+        if target.has_tensor_memory and not loop.is_memory_loop:
             runs = runs.and_(all_of(grouped(ir, op, extents) for op in loop.ops if op.kind in PRODUCTS))
-            yield Knob(f"{loop.site}.multi_buffer", loop.site, (True, False), "loop", True, runs)
+            yield MULTI_BUFFER.at(loop.site, runs)
             if one_with_products:  # Triton's pass fails on the first of two when the other has no part in it
                 yield from _specialisation_knob(ir, loop, runs, known)
 
@@ -118,15 +121,14 @@ def _static_knob(loop: Loop, known: Mapping[str, Knob]) -> Knob | None:
     if largest > MOST_STATIC_TURNS or smallest < 2:
         return None
     active = Expr.of(1).lt(loop.turns).and_(loop.turns.le(MOST_STATIC_TURNS))
-    return Knob(f"{loop.site}.static", loop.site, (False, True), "loop", False, active if loop.exact else FALSE)
+    return STATIC.at(loop.site, active if loop.exact else FALSE)
 
 
 def _stages_knob(ir: KernelIR, loop: Loop, runs: Expr, target: Target) -> Knob:
     """0: as many as the launch has. The same number again changes nothing, except for loads that no product waits for:
     a loop with products pipelines these only if it says how many itself."""
-    name = f"{loop.site}.stages"
-    differs = TRUE if _has_side_loads(loop) else Expr.sym(name).ne(Expr.sym(suffixed(ir, "num_stages")))
-    return Knob(name, loop.site, (0, *depths(target)), "loop", 0, runs.and_(differs))
+    differs = TRUE if _has_side_loads(loop) else STAGES.symbol(loop.site).ne(NUM_STAGES.symbol(ir))
+    return STAGES.at(loop.site, runs.and_(differs), STAGES.on(target))
 
 
 def _has_side_loads(loop: Loop) -> bool:
@@ -144,11 +146,6 @@ def _has_side_loads(loop: Loop) -> bool:
     return any(op.output not in reached for op in loop.loads)
 
 
-def has_tensor_memory(target: Target) -> bool:
-    """Blackwell of the data centre, whose products accumulate in a memory of their own."""
-    return target.vendor == "nvidia" and target.capability // 10 == 10
-
-
 def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
     """Whether a product, as it is written, is one that warp groups do, on a target that has such."""
     a = op.inputs[0]
@@ -164,41 +161,41 @@ def turned_round(ir: KernelIR, op: Op, extents: Extents) -> Expr:
 
 
 def _enough(ir: KernelIR, rows: Expr) -> Expr:
-    return Expr.of(GROUP_ROWS).le(rows).and_(Expr.of(WARP_GROUP).le(Expr.sym(suffixed(ir, "num_warps"))))
+    return Expr.of(GROUP_ROWS).le(rows).and_(Expr.of(WARP_GROUP).le(NUM_WARPS.symbol(ir)))
 
 
 def transposed_knobs(ir: KernelIR, extents: Extents, target: Target) -> Iterator[Knob]:
     """Products of a right operand that is computed, the other way round: on Hopper, whose warp groups take only their
     left operand from registers."""
-    if target.vendor != "nvidia" or target.capability // 10 != HOPPER:
+    if not target.has_wgmma:
         return
     for site, op in transposable(ir).items():
-        yield Knob(transposed_knob(site), site, (False, True), "loop", False, turned_round(ir, op, extents))
+        yield TRANSPOSED.at(site, turned_round(ir, op, extents))
 
 
 def _specialisation_knob(ir: KernelIR, loop: Loop, runs: Expr, known: Mapping[str, Knob]) -> Iterator[Knob]:
     """Warps of their own for copies, for products and for the rest. The copies must be the copy engine's, since threads
     that wait for their own loads gain nothing."""
-    copies = [f"{site_of(op)}.access" for op in loop.loads]
-    if not copies or any(name not in known for name in copies):
+    copies = [(access_of(op), site_of(op)) for op in loop.loads]
+    if not copies or any(knob.name(site) not in known for knob, site in copies):
         return
-    warps = Expr.sym(suffixed(ir, "num_warps"))
+    warps = NUM_WARPS.symbol(ir)
     pipelined = Expr.of(2).le(stages_of(ir, loop.site, known))
     fits = pipelined.and_(any_of(warps.eq(n * WARP_GROUP) for n in (1, 2)))
-    boxes = all_of(Expr.sym(name).eq(ACCESS.index("descriptor")) for name in copies)
-    yield Knob(f"{loop.site}.warp_specialize", loop.site, (False, True), "loop", False, all_of([runs, fits, boxes]))
+    boxes = all_of(knob.symbol(site).eq(knob.encoded("descriptor")) for knob, site in copies)
+    yield WARP_SPECIALIZE.at(loop.site, all_of([runs, fits, boxes]))
 
 
 def stages_of(ir: KernelIR, site: str, knobs: Mapping[str, Knob]) -> Expr:
     """How many stages a loop has: its own choice, or the launch's."""
-    launch = Expr.sym(suffixed(ir, "num_stages"))
-    if f"{site}.stages" not in knobs:
+    launch = NUM_STAGES.symbol(ir)
+    if STAGES.name(site) not in knobs:
         return launch
-    own = Expr.sym(f"{site}.stages")
+    own = STAGES.symbol(site)
     return own + own.eq(0) * launch
 
 
 def is_specialised(loops: list[Loop], knobs: Mapping[str, Knob]) -> Expr:
     """Whether any loop has warps of their own for its parts."""
-    names = (f"{loop.site}.warp_specialize" for loop in loops)
-    return any_of(Expr.sym(name).ne(0) for name in names if name in knobs)
+    sites = (loop.site for loop in loops)
+    return any_of(WARP_SPECIALIZE.symbol(s).ne(0) for s in sites if WARP_SPECIALIZE.name(s) in knobs)

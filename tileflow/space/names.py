@@ -25,11 +25,6 @@ def rolled_site(reduction: str) -> str:
     return f"loop:{reduction.removeprefix(_REDUCTION)}"
 
 
-def transposed_knob(site: str) -> str:
-    """The knob of the product of this site that turns it round."""
-    return f"product:{site}.transposed"
-
-
 def powers(low: int, high: int) -> tuple[int, ...]:
     """The powers of two from ``low`` to ``high``; at least one."""
     first = 1 << max(low - 1, 0).bit_length()

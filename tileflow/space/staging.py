@@ -23,8 +23,9 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
+from .knobs import PERSISTENT, STAGES, STATIC, STORE_ACCESS, SUBTILE, TRANSPOSED, UNROLL
 from .loops import grouped, loops_of, stages_of, turned_round
-from .names import loop_site, suffixed, transposed_knob
+from .names import loop_site
 
 # what passes on a loaded tile without a copy in registers
 _VIEWS = having(Trait.STAYS_SHARED)
@@ -55,13 +56,13 @@ def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: 
 
 def written_out(ir: KernelIR, site: str, knobs: Mapping[str, Knob]) -> Expr:
     """How many turns of a loop follow one another in the text."""
-    repeats, unroll, static = Expr.of(1), f"{site}.unroll", f"{site}.static"
-    if unroll in knobs:
-        repeats = Expr.sym(unroll)
-    if static in knobs:
+    repeats, static = Expr.of(1), STATIC.symbol(site)
+    if UNROLL.name(site) in knobs:
+        repeats = UNROLL.symbol(site)
+    if STATIC.name(site) in knobs:
         (turns,) = (loop.turns for loop in loops_of(ir, {}) if loop.site == site)
         assert turns is not None
-        repeats = repeats * (turns * Expr.sym(static).ne(0) + Expr.sym(static).eq(0))
+        repeats = repeats * (turns * static.ne(0) + static.eq(0))
     return repeats
 
 
@@ -106,8 +107,8 @@ class _Sizes:
         return total
 
     def _turned(self, op: Op) -> Expr:
-        knob = transposed_knob(site_of(op))
-        return Expr.sym(knob) if knob in self.knobs else FALSE
+        site = site_of(op)
+        return TRANSPOSED.symbol(site) if TRANSPOSED.name(site) in self.knobs else FALSE
 
     def _in_groups(self, op: Op) -> Expr:
         """Whether warp groups do a product, the way round that it is."""
@@ -134,7 +135,7 @@ class _Sizes:
     def _staged(self, dots: list[Op]) -> list[Value]:
         """The tiles that a turn loads, those that flow into no product only where the loop's own number of stages asks
         for them, which is an upper bound here."""
-        own = f"{self.site}.stages" in self.knobs
+        own = STAGES.name(self.site) in self.knobs
         waiting, reached = [v for op in dots for v in op.values], set[Value]()
         makers = {v: op for op in self.block.ops for v in op.outputs}
         while waiting:
@@ -155,9 +156,10 @@ class _Sizes:
         ahead = stages_of(self.ir, self.site, self.knobs) - 1
         if self.target.vendor == "amd":
             return ahead
-        repeats, static = written_out(self.ir, self.site, self.knobs), f"{self.site}.static"
-        if static in self.knobs:  # the loop that is pipelined is the one around, over a persistent program's tiles
-            ahead = ahead * Expr.sym(static).eq(0).or_(Expr.sym(suffixed(self.ir, "persistent")).ne(0))
+        repeats = written_out(self.ir, self.site, self.knobs)
+        # without a loop, the one that is pipelined is the one around, over a persistent program's tiles
+        if STATIC.name(self.site) in self.knobs:
+            ahead = ahead * STATIC.symbol(self.site).eq(0).or_(PERSISTENT.symbol(self.ir).ne(0))
         # in one stage nothing waits, and the buffers of turns follow one another
         return (ahead + groups).max(1) * (repeats * ahead.ne(0) + ahead.eq(0))
 
@@ -167,16 +169,14 @@ def _stored(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob]) -> tuple[
     the steps by which it becomes smaller."""
     most, steps = Expr.of(0), list[tuple[str, Direction]]()
     for op in ir.body.ops:
-        access = f"{site_of(op)}.access"
-        if op.kind is not OpKind.STORE or access not in knobs:
+        site = site_of(op)
+        if op.kind is not OpKind.STORE or STORE_ACCESS.name(site) not in knobs:
             continue
-        value, half = op.inputs[0], f"{site_of(op)}.subtile"
+        value, by_box = op.inputs[0], STORE_ACCESS.symbol(site).ne(0)
         assert isinstance(value, Value)
-        size = (
-            extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * Expr.sym(access).ne(0)
-        )
-        if half in knobs:
-            size = size // Expr.sym(half)
-            steps.append((half, "up"))
+        size = extents.elements(value.dims) * itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype) * by_box
+        if SUBTILE.name(site) in knobs:
+            size = size // SUBTILE.symbol(site)
+            steps.append((SUBTILE.name(site), "up"))
         most = most.max(size)
-    return most * Expr.sym(suffixed(ir, "persistent")).ne(0), steps
+    return most * PERSISTENT.symbol(ir).ne(0), steps

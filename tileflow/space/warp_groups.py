@@ -20,8 +20,8 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
+from .knobs import NUM_WARPS, TRANSPOSED
 from .loops import grouped, turned_round
-from .names import suffixed, transposed_knob
 from .staging import blocks_of
 
 ROWS_OF_A_WARP = 16
@@ -43,17 +43,16 @@ def warp_groups_share(
 def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, followed: bool) -> Iterator[Constraint]:
     a, b = op.values[:2]
     rows, columns = extents.of(a.dims[-2]), extents.of(b.dims[-1])
-    warps = suffixed(ir, "num_warps")
+    warps, site = NUM_WARPS.name(ir), site_of(op)
     fits = grouped(ir, op, extents).eq(0).or_(_enough(rows, columns, warps, followed))
-    turned = transposed_knob(site_of(op))
-    if turned in knobs:
+    if TRANSPOSED.name(site) in knobs:
         round_ = turned_round(ir, op, extents).eq(0).or_(_enough(columns, rows, warps, followed))
-        is_turned = Expr.sym(turned)
+        is_turned = TRANSPOSED.symbol(site)
         fits = is_turned.eq(0).and_(fits).or_(is_turned.ne(0).and_(round_))
     if fits.constant is None:
         steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
         reason = "each warp group has rows and columns of a product that no other has"
-        yield Constraint(f"warp groups share {site_of(op)}", fits, steps, reason)
+        yield Constraint(f"warp groups share {site}", fits, steps, reason)
 
 
 def _enough(rows: Expr, columns: Expr, warps: str, followed: bool) -> Expr:

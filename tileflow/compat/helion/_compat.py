@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ...runtime.describe import device_properties
+from ...target import classify
+
 
 def is_hip() -> bool:
     return torch.version.hip is not None
@@ -11,7 +14,7 @@ def is_hip() -> bool:
 
 def supports_tensor_descriptor() -> bool:
     """Whether descriptors of tensors in global memory are there: on NVIDIA GPUs from 9.0 on."""
-    return not is_hip() and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+    return torch.cuda.is_available() and classify(device_properties(torch.cuda.current_device())).has_tensor_maps
 
 
 def requires_torch_version(least: str) -> bool:

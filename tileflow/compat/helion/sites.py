@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...config import Knob
 from ...ir.attributes import site_of
 from ...ir.kinds import OpKind
 from ...lowered import Lowered
+from ...space.knob import KnobDef
+from ...space.knobs import (
+    BLOCK,
+    EVICTION,
+    GROUP,
+    LOAD_ACCESS,
+    NUM_STAGES,
+    NUM_WARPS,
+    ORDER,
+    PERSISTENT,
+    REDUCTION,
+    STORE_ACCESS,
+    TUNABLE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +51,23 @@ def sites_of(lowered: Lowered) -> Sites:
     """Work out the order of ``lowered``'s sites."""
     knobs = lowered.space.knobs
 
-    def launch(name: str) -> tuple[str, ...]:
-        return tuple(k.name for k in knobs if k.name.partition("@")[0] == name)
-
-    def of(role: str) -> tuple[str, ...]:
-        return tuple(k.name for k in knobs if k.role == role)
+    def of(knob: KnobDef[Any]) -> tuple[str, ...]:
+        return tuple(k.name for k in knobs if knob.matches(k.name))
 
     return Sites(
         blocks=_blocks(lowered),
-        reductions=of("reduction"),
-        orders=launch("order"),
-        groups=launch("group"),
-        persistents=launch("persistent"),
-        warps=launch("num_warps"),
-        stages=launch("num_stages"),
-        evictions=tuple(k.name for k in knobs if k.role == "access" and k.name.endswith(".eviction")),
-        accesses=tuple(f"{site}.access" for kind in (OpKind.LOAD, OpKind.STORE) for site in _sites(lowered, kind)),
-        tunables=tuple(_own_name(k) for k in knobs if k.role == "tunable"),
+        reductions=of(REDUCTION),
+        orders=of(ORDER),
+        groups=of(GROUP),
+        persistents=of(PERSISTENT),
+        warps=of(NUM_WARPS),
+        stages=of(NUM_STAGES),
+        evictions=of(EVICTION),
+        accesses=(
+            *map(LOAD_ACCESS.name, _sites(lowered, OpKind.LOAD)),
+            *map(STORE_ACCESS.name, _sites(lowered, OpKind.STORE)),
+        ),
+        tunables=tuple(_own_name(k) for k in knobs if TUNABLE.matches(k.name)),
     )
 
 
@@ -63,12 +78,12 @@ def _sites(lowered: Lowered, kind: OpKind) -> list[str]:
 
 
 def _own_name(knob: Knob) -> str:
-    return knob.name.removeprefix("tunable:")
+    return TUNABLE.own_name(knob.name)
 
 
 def _blocks(lowered: Lowered) -> tuple[str, ...]:
     """By the line of the host call or of the launch; within a launch in the order of the trace, outer loops first."""
-    present = {k.name for k in lowered.space.knobs if k.role == "block"}
+    present = {k.name for k in lowered.space.knobs if BLOCK.matches(k.name)}
     registered = {k.name: k.line for k in lowered.host_knobs if k.name in present}
     found = [(line, 0, name) for name, line in registered.items()]
     for ir in lowered.regions:

@@ -9,6 +9,8 @@ from ... import config as native
 from ...config import Choice
 from ...errors import ConfigError
 from ...lowered import Lowered
+from ...space.knob import LaunchKnob
+from ...space.knobs import GRID, LOAD_ACCESS, MAXNREG, TUNABLE, WALK
 from . import notes
 from .config import LISTS, OTHER_BACKENDS, SCALARS, Config
 from .sites import Sites, sites_of
@@ -36,16 +38,16 @@ def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
     wanted |= _blocks(given, sites)
     wanted |= _reductions(given, sites)
     wanted |= _grid(given, sites, lowered.space)
-    wanted |= _of_each_launch(lowered, "grid", "axes" if given.get("pid_type") == "xyz" else "flat")
-    wanted |= _of_each_launch(lowered, "walk", "blocked" if given.get("pid_type") == PERSISTENT[0] else "interleaved")
+    wanted |= _of_each_launch(lowered, GRID, "axes" if given.get("pid_type") == "xyz" else "flat")
+    wanted |= _of_each_launch(lowered, WALK, "blocked" if given.get("pid_type") == PERSISTENT[0] else "interleaved")
     wanted |= _evictions(given, sites)
     wanted |= _accesses(given, sites, lowered.space)
     wanted |= dict.fromkeys(sites.warps, _warps(given.get("num_warps", SCALARS["num_warps"])))
     wanted |= dict.fromkeys(sites.stages, _count("num_stages", given.get("num_stages", SCALARS["num_stages"])))
-    wanted |= _of_each_launch(lowered, "maxnreg", int(given.get("maxnreg") or 0))
-    wanted |= {f"tunable:{name}": given[name] for name in sites.tunables if name in given}
+    wanted |= _of_each_launch(lowered, MAXNREG, int(given.get("maxnreg") or 0))
+    wanted |= {TUNABLE.symbol_of(name): given[name] for name in sites.tunables if name in given}
     chosen = lowered.space.adapt(wanted)
-    for name in (*sites.blocks, *sites.reductions, *(f"tunable:{t}" for t in sites.tunables)):
+    for name in (*sites.blocks, *sites.reductions, *(TUNABLE.symbol_of(t) for t in sites.tunables)):
         if name in wanted and chosen[name] != wanted[name]:
             notes.once(f"{lowered.host.fn.__name__} {name}={wanted[name]}", f"no valid choice; {chosen[name]} instead")
     return chosen
@@ -63,27 +65,27 @@ def from_native(config: native.Config, lowered: Lowered) -> Config:
         l2_groupings=[config[name] for name in sites.groups],
         loop_orders=[_theirs(str(config[o]), int(config[g])) for o, g in zip(sites.orders, sites.groups, strict=True)],
         load_eviction_policies=[policies[str(config[name])] for name in sites.evictions],
-        indexing=[kinds[str(config.get(name, "pointer"))] for name in sites.accesses],
+        indexing=[kinds[str(config.get(name, LOAD_ACCESS.default))] for name in sites.accesses],
         num_warps=config[sites.warps[0]],
         num_stages=config[sites.stages[0]],
         pid_type=_program_ids(config, lowered, bool(most)),
-        maxnreg=config.get("maxnreg", 0) or None,
+        maxnreg=MAXNREG.chosen(config, lowered.regions[0]) or None,
         num_sm_multiplier=most or None,
-        **{name: config[f"tunable:{name}"] for name in sites.tunables},
+        **{name: config[TUNABLE.symbol_of(name)] for name in sites.tunables},
     )
 
 
-def _of_each_launch(lowered: Lowered, name: str, choice: Choice) -> dict[str, Choice]:
+def _of_each_launch(lowered: Lowered, knob: LaunchKnob[Any], choice: Choice) -> dict[str, Choice]:
     """The knob of every launch that has it."""
-    return {k.name: choice for k in lowered.space.knobs if k.name.partition("@")[0] == name}
+    return {k.name: choice for k in lowered.space.knobs if knob.matches(k.name)}
 
 
 def _program_ids(config: native.Config, lowered: Lowered, is_persistent: bool) -> str:
     """Of several launches, the one that needs a word says it."""
     if is_persistent:
-        blocked = any(config[name] == "blocked" for name in _of_each_launch(lowered, "walk", ""))
+        blocked = any(config[name] == "blocked" for name in _of_each_launch(lowered, WALK, ""))
         return PERSISTENT[0] if blocked else PERSISTENT[1]
-    return "xyz" if any(config[name] == "axes" for name in _of_each_launch(lowered, "grid", "")) else "flat"
+    return "xyz" if any(config[name] == "axes" for name in _of_each_launch(lowered, GRID, "")) else "flat"
 
 
 def _plural(config: Mapping[str, Any]) -> dict[str, Any]:

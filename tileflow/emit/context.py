@@ -1,0 +1,218 @@
+"""What every family of templates writes a kernel with: names, lines, plan, types, tile geometry, host parameters.
+
+A family is a set of rules, one for each kind of operation, and a subclass of :class:`Context` that says what only it
+can: how lanes come about, which Gluon must be told the layout of, and what a kernel looks like around them. Triton's is
+in :mod:`tileflow.emit.kernel`. Rules know the context, the context knows no rule.
+
+Text says ``tl.`` for what is done element by element: Gluon kernels call the same functions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..config import Config
+from ..errors import InternalError, TileflowError
+from ..expr import Expr
+from ..ir.graph import Block, KernelIR, Op, Operand, Tile
+from ..ir.kinds import OpKind
+from ..ir.types import INT32_MAX, Dim, Value
+from ..target import Target
+from .casts import converted
+from .dtypes import literal
+from .module import ModuleText
+from .parameters import Parameters
+from .plan import Plan, constexpr_name
+from .writer import Writer
+
+
+class Context(ABC):
+    """The state of one emission. ``rules``: of the family, by kind of operation.
+
+    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16.
+    """
+
+    rules: Mapping[OpKind, Callable[[Any, Op], None]]
+
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+        self.plan = Plan(ir, config)
+        self.target = target
+        self.divisible = divisible
+        self.writer = Writer()
+        self.module = ModuleText()
+        self.parameters = Parameters(self.plan, divisible)
+        self._names: dict[Value, str] = {}
+        self._held: dict[Value, str] = {}
+        self._has_doubles = any(v.type.dtype == "float64" for v in ir.definitions)
+        self._converted: list[dict[tuple[Value, str], str]] = [{}]
+        self._counts: dict[str, int] = {}
+
+    # ---- what a family says itself --------------------------------------------------------------
+
+    @abstractmethod
+    def arange(self, extent: Expr) -> str:
+        """The numbers of a dimension's lanes."""
+
+    @abstractmethod
+    def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
+        """A tile of one number; ``dtype`` in Triton's spelling."""
+
+    def before(self, op: Op) -> None:  # noqa: B027  most families have nothing to say
+        """Write what an operation waits for."""
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def fresh(self, prefix: str) -> str:
+        count = self._counts.get(prefix, 0)
+        self._counts[prefix] = count + 1
+        return f"{prefix}{count}"
+
+    @contextmanager
+    def beside(self) -> Iterator[Writer]:
+        """Lines of a helper: a writer and names of their own."""
+        outer = self.writer, self._counts
+        self.writer, self._counts = Writer(), {}
+        try:
+            yield self.writer
+        finally:
+            self.writer, self._counts = outer
+
+    def define(self, out: Value, text: str, held: str) -> None:
+        """Write ``v3 = text``; the value is held in dtype ``held``."""
+        if text.isidentifier():
+            self.bind(out, text, held)
+            return
+        name = self.fresh("v")
+        self.writer.line(f"{name} = {text}")
+        self.bind(out, name, held)
+
+    def bind(self, out: Value, name: str, held: str) -> None:
+        self._names[out] = name
+        self._held[out] = held
+
+    def name(self, operand: Operand) -> str:
+        return self._names[operand] if isinstance(operand, Value) else str(operand)
+
+    def held(self, operand: Operand) -> str:
+        assert isinstance(operand, Value)
+        return self._held[operand]
+
+    # ---- types ----------------------------------------------------------------------------------
+
+    def as_dtype(self, operand: Operand, dtype: str) -> str:
+        """An operand in ``dtype``; a conversion is written once in a block."""
+        if not isinstance(operand, Value):
+            return literal(operand, dtype)
+        name, held = self.name(operand), self.held(operand)
+        if held == dtype:
+            return name
+        text = converted(name, held, dtype, self.target, self.module)
+        for known in self._converted:
+            if (operand, dtype) in known:
+                return known[operand, dtype]
+        name = self.fresh("v")
+        self.writer.line(f"{name} = {text}")
+        self._converted[-1][operand, dtype] = name
+        return name
+
+    def number_dtype(self, dtype: str) -> str:
+        """The dtype that a number of the author's is held in: a Python float is a double, and stays one wherever the
+        kernel computes in doubles."""
+        return "float64" if dtype == "float32" and self._has_doubles else dtype
+
+    # ---- lanes ----------------------------------------------------------------------------------
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        return "[" + ", ".join(self.plan.extent_text(d.extent) for d in dims) + "]"
+
+    def lanes(self, text: str, axis: int, rank: int) -> str:
+        """1-D ``text`` as an axis of ``rank`` dimensions."""
+        return text if rank == 1 else f"{text}[{', '.join(':' if a == axis else 'None' for a in range(rank))}]"
+
+    def lanes_except(self, text: str, axis: int, rank: int) -> str:
+        """``text`` with an axis inserted."""
+        return f"{text}[{', '.join('None' if a == axis else ':' for a in range(rank))}]"
+
+    def mask_of(self, dim: Dim) -> str:
+        """The 1-D mask of a dimension's lanes."""
+        if dim.tile is not None:
+            tile = self.plan.ir.tiles[dim.tile]
+            return f"{self.tile(dim.tile)}_mask" if dim == tile.dim else self._merged_mask(dim, tile)
+        return f"({self.arange(dim.extent)} < {self.plan.text(dim.extent)})"
+
+    def _merged_mask(self, dim: Dim, tile: Tile) -> str:
+        """The mask of a dimension in which a reshape merged a tile's lanes with others."""
+        step = "" if dim.step.constant == 1 else f" // {self.plan.text(dim.step)}"
+        lanes = f"{self.arange(dim.extent)}{step}"
+        if dim.extent != dim.step * tile.block:
+            lanes = f"{lanes} % {self.plan.extent_text(tile.block)}"
+        return f"({self.tile(tile.name)}_begin + {lanes} < {self.bound(tile, tile.end)})"
+
+    def lane_mask(self, dims: tuple[Dim, ...], axis: int) -> str:
+        """The mask of the lanes of one dimension of a tile, with as many dimensions as the tile."""
+        dim, rank = dims[axis], len(dims)
+        lengths = None if dim.tile is None else self.plan.ir.tiles[dim.tile].lengths
+        if dim.tile is None or lengths is None or lengths.dims[0] not in dims:
+            return self.lanes(self.mask_of(dim), axis, rank)
+        index = self.lanes(f"{self.tile(dim.tile)}_idx", axis, rank)
+        return f"({index} < {self.lanes(self.name(lengths), dims.index(lengths.dims[0]), rank)})"
+
+    # ---- tiles ----------------------------------------------------------------------------------
+
+    def tile(self, name: str) -> str:
+        """The prefix of a tile's variables."""
+        return constexpr_name(name).lower()
+
+    def bound(self, tile: Tile, bound: Expr | Value) -> str:
+        """A bound of a tile loop, in the dtype of its indices."""
+        return self.as_dtype(bound, tile.index_dtype) if isinstance(bound, Value) else self.plan.text(bound)
+
+    def grid_tile(self, name: str, position: str) -> None:
+        """The variables of one tile of the grid."""
+        tile = self.plan.ir.tiles[name]
+        begin = "" if tile.begin == Expr.of(0) else f"{self.bound(tile, tile.begin)} + "
+        block = self.plan.step_text(tile.block)
+        start = position if position.isidentifier() else f"({position})"
+        if self.plan.ir.shape_mode.is_wide:  # the number came by way of other axes' counts, which may be long
+            start = f"tl.cast({position}, tl.{tile.index_dtype})"
+        elif tile.wide:
+            start = f"tl.cast({position}, tl.int64)"
+        start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
+        self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
+        self.tile_header(tile)
+
+    def tile_header(self, tile: Tile) -> None:
+        """Indices and mask of a tile whose begin is known."""
+        name = self.tile(tile.name)
+        if not tile.wide and isinstance(tile.end, Expr) and not self.plan.ir.shape_mode.is_static:
+            # where a loop looks for the next tile, and a tile for its lanes, may be a block past the end
+            self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
+        self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
+        if self.plan.is_masked(tile.dim):
+            end = self.bound(tile, tile.end)
+            if not self.plan.fills(tile.block):
+                end = f"tl.minimum({end}, {name}_begin + {self.plan.step_text(tile.block)})"
+            self.writer.line(f"{name}_mask = {name}_idx < {end}")
+
+    # ---- lines ----------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """The lines of a block, each operation by the family's rule."""
+        self._converted.append({})
+        for op in block.ops:
+            self.writer.at(op.loc)
+            self.before(op)
+            try:
+                self.rules[op.kind](self, op)
+            except (TileflowError, RecursionError):
+                raise
+            except Exception as error:
+                raise InternalError(
+                    f"the operation {op.kind} has a Triton text", got=f"{type(error).__name__}: {error}", where=op.loc,
+                    hint="please report this with the kernel, or with kernel.repro(...) under a config that works",
+                ) from error  # fmt: skip
+        self.writer.at(None)
+        self._converted.pop()

@@ -1,0 +1,111 @@
+"""What a kernel takes at run time: the tensors, boxes, numbers and sizes that its text has named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..expr import Expr
+from ..ir.graph import KernelIR, TensorParam
+from ..ir.op_table import effects_of
+from ..ir.types import INT32_MAX
+from ..runtime.abi import LaunchArg, TensorMap
+from ..runtime.paths import Symbol
+from .dtypes import signature
+from .plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tensor seen in boxes of ``block`` elements, one number a tensor dimension."""
+
+    tensor: TensorParam
+    block: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.tensor.name}_desc_{'x'.join(map(str, self.block))}"
+
+    @property
+    def arg(self) -> LaunchArg:
+        """The run-time argument; which map it is, the build says."""
+        type_ = f"tensordesc<{signature(self.tensor.dtype)}[{', '.join(map(str, self.block))}]>"
+        tensor_map = TensorMap(self.tensor.shape, self.tensor.strides)
+        return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
+
+
+class Parameters:
+    """Those of one kernel. ``divisible``: in dynamic mode, whether sizes and strides are assumed to be by 16."""
+
+    def __init__(self, plan: Plan, divisible: bool) -> None:
+        self._plan = plan
+        self._divisible = divisible
+        self._tensors: dict[str, TensorParam] = {}
+        self._boxes: dict[str, Box] = {}
+        self._scalars: dict[str, str] = {}
+
+    def tensor(self, tensor: TensorParam) -> str:
+        """The name of a captured tensor's pointer."""
+        self._tensors[tensor.path] = tensor
+        return _pointer_name(tensor)
+
+    def box(self, tensor: TensorParam, block: tuple[int, ...]) -> Box:
+        """A captured tensor in boxes."""
+        box = Box(tensor, block)
+        self._boxes[box.name] = box
+        return box
+
+    def scalar(self, path: str) -> str:
+        """The name of a run-time float."""
+        name = next(s.name for s in self._plan.ir.scalars if s.path == path)
+        self._scalars[path] = name
+        return name
+
+    def args(self, float_dtype: str) -> tuple[LaunchArg, ...]:
+        """Pointers, descriptors, run-time floats (passed as ``float_dtype``), ints."""
+        ir = self._plan.ir
+        args = [
+            LaunchArg(
+                _pointer_name(t),
+                "tensor",
+                f"*{signature(t.dtype)}",
+                path=t.path,
+                divisible_by_16=t.aligned,
+                **_captured(ir, t),
+            )
+            for t in ir.tensors
+            if t.path in self._tensors
+        ]
+        args += [replace(box.arg, **_captured(ir, box.tensor)) for box in self._boxes.values()]
+        args += [
+            LaunchArg(s.name, "float", signature(float_dtype), path=s.path)
+            for s in ir.scalars
+            if s.path in self._scalars
+        ]
+        args += [self._int(symbol, name) for symbol, name in sorted(self._plan.symbols.items())]
+        return tuple(args)
+
+    def _int(self, symbol: str, name: str) -> LaunchArg:
+        e, mode = Expr.sym(symbol), self._plan.ir.shape_mode
+        hint = self._plan.ir.hints[symbol]
+        divisible = self._divisible and not mode.is_static and hint % 16 == 0
+        if divisible:
+            self._plan.guard((e % 16).eq(0))
+        wide = mode.is_wide or abs(hint) > INT32_MAX
+        if not wide:
+            self._plan.guard(e.le(INT32_MAX))
+            # only an int of the author's may be negative
+            if not mode.is_static and Symbol.parse(symbol).field == "value":
+                self._plan.guard(Expr.of(-INT32_MAX).le(e))
+        return LaunchArg(name, "int", "i64" if wide else "i32", value=e, divisible_by_16=divisible)
+
+
+def _captured(ir: KernelIR, tensor: TensorParam) -> Mapping[str, Any]:
+    """What the binary assumes of a tensor, and whether it may write into it."""
+    stored = any(tensor.path in effects_of(op).writes for op in ir.walk())
+    return {"dtype": tensor.torch_dtype or tensor.dtype, "rank": len(tensor.shape), "stored": stored}
+
+
+def _pointer_name(tensor: TensorParam) -> str:
+    return f"{tensor.name}_ptr"

@@ -1,0 +1,70 @@
+"""What is done element by element, in any layout: functions, conversions, masks."""
+
+from __future__ import annotations
+
+from ..ir.attributes import PointwiseAttrs, WhereMaskAttrs
+from ..ir.graph import Op
+from ..ir.kinds import OpKind
+from ..ir.ops import POINTWISE
+from ..ir.types import Value, is_float
+from .context import Context
+from .dtypes import compute_dtype, triton_dtype
+from .functions import provide
+from .table import COMMON
+
+
+@COMMON.emits(OpKind.POINTWISE)
+def pointwise(e: Context, op: Op) -> None:
+    row = POINTWISE[PointwiseAttrs.of(op).fn]
+    dtype = compute_dtype(PointwiseAttrs.of(op).operand)
+    if all(not isinstance(v, Value) or v.type.weak for v in op.inputs):
+        dtype = e.number_dtype(dtype)
+    other = row.double if dtype == "float64" else None if is_float(dtype) else row.integer
+    template = row.triton if other is None else other
+    first = 1 if PointwiseAttrs.of(op).fn == "where" else 0
+    operands = [e.as_dtype(v, "bool") for v in op.inputs[:first]]
+    operands += [e.as_dtype(v, dtype) for v in op.inputs[first:]]
+    held = "bool" if row.boolean else dtype
+    provide(e.module, template)
+    e.define(op.output, template.format(*operands), held)
+
+
+@COMMON.emits(OpKind.CAST)
+def cast(e: Context, op: Op) -> None:
+    value, dtype = op.inputs[0], op.output.type.dtype
+    if dtype == "bool":
+        e.define(op.output, e.as_dtype(value, "bool"), "bool")
+    else:
+        e.define(op.output, e.as_dtype(value, dtype), dtype)
+
+
+@COMMON.emits(OpKind.BITCAST)
+def bitcast(e: Context, op: Op) -> None:
+    value = op.inputs[0]
+    assert isinstance(value, Value)
+    dtype = op.output.type.dtype
+    e.define(op.output, f"{e.as_dtype(value, value.type.dtype)}.to({triton_dtype(dtype)}, bitcast=True)", dtype)
+
+
+@COMMON.emits(OpKind.FULL)
+def full(e: Context, op: Op) -> None:
+    out, dtype = op.output, compute_dtype(op.output.type.dtype)
+    value = op.inputs[0]
+    if isinstance(value, Value) and not out.dims:
+        e.define(out, e.as_dtype(value, dtype), dtype)
+    else:  # not tl.broadcast_to: the variable of a loop is a Python int to the interpreter
+        text = e.as_dtype(value, dtype)
+        e.define(out, e.full(out.dims, text, triton_dtype(dtype)), dtype)
+
+
+@COMMON.emits(OpKind.WHERE_MASK)
+def where_mask(e: Context, op: Op) -> None:
+    value, other = op.inputs
+    assert isinstance(value, Value)
+    axes = [a for a in WhereMaskAttrs.of(op).axes if e.plan.is_masked(value.dims[a])]
+    held = e.held(value)
+    if not axes:
+        e.bind(op.output, e.name(value), held)
+        return
+    mask = " & ".join(e.lane_mask(value.dims, a) for a in axes)
+    e.define(op.output, f"tl.where({mask}, {e.name(value)}, {e.as_dtype(other, held)})", held)

@@ -1,0 +1,249 @@
+"""Every knob there is, each once: search space, emission, default config and docs/knobs.md take it from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ..errors import ConfigError
+from ..ir.graph import Op
+from ..ir.kinds import OpKind
+from .knob import KnobDef, LaunchKnob, LoadKnob, LoopKnob, ProductKnob, SiteKnob, SizeKnob, StoreKnob
+from .names import powers
+
+# ---- Sizes -----------------------------------------------------------------------------------------------
+
+BLOCK = SizeKnob("block", (), default=1, role="block",
+    shown="powers of two",
+    where="each tile loop, each registered block size",
+    why="how much a program, or a turn of a loop, takes; products have floors (16; 32 inside for 8-bit operands), "
+        "registers and shared memory cap them",
+)  # fmt: skip
+
+REDUCTION = SizeKnob("reduce", (), default=0, role="reduction",
+    shown="0, 16384 ... 128",
+    where="a reduction over a whole dimension",
+    why="0: the row stays in registers; else it is read in blocks, once for each reduction and once for what follows",
+)  # fmt: skip
+
+TUNABLE = SizeKnob("tunable", (), default=0, role="tunable",
+    shown="the author's",
+    where="`register_tunable`",
+    why="whatever the author left open",
+)  # fmt: skip
+
+# ---- Grid ------------------------------------------------------------------------------------------------
+
+PERSISTENT = LaunchKnob("persistent", (0, 1, 2, 4, 8), default=0, role="grid",
+    where="each launch",
+    why="programs a multiprocessor that walk over the tiles; 0: a program for each tile",
+)  # fmt: skip
+
+WALK = LaunchKnob("walk", ("interleaved", "blocked"), default="interleaved", role="grid",
+    where="persistent",
+    why="neighbouring tiles at one time in many programs, or one after the other in one",
+)  # fmt: skip
+
+FLATTEN = LaunchKnob("flatten", (False, True), default=False, role="grid",
+    where="persistent, with one loop inside",
+    why="the outer loop and the inner one become one pipeline, so that the next tile's loads start under this one's "
+        "store",
+)  # fmt: skip
+
+DESCENDING = LaunchKnob("descending", (False, True), default=False, role="grid",
+    where="grids with a tile where a loop ends, as a causal one does",
+    why="the last tiles, which take longest, first: short ones fill the gaps at the end",
+)  # fmt: skip
+
+ORDER = LaunchKnob("order", (), default="", role="order",
+    shown="permutations",
+    where="grids of several axes",
+    why="which axis runs fastest",
+)  # fmt: skip
+
+GROUP = LaunchKnob("group", (1, 2, 4, 8, 16, 32), default=1, role="group",
+    where="grids of several axes",
+    why="programs that share operands run at one time, for the second-level cache",
+)  # fmt: skip
+
+GRID = LaunchKnob("grid", ("flat", "axes"), default="flat", role="grid",
+    where="two or three axes; neither persistent nor grouped",
+    why="the hardware counts the axes, without divisions; all but the first have at most 65535 programs",
+)  # fmt: skip
+
+XCD = LaunchKnob("xcd", (False, True), default=False, role="grid",
+    where="AMD's devices of eight dies; several axes; flat",
+    why="neighbours on one die, which has a second-level cache of its own, instead of one on each",
+)  # fmt: skip
+
+# ---- Loops -----------------------------------------------------------------------------------------------
+
+STAGES = LoopKnob("stages", (0, 1, 2, 3, 4, 5, 6), amd=(0, 1, 2, 3), default=0,
+    where="several loops with loads, or loads that no product waits for",
+    why="a depth of its own; 0: that of the launch",
+)  # fmt: skip
+
+UNROLL = LoopKnob("unroll", (1, 2, 4), default=1,
+    where="innermost loops with products and more than one turn, bounds known before the launch",
+    why="more loads in flight, less counting",
+)  # fmt: skip
+
+STATIC = LoopKnob("static", (False, True), default=False,
+    where="two to eight turns, known when the kernel is compiled",
+    why="no loop at all; there is then nothing to pipeline",
+)  # fmt: skip
+
+MULTI_BUFFER = LoopKnob("multi_buffer", (True, False), default=True,
+    where="Blackwell's data-centre devices; products in tensor memory (64 rows, 4 warps)",
+    why="whether the accumulator is kept twice, so that reading one out hides behind the next product",
+)  # fmt: skip
+
+WARP_SPECIALIZE = LoopKnob("warp_specialize", (False, True), default=False,
+    where="the same; the only loop with products, all loads by descriptor, two stages, 4 or 8 warps",
+    why="warps of their own for copies and for products. Triton's pass fails with 3.7 for fewer rows and for one loop "
+        "out of two",
+)  # fmt: skip
+
+# ---- Products --------------------------------------------------------------------------------------------
+
+TRANSPOSED = ProductKnob("transposed", (False, True), default=False,
+    where="Hopper; half types; sums over a loop whose right operand is computed and whose left one is as it was "
+          "loaded; 64 columns, 4 warps",
+    why="warp groups take only their left operand from registers: `(b.T @ a.T).T` leaves what was computed there, and "
+        "the copy engine's shared memory is all that a turn reads",
+)  # fmt: skip
+
+# ---- Loads and stores ------------------------------------------------------------------------------------
+
+LOAD_ACCESS = LoadKnob("access", ("pointer", "descriptor"), default="pointer",
+    where="NVIDIA from Hopper on; boxes of an aligned tensor",
+    why="addresses by threads, or one by the copy engine",
+)  # fmt: skip
+
+EVICTION = LoadKnob("eviction", ("", "evict_first", "evict_last"), default="",
+    where="NVIDIA; pointers; where the author left it open",
+    why="what the caches keep. AMD's backend drops it: the same binary",
+)  # fmt: skip
+
+LOAD_CACHE = LoadKnob("cache", ("", ".cg"), default="",
+    where="pointers; no eviction policy, which an instruction cannot have beside it",
+    why="past the first-level cache",
+)  # fmt: skip
+
+STORE_ACCESS = StoreKnob("access", ("pointer", "descriptor"), default="pointer",
+    where="as for loads",
+    why="stores through shared memory by the copy engine",
+)  # fmt: skip
+
+STORE_CACHE = StoreKnob("cache", ("", ".cs"), amd=("", ".cs", ".wt"), default="",
+    where="pointers",
+    why="what is not read again soon gives way first; .wt: written through",
+)  # fmt: skip
+
+SUBTILE = StoreKnob("subtile", (1, 2), default=1,
+    where="the result of a loop with products, of at least 128 x 128, in the region's end",
+    why="what follows the loop is done by halves of the columns: half the registers, and half the shared memory that "
+        "a store through it needs",
+)  # fmt: skip
+
+# ---- Launch ----------------------------------------------------------------------------------------------
+
+NUM_WARPS = LaunchKnob("num_warps", powers(1, 32), amd=powers(1, 16), default=4,
+    where="each launch",
+    why="threads that share a tile",
+)  # fmt: skip
+
+NUM_STAGES = LaunchKnob("num_stages", (1, 2, 3, 4, 5, 6), amd=(1, 2, 3), default=2,
+    where="launches with a loop",
+    why="how far loads run ahead",
+)  # fmt: skip
+
+MAXNREG = LaunchKnob("maxnreg", (0, 64, 96, 128, 168), default=0,
+    where="NVIDIA; products, reductions and scans; where it is less than the block's size allows anyway; no "
+          "specialised warps",
+    why="more blocks a multiprocessor at the risk of spills",
+)  # fmt: skip
+
+CUTLASS_NAME = LaunchKnob("cutlass_name", (False, True), default=False,
+    where="NVIDIA; products of single warps, or float32 and float64 ones without tensor cores",
+    why="`cutlass` in a kernel's name makes ptxas schedule these otherwise; it changes nothing for products of warp "
+        "groups",
+)  # fmt: skip
+
+WAVES_PER_EU = LaunchKnob("waves_per_eu", (0, 1, 2, 4), default=0,
+    where="AMD; products, reductions and scans; no fewer than one block brings",
+    why="how many waves a SIMD's registers are shared among",
+)  # fmt: skip
+
+MATRIX_INSTR_NONKDIM = LaunchKnob("matrix_instr_nonkdim", (0, 16), default=0,
+    where="AMD; products of at least 32 x 32",
+    why="the smaller matrix instruction; 32 is what 0 takes there: the same binary",
+)  # fmt: skip
+
+KPACK = LaunchKnob("kpack", (1, 2), default=1,
+    where="gfx942; products",
+    why="operands of two matrix instructions read at once; later architectures ignore it",
+)  # fmt: skip
+
+# by the heading of their table
+TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
+    "Sizes": (
+        BLOCK,
+        REDUCTION,
+        TUNABLE,
+    ),
+    "Grid": (
+        PERSISTENT,
+        WALK,
+        FLATTEN,
+        DESCENDING,
+        ORDER,
+        GROUP,
+        GRID,
+        XCD,
+    ),
+    "Loops": (
+        STAGES,
+        UNROLL,
+        STATIC,
+        MULTI_BUFFER,
+        WARP_SPECIALIZE,
+    ),
+    "Products": (TRANSPOSED,),
+    "Loads and stores": (
+        LOAD_ACCESS,
+        EVICTION,
+        LOAD_CACHE,
+        STORE_ACCESS,
+        STORE_CACHE,
+        SUBTILE,
+    ),
+    "Launch": (
+        NUM_WARPS,
+        NUM_STAGES,
+        MAXNREG,
+        CUTLASS_NAME,
+        WAVES_PER_EU,
+        MATRIX_INSTR_NONKDIM,
+        KPACK,
+    ),
+}
+# Triton's options that only one vendor's backend has, unset at their defaults
+VENDOR_OPTIONS = (MAXNREG, WAVES_PER_EU, MATRIX_INSTR_NONKDIM, KPACK)
+KNOBS: tuple[KnobDef[Any], ...] = tuple(knob for table in TABLES.values() for knob in table)
+
+
+def access_of(op: Op) -> SiteKnob[str]:
+    """Whether a load or a store goes by pointers or by descriptor."""
+    return LOAD_ACCESS if op.kind is OpKind.LOAD else STORE_ACCESS
+
+
+@lru_cache(maxsize=4096)
+def definition(name: str) -> KnobDef[Any]:
+    """The definition of the knob of this name. Raises ConfigError where there is none."""
+    found = next((knob for knob in KNOBS if knob.matches(name)), None)
+    if found is None:
+        raise ConfigError("a knob must be one of those that are defined", got=repr(name),
+                          hint="they are " + ", ".join(knob.pattern for knob in KNOBS))  # fmt: skip
+    return found
