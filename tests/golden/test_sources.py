@@ -99,12 +99,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-# Assembling takes most of these tests' time: every kernel for every architecture, the modes in turn.
+# Assembling takes most of these tests' time: every kernel for every architecture, the modes in turn. A run that is not
+# of the slow tests has each kernel for one architecture, in turn too.
 COMPILED = [
-    (name, architecture, ("static", "dynamic")[(row + column) % 2])
+    pytest.param(
+        name, architecture, ("static", "dynamic")[(row + column) % 2],
+        marks=() if column == row % len(ARCHITECTURES) else pytest.mark.slow,
+    )
     for row, name in enumerate(GALLERY)
     for column, architecture in enumerate(ARCHITECTURES)
-]
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("cache")

@@ -25,8 +25,16 @@ def test_the_whole_gallery_is_here() -> None:
     assert all(set(it.layouts) <= set(LAYOUTS) for it in GALLERY.values())
 
 
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-@pytest.mark.parametrize(("name", "dtype"), EACH_DTYPE)
+# A run that is not of the slow tests has each kernel once, the modes in turn.
+EACH_MODE = [
+    pytest.param(name, dtype, mode, marks=() if (column, way) == (0, row % 2) else pytest.mark.slow)
+    for row, (name, it) in enumerate(GALLERY.items())
+    for column, dtype in enumerate(it.dtypes)
+    for way, mode in enumerate(("static", "dynamic"))
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "mode"), EACH_MODE)
 def test_interpreted(interpreter: Interpreter, name: str, dtype: str, mode: str) -> None:
     """The default config and random ones; without a program where there is nothing to do."""
     it = GALLERY[name]
