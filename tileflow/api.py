@@ -20,8 +20,9 @@ import torch
 
 from .config import Choice, Config
 from .errors import CallError, KernelError, SpecError, VariantError
+from .frontend.meaning import code_hash, digest, may_multiply, serialise
 from .frontend.parameters import positional
-from .frontend.source import code_hash, digest, may_multiply, plain_function, serialise
+from .frontend.source import plain_function
 from .frontend.split import HostFunction, split
 from .runtime.argtree import bind_call, is_traced, replace, tensors
 from .runtime.bounded import BoundedCache
@@ -347,9 +348,10 @@ class Kernel:
 
     def explain(self, *args: Any, target_name: str = "nvidia-h200") -> str:
         """What bounds a call, its knobs, its ops under the author's lines, and what its variant assumes."""
+        lowered = self.lower(args, target(target_name))
         from .explain import explain
 
-        return explain(self.lower(args, target(target_name)))
+        return explain(lowered)
 
     def triton_source(
         self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200"

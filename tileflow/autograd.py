@@ -11,7 +11,7 @@ import torch
 from .api import Kernel, operators_of
 from .errors import CallError
 from .frontend.identity import callable_identity, constant_identity
-from .frontend.source import digest
+from .frontend.meaning import digest
 from .lazy_dataclass import dataclass
 from .runtime.argtree import (
     Leaf,

@@ -22,7 +22,7 @@ import torch
 
 from .errors import CallError
 from .frontend.identity import class_identity, constant_identity, template_identity
-from .frontend.source import digest
+from .frontend.meaning import digest
 from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, rebuild
 from .runtime.handles import graph_handle, registered
 from .runtime.objects import ObjectShell, internal_names, is_object, slots

@@ -21,7 +21,7 @@ import torch
 from .errors import CallError
 from .frontend.effects import Effects, Shapes, effects
 from .frontend.identity import template_identity
-from .frontend.source import digest
+from .frontend.meaning import digest
 from .frontend.split import HostFunction
 from .runtime.ambient import READERS
 from .runtime.argtree import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call

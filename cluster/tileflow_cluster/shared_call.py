@@ -29,7 +29,7 @@ import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import CallError, HostDataError, SpecError
-from tileflow.frontend.source import LIBRARIES
+from tileflow.frontend.meaning import LIBRARIES
 from tileflow.lowered import Lowered
 from tileflow.runtime.ambient import float32_precision
 from tileflow.runtime.argtree import bind_call, tensors

@@ -15,7 +15,7 @@ import tileflow
 import tileflow.language as tfl
 from tileflow.errors import CallError
 from tileflow.frontend.effects import effects
-from tileflow.frontend.source import code_hash
+from tileflow.frontend.meaning import code_hash
 from tileflow.measure.inputs import Restorer, map_tensors
 from tileflow.runtime.argtree import flatten, flatten_call, leaves_of, rebuild, replace, tensors, walk
 from tileflow.runtime.describe import check_memory, describe

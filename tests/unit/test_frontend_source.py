@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tileflow.errors import KernelError, Location
-from tileflow.frontend.source import code_hash, function_source, location, semantic_hash, serialise
+from tileflow.frontend.meaning import code_hash, semantic_hash, serialise
+from tileflow.frontend.source import function_source, location
 
 GOLDEN = "f433343cf4d72aee4dfb0db7b23bc6f84d05caca5f5cbcd5aa79f81a558c17cf"
 

@@ -13,7 +13,7 @@ from torch import nn
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import TileflowError, TraceError
-from tileflow.frontend.source import code_hash, semantic_hash
+from tileflow.frontend.meaning import code_hash, semantic_hash
 from tileflow.runtime.keys import call_key, form_of
 from tileflow.runtime.objects import open_object
 from tileflow.target import target

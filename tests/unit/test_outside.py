@@ -21,7 +21,7 @@ from tests.unit.test_serving import DEVICE, ONE, Driver, binary, driver, load, r
 from tileflow.api import load_kernel
 from tileflow.errors import MissError, VariantError
 from tileflow.expr import Expr, all_of
-from tileflow.frontend.source import semantic_hash
+from tileflow.frontend.meaning import semantic_hash
 from tileflow.frontend.split import split
 from tileflow.runtime.call_cache import MOST_PASSED
 from tileflow.runtime.dispatch import RuntimeContext

@@ -16,7 +16,7 @@ from .. import language
 from ..api import Kernel, ToMeta
 from ..config import Choice, Config
 from ..errors import CallError
-from ..frontend.source import digest
+from ..frontend.meaning import digest
 from ..library import Example
 from ..runtime.argtree import flatten_call, is_traced, leaves, rebuild_call, replace, tensors
 from .observe import observe

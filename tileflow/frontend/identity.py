@@ -32,7 +32,7 @@ from ..runtime.argtree import (
     is_code,
 )
 from ..runtime.objects import MethodShell, ObjectShell
-from .source import code_hash, digest, serialise_value
+from .meaning import code_hash, digest, serialise_value
 
 _PLAIN = (bool, int, float, complex, str, bytes)
 _SETTINGS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
