@@ -36,3 +36,15 @@ def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
 
     yield call
     child.kill()
+
+
+@pytest.fixture(scope="module")
+def interpreted(request: pytest.FixtureRequest, interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
+    """What is wrong with each of the ``CASES`` of the test module's file of kernels, ``KERNELS``, in each mode; all in
+    one call of the other process."""
+    from interpreted import load_module
+
+    path: str = request.module.KERNELS
+    names = [(name, mode) for name in load_module(path).CASES for mode in ("static", "dynamic")]
+    results: list[str] = interpreter("interpreted:run_cases", path, names)
+    return dict(zip(names, results, strict=True))

@@ -190,6 +190,12 @@ def run_cases(path: str, names: Sequence[tuple[str, str]]) -> list[str]:
     return results
 
 
+def run_eagerly(case: Any) -> str:
+    """What is wrong with a case of such a module as plain Python over tiles, under its own config."""
+    args = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in case.args)
+    return close(case.kernel.run_eagerly(*args, config=dict(case.config)), case.wanted(*case.args))
+
+
 def run_file(path: str) -> str:
     """What goes wrong when the file is run; kernels that it calls are interpreted."""
     try:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,13 +16,6 @@ KERNELS = str(Path(__file__).parent / "online_kernels.py")
 CASES = load_module(KERNELS).CASES
 LOOPS = {"softmax": 2, "softmax_of_halves": 2, "log_softmax": 2, "logsumexp": 1, "with_a_sum_beside": 1,
          "another_exponent": 2, "along_the_first_axis": 2}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def interpreted(interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
-    names = [(name, mode) for name in CASES for mode in ("static", "dynamic")]
-    results: list[str] = interpreter("interpreted:run_cases", KERNELS, names)
-    return dict(zip(names, results, strict=True))
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])

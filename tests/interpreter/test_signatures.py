@@ -21,12 +21,6 @@ MODULE = load_module(KERNELS)
 MODES = ("static", "dynamic")
 
 
-@pytest.fixture(scope="module")
-def interpreted(interpreter: Callable[..., Any]) -> dict[tuple[str, str], str]:
-    names = [(name, mode) for name in MODULE.CASES for mode in MODES]
-    return dict(zip(names, interpreter("interpreted:run_cases", KERNELS, names), strict=True))
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MODULE.CASES)
 def test_arguments(interpreted: dict[tuple[str, str], str], name: str, mode: str) -> None:
