@@ -1,0 +1,77 @@
+"""Values for schedules: attention over small matrices, written down without the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tileflow.schedule.attention import Shape, attention
+from tileflow.schedule.types import IfAny, Repeat, Role, Schedule, Step
+
+ROWS, KEYS, DEPTH = 4, 4, 8
+SHAPE = Shape((1, ROWS, DEPTH), (1, KEYS, DEPTH), (1, KEYS, DEPTH), 2, (1, ROWS, DEPTH), 2)
+
+
+def made(groups: int = 2, stages: int = 2, ping_pong: bool = True) -> Schedule:
+    return attention(SHAPE, groups, stages, ping_pong)
+
+
+class Plain:
+    """One program's queries, keys and values, and the online softmax of the textbook."""
+
+    def __init__(self, groups: int, turns: int) -> None:
+        generator = torch.Generator().manual_seed(turns)
+        self.query = torch.randn(groups, ROWS, DEPTH, generator=generator)
+        self.key, self.value = torch.randn(2, max(turns, 1), KEYS, DEPTH, generator=generator)
+        self.saved: dict[int, torch.Tensor] = {}
+        self.turns = turns
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        return getattr(self, buffer)[group if turn is None else turn]
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> dict[str, Any]:
+        return getattr(self, part)(**registers)
+
+    def start(self) -> dict[str, Any]:
+        return {"sums": torch.zeros(ROWS, DEPTH), "carried": (torch.full((ROWS,), -torch.inf), torch.zeros(ROWS))}
+
+    def weigh(self, scores: torch.Tensor, carried: Any) -> dict[str, Any]:
+        peak, total = carried
+        new = torch.maximum(peak, scores.amax(1))
+        weights, shrink = torch.exp(scores - new[:, None]), torch.exp(peak - new)
+        return {"weights": weights, "carried": (new, total * shrink + weights.sum(1)), "factors": shrink}
+
+    def rescale(self, sums: torch.Tensor, factors: torch.Tensor) -> dict[str, Any]:
+        return {"sums": sums * factors[:, None]}
+
+    def narrow(self, weights: torch.Tensor) -> dict[str, Any]:
+        return {"operand": weights.clone()}
+
+    def finish(self, sums: torch.Tensor, carried: Any) -> dict[str, Any]:
+        return {"result": sums / carried[1][:, None]}
+
+    def save(self, value: torch.Tensor, group: int) -> None:
+        self.saved[group] = value
+
+    @property
+    def expected(self) -> torch.Tensor:
+        keys, values = self.key[: self.turns].flatten(0, 1), self.value[: self.turns].flatten(0, 1)
+        return torch.softmax(self.query @ keys.mT, dim=-1) @ values
+
+
+def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
+    """The schedule with every step of a role replaced by what ``change`` gives for it."""
+
+    def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        found: list[Step] = []
+        for step in steps:
+            if isinstance(step, Repeat | IfAny):
+                step = replace(step, steps=visit(step.steps))
+            found += change(step)
+        return tuple(found)
+
+    old: Role = getattr(schedule, role)
+    return replace(schedule, **{role: replace(old, program=visit(old.program))})

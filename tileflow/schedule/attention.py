@@ -1,0 +1,175 @@
+"""The schedule of two chained products with an online softmax between them, after FlashAttention-3 (Shah et al., 2024,
+arXiv:2407.08608).
+
+The producer streams keys and values. A turn of a consumer group issues this turn's scores together with the product of
+the turn before, and computes its exponentials while that product is under way. With ``ping_pong`` one group has the
+matrix units while the other is at its exponentials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .types import (
+    ROWS_OF_A_GROUP,
+    WARPS_OF_A_GROUP,
+    Arrive,
+    Await,
+    Barrier,
+    Buffer,
+    Compute,
+    Copy,
+    IfAny,
+    Multiply,
+    OfGroup,
+    Repeat,
+    Role,
+    Round,
+    Save,
+    Schedule,
+    Shared,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+)
+
+CONSUMER_REGISTERS = {1: 240, 2: 240}  # a thread's, by the number of groups: what setmaxnreg gives them
+PRODUCER_REGISTERS = 24
+_OWN, _OTHER = OfGroup(), OfGroup(after=1)
+_THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the schedule needs to know of a region. ``query``, ``key``, ``value``, ``out``: boxes, of which the queries'
+    has a group's rows; ``out`` is None where the result goes by pointers. ``key_transposed``: keys lie row by row, as
+    queries do, so that the product reads them with dimensions swapped; ``value_transposed``: the values lie so."""
+
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    element_bytes: int
+    out: tuple[int, ...] | None = None
+    out_bytes: int = 0
+    key_transposed: bool = True
+    value_transposed: bool = False
+
+
+def attention(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
+    """The schedule for ``groups`` consumer groups of 64 rows each, and rings of ``stages`` slots."""
+    takes_turns = ping_pong and groups > 1
+    shares_query = shape.out == shape.query and shape.out_bytes == shape.element_bytes
+    buffers = [
+        Buffer("query", shape.query, shape.element_bytes, groups, "group"),
+        Buffer("key", shape.key, shape.element_bytes, stages, "stage"),
+        Buffer("value", shape.value, shape.element_bytes, stages, "stage"),
+    ]
+    if shape.out is not None and not shares_query:
+        buffers.append(Buffer("out", shape.out, shape.out_bytes, groups, "group"))
+    barriers = [
+        Barrier("query_full", groups, 1, "group", "a group's queries are there"),
+        Barrier("key_full", stages, 1, "stage", "this turn's keys are there"),
+        Barrier("key_empty", stages, groups, "stage", "all groups have multiplied by these keys"),
+        Barrier("value_full", stages, 1, "stage", "this turn's values are there"),
+        Barrier("value_empty", stages, groups, "stage", "all groups have multiplied by these values"),
+    ]
+    if takes_turns:
+        barriers.append(Barrier("order", groups, 1, "group", "it is a group's turn at the matrix units"))
+    saved: tuple[Step, ...] = ()
+    if shape.out is not None:
+        saved = (Save("result", "query" if shares_query else "out", _OWN),)
+    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
+        Compute("start", (), ("sums", "carried")),
+        Wait("query_full", _OWN, Round(None)),
+        IfAny((
+            *_first_turn(shape),
+            Repeat(1, _later_turn(shape, takes_turns)),
+            *_last_product(shape),
+        )),
+        Compute("finish", ("sums", "carried"), ("result",)),
+        *saved,
+    ))  # fmt: skip
+    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
+        *(Copy("query", OfGroup(number=g), "query_full") for g in range(groups)),
+        Repeat(0, (*_filled("key"), *_filled("value"))),
+    ))  # fmt: skip
+    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+
+
+def rows_of(groups: int) -> int:
+    """The block size of the queries."""
+    return ROWS_OF_A_GROUP * groups
+
+
+def _filled(name: str) -> tuple[Step, ...]:
+    """The producer's steps for a ring: wait until the slot was let go, then fill it."""
+    slot = Staged(_THIS)
+    return Wait(f"{name}_empty", slot, Round(_THIS, behind=1)), Copy(name, slot, f"{name}_full", _THIS)
+
+
+def _there(name: str, turn: Turn) -> Wait:
+    return Wait(f"{name}_full", Staged(turn), Round(turn))
+
+
+def _scores(shape: Shape, turn: Turn, in_order: bool = False) -> Multiply:
+    keys = Shared("key", Staged(turn), shape.key_transposed)
+    return Multiply("scores", Shared("query", _OWN), keys, adds=False, in_order=in_order)
+
+
+def _sums(shape: Shape, turn: Turn, in_order: bool = False) -> Multiply:
+    values = Shared("value", Staged(turn), shape.value_transposed)
+    return Multiply("sums", "operand", values, adds=True, in_order=in_order)
+
+
+def _weigh(turn: Turn) -> Compute:
+    return Compute("weigh", ("scores", "carried"), ("weights", "carried", "factors"), turn)
+
+
+_RESCALE = Compute("rescale", ("sums", "factors"), ("sums",))
+
+
+def _narrow(turn: Turn) -> Compute:
+    return Compute("narrow", ("weights",), ("operand",), turn)
+
+
+def _first_turn(shape: Shape) -> tuple[Step, ...]:
+    return (
+        _there("key", _FIRST),
+        _scores(shape, _FIRST),
+        Await(0, ("scores",)),
+        Arrive("key_empty", Staged(_FIRST)),
+        _weigh(_FIRST),
+        _RESCALE,
+        _narrow(_FIRST),
+        _there("value", _FIRST),
+    )
+
+
+def _later_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
+    """The wait for this turn's values stands between the exponentials and the wait for the product: without it the
+    assembler moves the exponentials behind that wait, and nothing is left to overlap."""
+    turn_comes: tuple[Step, ...] = ()
+    turn_goes: tuple[Step, ...] = ()
+    if takes_turns:
+        turn_comes = (Wait("order", _OWN, Round(_THIS, behind=1, head_start=1)),)
+        turn_goes = (Arrive("order", _OTHER, hands_over=True),)
+    return (
+        *turn_comes,
+        _there("key", _THIS),
+        _scores(shape, _THIS, takes_turns),
+        _sums(shape, _BEFORE, takes_turns),
+        *turn_goes,
+        Await(1, ("scores",)),
+        Arrive("key_empty", Staged(_THIS)),
+        _weigh(_THIS),
+        _there("value", _THIS),
+        Await(0, ("sums",), ("weights",)),
+        Arrive("value_empty", Staged(_BEFORE)),
+        _RESCALE,
+        _narrow(_THIS),
+    )
+
+
+def _last_product(shape: Shape) -> tuple[Step, ...]:
+    return (_sums(shape, _LAST), Await(0, ("sums",)))

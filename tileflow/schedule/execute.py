@@ -1,0 +1,286 @@
+"""Runs a schedule on a CPU, on real values, under interleavings that mean it harm.
+
+Roles take their steps one at a time; copies and products that were issued are over when the interleaving says so. A
+:class:`Chooser` picks who goes on: at random, or as nastily as it can (``NASTY``). What it finds raises a
+:class:`ScheduleFault`, which names the step and, of a deadlock, who waits for what.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .machine import Body, Gate, Group, Memory, Place, Product, ScheduleFault, Transfer
+from .types import (
+    Arrive,
+    Await,
+    Compute,
+    Copy,
+    IfAny,
+    Multiply,
+    OfGroup,
+    Repeat,
+    Role,
+    Save,
+    Schedule,
+    Shared,
+    Slot,
+    Staged,
+    Step,
+    Wait,
+)
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """Something that may happen next. ``kind``: ``producer``, ``consumer``, ``copy`` or ``product``; ``number``: of the
+    group; ``age``: how many of its kind were issued after it."""
+
+    kind: str
+    number: int
+    age: int
+    happen: Callable[[], object]
+
+
+Chooser = Callable[[Sequence[Event]], Event]
+
+
+def at_random(seed: int) -> Chooser:
+    """Any of them, the same for the same seed."""
+    return random.Random(seed).choice
+
+
+def _preferring(*order: str, slow: int | None = None, newest: bool = False) -> Chooser:
+    """The first kind of ``order`` that can go on; the consumer group ``slow`` only where nobody else can."""
+
+    def choose(events: Sequence[Event]) -> Event:
+        def rank(event: Event) -> tuple[bool, int, int]:
+            is_slow = event.number == slow and event.kind in ("consumer", "product")
+            return is_slow, order.index(event.kind), event.age if newest else -event.age
+
+        return min(events, key=rank)
+
+    return choose
+
+
+NASTY: dict[str, Chooser] = {
+    "the producer as far ahead as it can": _preferring("producer", "copy", "consumer", "product"),
+    "copies and products as late as they can": _preferring("producer", "consumer", "product", "copy"),
+    "products last": _preferring("producer", "copy", "consumer", "product"),
+    "the producer last": _preferring("consumer", "product", "copy", "producer"),
+    "copies at once": _preferring("copy", "product", "consumer", "producer"),
+    "the newest copy first": _preferring("producer", "consumer", "copy", "product", newest=True),
+    "the first group last": _preferring("producer", "copy", "consumer", "product", slow=0),
+    "the second group last": _preferring("producer", "copy", "consumer", "product", slow=1),
+    "the first group last, copies late": _preferring("producer", "consumer", "product", "copy", slow=0),
+    "the second group last, copies late": _preferring("producer", "consumer", "product", "copy", slow=1),
+}
+
+
+def execute(schedule: Schedule, body: Body, turns: int, choose: Chooser) -> None:
+    """Run one program of ``turns`` turns. Raises ScheduleFault."""
+    _Execution(schedule, body, turns).run(choose)
+
+
+def interleavings(seeds: int) -> Iterator[tuple[str, Chooser]]:
+    """Every nasty one, and so many at random."""
+    yield from NASTY.items()
+    for seed in range(seeds):
+        yield f"seed {seed}", at_random(seed)
+
+
+@dataclass(slots=True)
+class _Where:
+    """The place of a fault; its words are written where there is one."""
+
+    step: Step
+    group: int
+    turn: int
+    turns: int
+
+    def __str__(self) -> str:
+        return f"{self.step} of group {self.group} in turn {self.turn} of {self.turns}"
+
+
+@dataclass(slots=True)
+class _Blocked:
+    """A step that waits. ``reason`` is asked once nothing can go on."""
+
+    ready: Callable[[], bool]
+    reason: Callable[[], str]
+
+
+_Run = Iterator[_Blocked | None]
+
+
+class _Task:
+    """A role at one of its steps."""
+
+    def __init__(self, role: Role, number: int, run: _Run) -> None:
+        self.role, self.number, self._run = role, number, run
+        self.name = f"{role.name} {number}" if role.groups > 1 else role.name
+        self.blocked: _Blocked | None = None
+        self.is_over = False
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_over and (self.blocked is None or self.blocked.ready())
+
+    def step(self) -> None:
+        try:
+            self.blocked = next(self._run)
+        except StopIteration:
+            self.is_over = True
+
+
+class _Execution:
+    def __init__(self, schedule: Schedule, body: Body, turns: int) -> None:
+        self._schedule, self._body, self._turns = schedule, body, turns
+        self._memory = Memory(schedule)
+        self._groups = [Group(n) for n in range(schedule.consumer.groups)]
+        self._in_order: int | None = None  # the group whose turn at the matrix units it is
+        roles = [(schedule.producer, 0), *((schedule.consumer, g.number) for g in self._groups)]
+        self._tasks = [_Task(role, n, self._program(role.program, n, 0)) for role, n in roles]
+
+    def run(self, choose: Chooser) -> None:
+        while any(not task.is_over for task in self._tasks):
+            events = self._events()
+            if not events:
+                raise self._deadlock()
+            choose(events).happen()
+        self._check_end()
+
+    def _events(self) -> list[Event]:
+        memory = self._memory
+        found = [Event(t.role.name, t.number, 0, t.step) for t in self._tasks if t.can_go_on]
+        for age, transfer in enumerate(reversed(memory.transfers)):
+            found.append(Event("copy", -1, age, lambda t=transfer: memory.complete(t)))
+        for group in self._groups:  # a group's products are over in order
+            for product in group.under_way()[:1]:
+                found.append(Event("product", group.number, 0, lambda g=group, p=product: g.complete(p)))
+        return found
+
+    def _deadlock(self) -> ScheduleFault:
+        waiting = [f"{t.name} waits for {t.blocked.reason()}" for t in self._tasks if not t.is_over and t.blocked]
+        constraint = "somebody can go on until all roles are over"
+        return ScheduleFault("deadlock", constraint, "; ".join(waiting), "the schedule")
+
+    def _check_end(self) -> None:
+        left = [t.name for t in self._memory.transfers] + [p.name for g in self._groups for p in g.products]
+        if left:
+            raise ScheduleFault("unfinished", "nothing is under way at the end", ", ".join(left), "the end")
+
+    # ---- programs -------------------------------------------------------------------------------
+
+    def _program(self, steps: tuple[Step, ...], number: int, turn: int) -> _Run:
+        for step in steps:
+            match step:
+                case Repeat(first, inner):
+                    for t in range(first, self._turns):
+                        yield from self._program(inner, number, t)
+                case IfAny(inner):
+                    if self._turns:
+                        yield from self._program(inner, number, turn)
+                case _:
+                    yield from self._step(step, number, turn)
+                    yield None
+
+    def _step(self, step: Step, number: int, turn: int) -> _Run:
+        where = _Where(step, number, turn, self._turns)
+        match step:
+            case Wait(barrier, slot, round_):
+                barrier_ = self._schedule.barrier(barrier)
+                position = self._position(slot, number, turn)
+                gate = self._memory.gate(barrier_, position)
+                stages = barrier_.slots if barrier_.per == "stage" else 1
+                which = round_.at(stages, turn, self._turns, number)
+                if not gate.passes(which):
+                    what = f"round {which} of {barrier}[{position}] ({barrier_.says})"
+                    yield _Blocked(lambda: gate.passes(which), lambda: f"{what}, {gate}")
+            case Arrive(barrier, slot, hands_over):
+                self._gate(barrier, slot, number, turn).arrive()
+                self._in_order = None if hands_over else self._in_order
+            case Copy():
+                self._copy(step, number, turn, where)
+            case Multiply():
+                self._multiply(step, number, turn, where)
+            case Await():
+                yield from self._await(step, self._groups[number], where)
+            case Compute(part, reads, _, at):
+                group = self._groups[number]
+                registers = group.read(reads, where)
+                place = None if at is None else at.at(turn, self._turns)
+                group.write(self._body.compute(part, registers, place, number), where)
+            case Save(value, buffer, slot):
+                place_ = self._place(buffer, slot, number, turn)
+                self._leave_alone(place_, where)
+                self._body.save(self._groups[number].read((value,), where)[value], number)
+
+    def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
+        buffer = self._schedule.buffer(step.buffer)
+        position = self._position(step.slot, number, turn)
+        at = None if step.turn is None else step.turn.at(turn, self._turns)
+        group = position if isinstance(step.slot, OfGroup) else -1
+        name = f"the copy of {step.buffer} for " + (f"group {group}" if at is None else f"turn {at}")
+        gate = self._gate(step.full, step.slot, number, turn)
+        transfer = Transfer(self._memory.place(buffer, position), gate, buffer.slot_bytes,
+                            self._body.box(step.buffer, at, group), name)  # fmt: skip
+        self._memory.fill(transfer.place, at, transfer, where)
+        gate.bytes += buffer.slot_bytes
+        gate.arrive()
+
+    def _multiply(self, step: Multiply, number: int, turn: int, where: _Where) -> None:
+        if step.in_order:
+            if self._in_order not in (None, number):
+                raise ScheduleFault("order", "one group at a time issues products in order",
+                                    f"group {number} while it is group {self._in_order}'s turn", where)  # fmt: skip
+            self._in_order = number
+        group = self._groups[number]
+        name = f"{step.into} of group {number} in turn {turn}"
+        if step.adds and not any(p.step.into == step.into for p in group.products):
+            group.read((step.into,), where)
+        left: Place | object
+        if isinstance(step.left, Shared):
+            left = self._operand(step.left, name, number, turn, where)
+        else:
+            left = group.read((step.left,), where)[step.left]
+        right = self._operand(step.right, name, number, turn, where)
+        group.products.append(Product(number, step, left, right, name))  # type: ignore[arg-type]
+
+    def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> Place:
+        """The slot that a product reads from now on."""
+        place = self._place(operand.buffer, operand.slot, number, turn)
+        if place.filling or place.contents is None:
+            raise ScheduleFault("early", "a slot is read once the copy into it was waited for",
+                                f"{operand.buffer} for {reader}", where)  # fmt: skip
+        due = operand.slot.turn.at(turn, self._turns) if isinstance(operand.slot, Staged) else None
+        if place.turn != due:
+            raise ScheduleFault("stale", f"a product reads {operand.buffer} of turn {due}", f"turn {place.turn}", where)
+        place.readers.append(reader)
+        return place
+
+    def _await(self, step: Await, group: Group, where: _Where) -> _Run:
+        late = group.products[: len(group.products) - step.pending]
+        if any(not p.over for p in late):
+            yield _Blocked(lambda: all(p.over for p in late), lambda: f"{len(late)} products of its own")
+        group.awaited(step.pending)
+        group.read(step.results, where)
+
+    def _leave_alone(self, place: Place, where: _Where) -> None:
+        if place.filling or place.readers:
+            raise ScheduleFault("race", "a slot is written when nobody fills or reads it",
+                                ", ".join(place.readers) or "a copy", where)  # fmt: skip
+
+    # ---- slots ----------------------------------------------------------------------------------
+
+    def _position(self, slot: Slot, number: int, turn: int) -> int:
+        if isinstance(slot, OfGroup):
+            return slot.at(number, self._schedule.consumer.groups)
+        return slot.turn.at(turn, self._turns) % self._schedule.stages
+
+    def _gate(self, name: str, slot: Slot, number: int, turn: int) -> Gate:
+        return self._memory.gate(self._schedule.barrier(name), self._position(slot, number, turn))
+
+    def _place(self, name: str, slot: Slot, number: int, turn: int) -> Place:
+        return self._memory.place(self._schedule.buffer(name), self._position(slot, number, turn))

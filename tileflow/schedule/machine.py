@@ -1,0 +1,201 @@
+"""What a schedule runs on: barriers, shared memory and the registers of groups, as the executor keeps them.
+
+Everything that the hardware leaves open is open here too: a copy or a product that was issued is under way until the
+interleaving completes it, and its registers or its slot must be left alone meanwhile. A product counts as one that
+reads its operands until its group has *awaited* it, however early it was over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import torch
+
+from ..errors import TileflowError
+from .types import Barrier, Buffer, Multiply, Schedule, Shared
+
+Registers = dict[str, Any]
+Fault = Literal["deadlock", "race", "stale", "early", "order", "unfinished"]
+
+
+class ScheduleFault(TileflowError):
+    """A protocol fault of a schedule. ``kind``: a ``deadlock``; a ``race`` over a slot or a register; ``stale``, the
+    contents of another turn; ``early``, what is not there yet; ``order``, two groups at the matrix units; or something
+    ``unfinished`` at the end."""
+
+    def __init__(self, kind: Fault, constraint: str, got: str, where: object) -> None:
+        super().__init__(
+            constraint, got=got, where=str(where), hint="the schedule is wrong, whatever a GPU makes of it"
+        )
+        self.kind = kind
+
+
+class Body(Protocol):
+    """The values of one program: what tensors hold, and the parts of the author's body."""
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        """What the copy engine brings: a matrix, as it lies in memory."""
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        """The registers that a part writes."""
+
+    def save(self, value: Any, group: int) -> None:
+        """What the copy engine takes away."""
+
+
+@dataclass(slots=True)
+class Gate:
+    """One barrier: how many rounds are over, and what the running one still lacks."""
+
+    arrivals: int
+    rounds: int = 0
+    missing: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.missing = self.arrivals
+
+    def arrive(self) -> None:
+        self.missing -= 1
+        self._end()
+
+    def receive(self, count: int) -> None:
+        self.bytes -= count
+        self._end()
+
+    def passes(self, round_: int) -> bool:
+        """Whether a wait for a round passes. As on the hardware only its parity counts."""
+        return self.rounds & 1 != round_ & 1
+
+    def _end(self) -> None:
+        if self.missing == 0 and self.bytes == 0:
+            self.rounds += 1
+            self.missing = self.arrivals
+
+    def __str__(self) -> str:
+        lacking = f"{self.missing} of {self.arrivals} arrivals" if self.missing else "no arrival"
+        return f"in round {self.rounds}, which lacks {lacking} and {self.bytes} bytes"
+
+
+@dataclass(slots=True)
+class Place:
+    """One slot of a buffer: what it holds, of which turn, who fills it and who may still read it."""
+
+    contents: torch.Tensor | None = None
+    turn: int | None = None
+    filling: bool = False
+    readers: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Product:
+    """A product under way, or over but not awaited."""
+
+    group: int
+    step: Multiply
+    left: Place | torch.Tensor
+    right: Place
+    name: str
+    over: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Transfer:
+    """A copy under way."""
+
+    place: Place
+    gate: Gate
+    bytes: int
+    contents: torch.Tensor
+    name: str
+
+
+class Memory:
+    """The shared memory of a block."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self._gates = {b.name: [Gate(b.arrivals) for _ in range(b.slots)] for b in schedule.barriers}
+        self._places = {b.name: [Place() for _ in range(b.slots)] for b in schedule.buffers}
+        self.transfers: list[Transfer] = []
+
+    def gate(self, barrier: Barrier, slot: int) -> Gate:
+        return self._gates[barrier.name][slot]
+
+    def place(self, buffer: Buffer, slot: int) -> Place:
+        """A slot; past the last one of a buffer memory that holds something else, here its first."""
+        return self._places[buffer.name][slot % buffer.slots]
+
+    def fill(self, place: Place, turn: int | None, transfer: Transfer, where: object) -> None:
+        """Start a copy into a slot."""
+        if place.filling:
+            got = f"{transfer.name} while another copy fills it"
+            raise ScheduleFault("race", "a slot is filled once at a time", got, where)
+        if place.readers:
+            got = f"{transfer.name} while {', '.join(place.readers)} may"
+            raise ScheduleFault("race", "a slot is filled when nobody may read it", got, where)
+        place.filling, place.turn, place.contents = True, turn, None
+        self.transfers.append(transfer)
+
+    def complete(self, transfer: Transfer) -> None:
+        transfer.place.filling = False
+        transfer.place.contents = transfer.contents
+        self.transfers.remove(transfer)
+        transfer.gate.receive(transfer.bytes)
+
+
+class Group:
+    """The registers of one consumer group, and its products."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.registers: Registers = {}
+        self.products: list[Product] = []  # not awaited, oldest first
+
+    def read(self, names: tuple[str, ...], where: object) -> Registers:
+        for name in names:
+            for product in self.products:
+                if product.step.into == name:
+                    raise ScheduleFault("early", "a product's result is read once the product was awaited",
+                                        f"{name} of {product.name}", where)  # fmt: skip
+        return {name: self.registers[name] for name in names}
+
+    def write(self, values: Registers, where: object) -> None:
+        for product in self.products:
+            for name in (product.step.left, product.step.into):
+                if name in values:
+                    raise ScheduleFault("race", "registers of a product are left alone until it was awaited",
+                                        f"{name} of {product.name} is written", where)  # fmt: skip
+        self.registers.update(values)
+
+    def complete(self, product: Product) -> None:
+        """The product is over: its result lies in registers that nobody may read before it was awaited."""
+        left, right = (_matrix(v) for v in (product.left, product.right))
+        left, right = left.float(), right.float()
+        step = product.step
+        left = left.mT if isinstance(step.left, Shared) and step.left.transposed else left
+        result = left @ (right.mT if step.right.transposed else right)
+        self.registers[step.into] = self.registers[step.into] + result if step.adds else result
+        product.over = True
+
+    def under_way(self) -> list[Product]:
+        return [p for p in self.products if not p.over]
+
+    def awaited(self, pending: int) -> None:
+        """All but the last ``pending`` products were awaited: they read nothing any more."""
+        kept = self.products[len(self.products) - pending :] if pending else []
+        for product in self.products:
+            if product not in kept:
+                for place in (product.left, product.right):
+                    if isinstance(place, Place):
+                        place.readers.remove(product.name)
+        self.products = kept
+
+
+def _matrix(value: Place | torch.Tensor) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    assert value.contents is not None  # a place with a reader is neither filled nor emptied
+    return value.contents

@@ -1,0 +1,252 @@
+"""What a schedule is made of: roles with a program each, the buffers between them, the barriers that order them.
+
+A schedule works on one tile of the grid in *turns* of its loop. Consumer groups hold rows of the tile in registers and
+multiply; the producer has the copy engine fill buffers ahead of them. Every buffer with stages is a ring: the turn
+``t`` lies in slot ``t % stages``, for the ``t // stages``-th time.
+
+A barrier counts arrivals (and bytes) of one *round* after another. ``Wait`` names the round whose end it waits for; the
+hardware is told the round's parity only, so that a wait which falls two rounds behind passes by mistake, and so it does
+in :mod:`tileflow.schedule.execute`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from ..errors import InternalError
+
+WARPS_OF_A_GROUP = 4  # one warp group: what a product of Hopper's matrix units is issued by
+ROWS_OF_A_GROUP = 64  # of the tile of queries: one instruction's worth
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of the loop: the running one (``turn``), the first or the last, and so many after it."""
+
+    base: Literal["turn", "first", "last"] = "turn"
+    offset: int = 0
+
+    def at(self, turn: int, turns: int) -> int:
+        """Its number, in the running turn ``turn`` of ``turns``."""
+        return {"turn": turn, "first": 0, "last": turns - 1}[self.base] + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The slot of a ring in which a turn lies."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class OfGroup:
+    """The slot of a consumer group: the one that runs the step and so many after it, or of a number."""
+
+    after: int = 0
+    number: int | None = None
+
+    def at(self, group: int, groups: int) -> int:
+        return self.number if self.number is not None else (group + self.after) % groups
+
+
+Slot = Staged | OfGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, or the first one
+    where there is no turn. ``behind``: so many rounds before it; ``head_start``: that many more for the first group.
+    A round before the first is over from the start.
+    """
+
+    turn: Turn | None
+    behind: int = 0
+    head_start: int = 0
+
+    def at(self, stages: int, turn: int, turns: int, group: int) -> int:
+        """Its number; ``stages`` is 1 for a barrier that is no ring."""
+        first = 0 if self.turn is None else self.turn.at(turn, turns) // stages
+        return first - self.behind - (self.head_start if group == 0 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Shared memory in slots. ``shape``: of a slot, as the copy engine's box has it. ``per``: one slot a stage of the
+    ring, or one a consumer group."""
+
+    name: str
+    shape: tuple[int, ...]
+    element_bytes: int
+    slots: int
+    per: Literal["stage", "group"]
+
+    @property
+    def slot_bytes(self) -> int:
+        size = self.element_bytes
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Barriers in shared memory, one a slot. ``arrivals``: how many end a round, besides the bytes that are expected.
+    ``says``: what its end means, for the generated text, the errors and the documentation."""
+
+    name: str
+    slots: int
+    arrivals: int
+    per: Literal["stage", "group"]
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A slot of a buffer as the operand of a product. ``transposed``: read with its dimensions swapped."""
+
+    buffer: str
+    slot: Slot
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Have the copy engine fill a slot; the barrier ``full`` is told the bytes now, and hears when they are there.
+
+    ``turn``: of the box along the loop; None for one that the loop does not move.
+    """
+
+    buffer: str
+    slot: Slot
+    full: str
+    turn: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for the end of a round."""
+
+    barrier: str
+    slot: Slot
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """One arrival at a barrier. ``hands_over``: the products after it are the next group's to issue in order."""
+
+    barrier: str
+    slot: Slot
+    hands_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """Issue a product: ``into = left @ right``, or ``into += ...`` where it ``adds``. It reads its operands until it is
+    awaited, and nobody may read ``into`` before. ``in_order``: groups issue such products one after the other, from
+    here to the arrival that hands the turn over."""
+
+    into: str
+    left: Shared | str
+    right: Shared
+    adds: bool
+    in_order: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Wait until at most ``pending`` products of this group are under way. ``results``: the registers that are known
+    from here on; ``keeps``: registers whose computing stays in front of the wait."""
+
+    pending: int
+    results: tuple[str, ...]
+    keeps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A part of the author's body: what it reads and writes of the group's registers."""
+
+    part: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    turn: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Put registers into a slot of this group, and have the copy engine write it to the tensor, which is waited for."""
+
+    value: str
+    buffer: str
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The steps for every turn from ``first`` on."""
+
+    first: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IfAny:
+    """The steps where the loop has a turn."""
+
+    steps: tuple[Step, ...]
+
+
+_Named = TypeVar("_Named", Buffer, Barrier)
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Repeat | IfAny
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Warps that run one program. ``groups``: how many such roles there are. ``registers``: a thread's budget."""
+
+    name: str
+    groups: int
+    warps: int
+    registers: int
+    program: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A producer, consumer groups, and what lies between them."""
+
+    producer: Role
+    consumer: Role
+    buffers: tuple[Buffer, ...]
+    barriers: tuple[Barrier, ...]
+    stages: int
+
+    def buffer(self, name: str) -> Buffer:
+        return _found(self.buffers, name)
+
+    def barrier(self, name: str) -> Barrier:
+        return _found(self.barriers, name)
+
+    @property
+    def warps(self) -> int:
+        """Of a block. The compiler deals out whole warp groups, so that the producer's other warps sit idle."""
+        return WARPS_OF_A_GROUP * (self.consumer.groups + 1)
+
+
+def steps_of(program: tuple[Step, ...]) -> Iterator[Step]:
+    """Every step, those inside loops and branches after the one that holds them."""
+    for step in program:
+        yield step
+        if isinstance(step, Repeat | IfAny):
+            yield from steps_of(step.steps)
+
+
+def _found(values: tuple[_Named, ...], name: str) -> _Named:
+    for value in values:
+        if value.name == name:
+            return value
+    raise InternalError("a step names a buffer or barrier of its schedule", got=name,
+                        where=", ".join(v.name for v in values))  # fmt: skip
