@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .machine import Body, Gate, Group, Memory, Place, Product, ScheduleFault, Transfer
 from .types import (
@@ -155,10 +156,10 @@ class _Execution:
         memory = self._memory
         found = [Event(t.role.name, t.number, 0, t.step) for t in self._tasks if t.can_go_on]
         for age, transfer in enumerate(reversed(memory.transfers)):
-            found.append(Event("copy", -1, age, lambda t=transfer: memory.complete(t)))
+            found.append(Event("copy", -1, age, partial(memory.complete, transfer)))
         for group in self._groups:  # a group's products are over in order
             for product in group.under_way()[:1]:
-                found.append(Event("product", group.number, 0, lambda g=group, p=product: g.complete(p)))
+                found.append(Event("product", group.number, 0, partial(group.complete, product)))
         return found
 
     def _deadlock(self) -> ScheduleFault:

@@ -1,0 +1,311 @@
+"""Two chained products in a loop, found in a region: what attention is made of, whatever the author's body does
+between them.
+
+The loop's turns are cut into parts, each of the author's own operations in the author's order:
+
+    weigh    from the scores to the weights of the second product, and all that is carried but its sums
+    rescale  what a turn does to the sums of the turns before it
+    narrow   the last conversions and masks of the weights, which only the second product reads
+
+Between turn ``t`` and ``t + 1`` a schedule may put the second product of ``t`` beside the first one of ``t + 1``, since
+``weigh`` and ``narrow`` read nothing of its result. What is not of this form is refused by name (:class:`Refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..ir.access import describable
+from ..ir.attributes import AccessAttrs, AxisAttrs, DotAttrs, LoadAttrs, LoopAttrs, PermuteAttrs, ReduceAttrs, TileAttrs
+from ..ir.graph import KernelIR, Op, Operand, TileIndex, once, walk
+from ..ir.kinds import OpKind
+from ..ir.op_table import PRODUCTS
+from ..ir.types import Dim, Value
+
+K = OpKind
+_OPERANDS = ("bfloat16", "float16")
+_SCALAR = (K.POINTWISE, K.CAST, K.BITCAST, K.FULL, K.SIZE, K.SCALAR, K.TILE_BEGIN, K.TILE_END, K.TILE_ID, K.LOAD)
+# what consumers compute: each lane by itself, or a row at a time
+CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.REDUCE, K.WHERE_MASK, K.IF})
+_REDUCED = ("max", "min", "sum")
+_NARROWS = (K.CAST, K.WHERE_MASK)
+LARGEST_WIDTH = 256  # columns of one instruction of the matrix units
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a region has no such schedule. ``where``: the line of the author's."""
+
+    reason: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.where})" if self.where else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """A region of two chained products. ``rows``: the grid's tile of queries; ``before``, ``after``: the operations
+    around the loop, in order. ``saved``: the store that the copy engine can do. ``weights``: what ``narrow`` begins
+    with. ``sums_at``: the place of the second product's sums among what the loop carries."""
+
+    loop: Op
+    rows: str
+    query: Op
+    key: Op
+    value: Op
+    key_transposed: bool
+    value_transposed: bool
+    scores: Op
+    sums: Op
+    sums_at: int
+    before: tuple[Op, ...]
+    weigh: tuple[Op, ...]
+    rescale: tuple[Op, ...]
+    narrow: tuple[Op, ...]
+    after: tuple[Op, ...]
+    saved: Op | None
+    weights: Value
+
+    @property
+    def keys(self) -> str:
+        """The loop's tile."""
+        return TileAttrs.of(self.loop).tile
+
+    @property
+    def carried(self) -> tuple[tuple[Value, Operand, Value], ...]:
+        """Of what the loop carries besides the sums: what it is called inside, a turn's result, and after the loop."""
+        (body,) = self.loop.regions
+        every = zip(body.params, body.results, self.loop.outputs, strict=True)
+        return tuple(found for n, found in enumerate(every) if n != self.sums_at)
+
+    @property
+    def entry(self) -> tuple[Operand, ...]:
+        """What the loop begins with."""
+        return self.loop.inputs[LoopAttrs.of(self.loop).bounds :]
+
+    @property
+    def sums_param(self) -> Value:
+        return self.loop.regions[0].params[self.sums_at]
+
+    @property
+    def factors(self) -> tuple[Value, ...]:
+        """What ``rescale`` and ``narrow`` read of ``weigh``, the weights left out."""
+        made = set(results_of(self.weigh))
+        return tuple(v for v in read_by((*self.rescale, *self.narrow)) if v in made and v != self.weights)
+
+
+class _Refused(Exception):
+    def __init__(self, reason: str, op: Op | None = None) -> None:
+        super().__init__(reason)
+        self.refusal = Refusal(reason, str(op.loc) if op is not None and op.loc is not None else "")
+
+
+@once
+def find_chained(ir: KernelIR) -> Chained | Refusal:
+    """The structure of a region, before or after its masks were placed, or why it has none."""
+    try:
+        return _find(ir)
+    except _Refused as error:
+        return error.refusal
+
+
+def read_by(ops: Iterable[Op]) -> tuple[Value, ...]:
+    """The values that operations read, regions within counted, each once."""
+    found: dict[Value, None] = {}
+    for op in ops:
+        found.update(dict.fromkeys(op.values))
+        for block in op.regions:
+            found.update(dict.fromkeys(read_by(block.ops)))
+            found.update(dict.fromkeys(v for v in block.results if isinstance(v, Value)))
+    return tuple(found)
+
+
+def results_of(ops: Iterable[Op]) -> tuple[Value, ...]:
+    return tuple(v for op in ops for v in op.outputs)
+
+
+def _find(ir: KernelIR) -> Chained:
+    loop = _the_loop(ir)
+    (body,) = loop.regions
+    first, second = (op for op in body.ops if op.kind in PRODUCTS)
+    made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
+    _check_products(ir, first, second)
+    query = _box(ir, made, first.inputs[0], "the queries")
+    key, key_path, key_transposed = _box_path(ir, made, first.inputs[1], "the keys")
+    value, value_path, value_transposed = _box_path(ir, made, second.inputs[1], "the values")
+    rows = _rows(ir, query, ir.body.ops)
+    _check_streams(loop, (key, value), (key_transposed, not value_transposed))
+    sums_at = _sums_at(loop, second)
+    rest = [op for op in body.ops if op not in (first, second, *key_path, *value_path)]
+    rescale = _after_value(rest, body.params[sums_at])
+    narrow, weights = _narrow(ir, rest, second)
+    weigh = [op for op in rest if op not in rescale and op not in narrow]
+    _check_parts(second, body.params[sums_at], weigh, rescale)
+    position = ir.body.ops.index(loop)
+    before = tuple(op for op in ir.body.ops[:position] if op is not query)
+    after = ir.body.ops[position + 1 :]
+    found = Chained(
+        loop, rows, query, key, value, key_transposed, value_transposed, first, second, sums_at, before,
+        tuple(weigh), tuple(rescale), tuple(narrow), after, _saved(ir, after, rows), weights,
+    )  # fmt: skip
+    _check_operations(ir, found)
+    return found
+
+
+def _the_loop(ir: KernelIR) -> Op:
+    loops = [op for op in ir.body.ops if op.kind is K.FOR]
+    if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
+        raise _Refused("its loop of keys has no loop in it or around it")
+    if len(loops) != 1:
+        raise _Refused(f"it has one loop, over keys, and this has {len(loops)}")
+    (loop,) = loops
+    products = [op for op in ir.walk() if op.kind in PRODUCTS]
+    if len(products) != 2 or any(op not in loop.regions[0].ops for op in products):
+        raise _Refused("its loop has two products, and there is none elsewhere", loop)
+    tile = ir.tiles[TileAttrs.of(loop).tile]
+    if tile.lengths is not None or tile.wide:
+        raise _Refused("its loop is as long for every row, and counts in 32 bits", loop)
+    return loop
+
+
+def _check_products(ir: KernelIR, first: Op, second: Op) -> None:
+    for op in (first, second):
+        if op.kind is not K.DOT:
+            raise _Refused("its products are plain ones, without scales of their own", op)
+        dtypes = {v.type.dtype for v in op.values[:2]}
+        if len(dtypes) != 1 or not dtypes <= set(_OPERANDS) or DotAttrs.of(op).acc != "float32":
+            raise _Refused("its products are of bfloat16 or float16, summed in float32", op)
+        if any(len(v.dims) != 2 for v in op.values[:2]):
+            raise _Refused("its products are of matrices, a head at a time", op)
+    if len(first.values) != 2:
+        raise _Refused("its first product adds to nothing", first)
+    if len(second.values) != 3:
+        raise _Refused("its second product adds to the sums that the loop carries", second)
+
+
+def _box(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> Op:
+    """The load of an operand that lies in memory as the product takes it."""
+    op = made.get(operand) if isinstance(operand, Value) else None
+    if op is None or op.kind is not K.LOAD:
+        raise _Refused(f"{what} are loaded as the product takes them, without operations in between", op)
+    if not describable(ir, op) or LoadAttrs.of(op).other != 0:
+        raise _Refused(f"{what} lie in memory as the copy engine takes them: in rows of aligned bytes", op)
+    return op
+
+
+def _box_path(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> tuple[Op, tuple[Op, ...], bool]:
+    """The load of a right operand, all operations on the way to it, and whether its dimensions are swapped on it."""
+    op = made.get(operand) if isinstance(operand, Value) else None
+    if op is not None and op.kind is K.PERMUTE and PermuteAttrs.of(op).order == (1, 0):
+        load = _box(ir, made, op.inputs[0], what)
+        return load, (load, op), True
+    load = _box(ir, made, operand, what)
+    return load, (load,), False
+
+
+def _rows(ir: KernelIR, query: Op, outside: tuple[Op, ...]) -> str:
+    tile = query.output.dims[0].tile
+    if query not in outside or tile is None or tile not in ir.grid:
+        raise _Refused("the queries are loaded before the loop, a tile of the grid's rows", query)
+    return tile
+
+
+def _check_streams(loop: Op, loads: tuple[Op, Op], keys_first: tuple[bool, bool]) -> None:
+    """Keys and values are read along the loop, one block a turn."""
+    tile = TileAttrs.of(loop).tile
+    for op, first in zip(loads, keys_first, strict=True):
+        items = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)]
+        if op not in loop.regions[0].ops or [i.tile for i in items] != [tile] or items[0].axis != (0 if first else 1):
+            raise _Refused("keys and values are read in the loop, by its own tile", op)
+
+
+def _sums_at(loop: Op, second: Op) -> int:
+    (body,) = loop.regions
+    places = [n for n, result in enumerate(body.results) if result == second.output]
+    if len(places) != 1 or second.output in read_by(body.ops):
+        raise _Refused("the second product's sums go to the next turn, and nothing in this one reads them", second)
+    return places[0]
+
+
+def _after_value(ops: list[Op], value: Value) -> list[Op]:
+    """Those of the operations that follow from a value, in order."""
+    known, found = {value}, []
+    for op in ops:
+        if known & set(read_by([op])):
+            known |= set(op.outputs)
+            found.append(op)
+    return found
+
+
+def _narrow(ir: KernelIR, rest: list[Op], second: Op) -> tuple[list[Op], Value]:
+    """The conversions at the end of the way to the second product's left operand, and what they begin with."""
+    made = {v: op for op in rest for v in op.outputs}
+    chain: list[Op] = []
+    value = second.inputs[0]
+    while isinstance(value, Value) and value in made and made[value].kind in _NARROWS and ir.uses[value] == 1:
+        chain.insert(0, made[value])
+        value = made[value].inputs[0]
+    if not isinstance(value, Value) or value not in made or len(value.dims) != 2:
+        raise _Refused("the second product's left operand is computed in the turn, from the first one's result", second)
+    return chain, value
+
+
+def _check_parts(second: Op, sums: Value, weigh: list[Op], rescale: list[Op]) -> None:
+    made = set(results_of(rescale))
+    if second.inputs[2] != sums and second.inputs[2] not in made:
+        raise _Refused("the second product adds to the carried sums, rescaled", second)
+    for op in weigh:
+        if set(read_by([op])) & (made | {sums}):
+            raise _Refused("nothing but the second product reads the sums of the turns before", op)
+
+
+def _saved(ir: KernelIR, after: tuple[Op, ...], rows: str) -> Op | None:
+    """The first store of whole rows that the copy engine can do."""
+    for op in after:
+        if op.kind is K.STORE and describable(ir, op):
+            items = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)]
+            if [(i.tile, i.axis) for i in items] == [(rows, 0)]:
+                return op
+    return None
+
+
+def _check_operations(ir: KernelIR, found: Chained) -> None:
+    """All that consumers compute is done lane by lane, or a row at a time: a group has a part of the rows."""
+    rows = ir.tiles[found.rows].dim
+    inside = (*found.weigh, *found.rescale, *found.narrow)
+    for op, allowed in (*((op, CONSUMED) for op in _all((*found.before, *inside))),
+                        *((op, CONSUMED | {K.STORE}) for op in _all(found.after))):  # fmt: skip
+        if op.kind not in allowed:
+            raise _Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
+        if op.kind is K.REDUCE:
+            _check_reduction(op, rows)
+        if op.kind is K.UNSQUEEZE:
+            _check_unsqueeze(op, rows)
+        for value in (*op.values, *op.outputs):
+            if len(value.dims) > 2 or rows in value.dims[1:]:
+                raise _Refused("tiles are of rows by columns, the queries' rows first", op)
+
+
+def _all(ops: Iterable[Op]) -> Iterator[Op]:
+    """The operations, and those of their branches."""
+    for op in ops:
+        yield op
+        for block in op.regions:
+            yield from walk(block)
+
+
+def _check_reduction(op: Op, rows: Dim) -> None:
+    (value,) = op.values
+    if ReduceAttrs.of(op).fn not in _REDUCED or len(value.dims) != 2 or value.dims[0] != rows:
+        raise _Refused(f"reductions are the {', '.join(_REDUCED)} of a row", op)
+    if AxisAttrs.of(op).axis != 1:
+        raise _Refused("no reduction goes over the queries' rows, of which a group has a part", op)
+
+
+def _check_unsqueeze(op: Op, rows: Dim) -> None:
+    (value,) = op.values
+    wanted = 1 if value.dims == (rows,) else 0
+    if len(value.dims) != 1 or AxisAttrs.of(op).axis != wanted:
+        raise _Refused("a vector of the queries' rows is a column, any other one a row", op)
