@@ -56,8 +56,10 @@ def compile_ast(
     aligned: Sequence[int],
     target: Target,
     options: Mapping[str, Choice],
+    language: str = "triton",
 ) -> Compiled:
-    """Compile the ``@triton.jit`` function for ``target``; ``aligned`` arguments (by index) are divisible by 16.
+    """Compile a jitted function for ``target``; ``aligned`` arguments (by index) are divisible by 16. ``language``:
+    whether it is Triton's own, or Gluon's.
 
     Line tables are left out: they carry the path of the generated file, so equal sources would give unequal
     binaries on two machines. Whatever Triton raises comes through, and says where.
@@ -67,7 +69,11 @@ def compile_ast(
     from triton.compiler import ASTSource
 
     architecture = target.capability or target.arch
-    source = ASTSource(function, dict(signature), dict(constexprs), {(i,): [["tt.divisibility", 16]] for i in aligned})
+    attributes = {(i,): [["tt.divisibility", 16]] for i in aligned}
+    if language == "gluon":
+        source = _gluon_source(function, signature, constexprs, attributes)
+    else:
+        source = ASTSource(function, dict(signature), dict(constexprs), attributes)
     gpu = GPUTarget(target.backend, architecture, target.warp_size)
     with triton.knobs.compilation.scope(), redirect_stdout(_WithoutReproducers(sys.stdout)):
         triton.knobs.compilation.disable_line_info = True
@@ -78,6 +84,30 @@ def compile_ast(
             triton.knobs.compilation.always_compile = True
             kernel = triton.compile(source, target=gpu, options=dict(options))
     return _facts(kernel, target)
+
+
+def _gluon_source(
+    function: Any, signature: Mapping[str, str], constexprs: Mapping[str, Choice], attributes: Mapping[Any, Any]
+) -> Any:
+    """A Gluon function as a source. Its descriptors say which layout their boxes have in shared memory: the default one
+    of a box, which is what generated kernels take over from them."""
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    types = {name: _with_layout(type_) for name, type_ in signature.items()}
+    return GluonASTSource(function, types, dict(constexprs), dict(attributes))
+
+
+def _with_layout(type_: str) -> str:
+    """``tensordesc<bf16[1, 64],NVMMASharedLayout(...)>`` of ``tensordesc<bf16[1, 64]>``; all else as it is."""
+    if not type_.startswith("tensordesc<"):
+        return type_
+    from triton.experimental.gluon import language as gl
+    from triton.language import str_to_ty
+
+    element = type_.removeprefix("tensordesc<").partition("[")[0]
+    dtype = str_to_ty(element, None)
+    layout = gl.NVMMASharedLayout.get_default_for(block_shape(type_), dtype)
+    return f"{type_.removesuffix('>')},{layout!r}>"
 
 
 class _WithoutReproducers(io.TextIOBase):

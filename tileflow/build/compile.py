@@ -92,7 +92,7 @@ def build(source: TritonSource, target: Target) -> Binary:
 
 
 def load_function(source: TritonSource) -> Any:
-    """The ``@triton.jit`` function of ``source``, imported from a file that holds its text.
+    """The jitted function of ``source``, imported from a file that holds its text.
 
     ``triton.jit`` reads its function's source from a file, so the text is written to one named by its digest.
     """
@@ -114,7 +114,10 @@ def _compile(source: TritonSource, target: Target) -> compat.Compiled:
     signature = {name: types.get(name, "constexpr") for name in names}
     by_name = {arg.name: arg for arg in source.args}
     aligned = [i for i, name in enumerate(names) if name in by_name and by_name[name].divisible_by_16]
-    return compat.compile_ast(function, signature, constexprs, aligned, target, dict(source.options))
+    return compat.compile_ast(
+        function, signature, constexprs, aligned, target, dict(source.options),
+        source.language,
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=256)

@@ -125,6 +125,10 @@ class Context(ABC):
 
     # ---- lanes ----------------------------------------------------------------------------------
 
+    def extent(self, dim: Dim) -> int:
+        """How many lanes a dimension has in registers."""
+        return self.plan.extent(dim.extent)
+
     def shape(self, dims: tuple[Dim, ...]) -> str:
         return "[" + ", ".join(self.plan.extent_text(d.extent) for d in dims) + "]"
 

@@ -27,32 +27,32 @@ def wanted(e: Context, op: Op) -> bool:
     strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides[:-1]
     if not e.divisible and any(s.constant is None for s in strides):
         return False
-    return op.kind is OpKind.STORE or not _needs_mask(e, op)
+    return op.kind is OpKind.STORE or not needs_mask(e, op)
 
 
 def load(e: Context, op: Op) -> None:
     out = op.output
-    box = _box(e, op)
-    text = f"{box.name}.load([{_offsets(e, op)}])"
+    box = box_of(e, op)
+    text = f"{box.name}.load([{', '.join(offsets(e, op))}])"
     if len(box.block) != len(out.dims):
         text = f"tl.reshape({text}, {e.shape(out.dims)})"
     e.define(out, text, out.type.dtype)
 
 
 def store(e: Context, op: Op) -> None:
-    box = _box(e, op)
+    box = box_of(e, op)
     value = e.as_dtype(op.inputs[0], box.tensor.dtype)
     if len(box.block) != len(boxed(op)):
         value = f"tl.reshape({value}, [{', '.join(map(str, box.block))}])"
-    e.writer.line(f"{box.name}.store([{_offsets(e, op)}], {value})")
+    e.writer.line(f"{box.name}.store([{', '.join(offsets(e, op))}], {value})")
 
 
-def _box(e: Context, op: Op) -> Box:
+def box_of(e: Context, op: Op) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards."""
     access, dims = AccessAttrs.of(op), boxed(op)
     tensor, block = e.plan.ir.tensor(access.tensor), list[int]()
     for item in access.index:
-        block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent(dims[item.axis].extent))
+        block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.extent(dims[item.axis]))
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):
@@ -68,8 +68,9 @@ def _box(e: Context, op: Op) -> Box:
     return e.parameters.box(tensor, tuple(block))
 
 
-def _offsets(e: Context, op: Op) -> str:
-    return ", ".join(_offset(e, op, item) for item in AccessAttrs.of(op).index)
+def offsets(e: Context, op: Op) -> list[str]:
+    """Where the box begins, one text a tensor dimension."""
+    return [_offset(e, op, item) for item in AccessAttrs.of(op).index]
 
 
 def _offset(e: Context, op: Op, item: IndexItem) -> str:
@@ -90,7 +91,7 @@ def _narrow(e: Context, value: Expr) -> str:
     return f"tl.cast({text}, tl.int32)" if e.plan.is_open(value) else text
 
 
-def _needs_mask(e: Context, op: Op) -> bool:
+def needs_mask(e: Context, op: Op) -> bool:
     """Whether some dimension of a load has lanes that do not count and that the engine fills otherwise than asked."""
     sizes = e.plan.ir.tensor(AccessAttrs.of(op).tensor).shape
     return any(

@@ -30,6 +30,11 @@ class ModuleText:
             self._helpers[text] = name if name not in taken else f"{name}{len(taken)}"
         return self._helpers[text]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the constants and the helpers."""
+        return frozenset(self._constants) | frozenset(self._helpers.values())
+
     def text(self, header: str, decorator: str) -> str:
         """All of it, after the family's own imports ``header``; ``decorator``: of each helper."""
         imports = "".join(f"{line}\n" for line in self._imports)

@@ -155,6 +155,10 @@ class Plan:
             return True
         return length is None or block is None or length % block != 0
 
+    def divisor(self, bound: Expr | Value) -> int:
+        """A number that divides a loop's bound; 0 for zero, 1 where nothing is known."""
+        return self._divisors.of(bound)
+
     # ---- 64 bits --------------------------------------------------------------------------------
 
     def is_wide(self, tensor: TensorParam) -> bool:

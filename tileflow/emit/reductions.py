@@ -20,7 +20,7 @@ _REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min"
            "all": "tl.min({0}.to(tl.int32), axis={1}) != 0"}  # fmt: skip
 # what combines two elements: the helper's name, and its text after the name
 _MULTIPLY = "_multiply", "(a, b):\n    return a * b\n"
-_EXTREMES = {
+EXTREMES = {
     fn: (f"_{word}", f"(a, b):\n    return tl.{word}(a, b, propagate_nan=tl.PropagateNan.ALL)\n")
     for fn, word in (("max", "maximum"), ("min", "minimum"))
 }
@@ -47,8 +47,8 @@ def reduce(e: Context, op: Op) -> None:
         lanes = e.lanes(e.arange(value.dims[axis].extent), axis, len(value.dims))
         indices = f"tl.broadcast_to({lanes}, {e.shape(value.dims)})"
         text = f"tl.reduce(({operand}, {indices}), {axis}, {e.module.helper(*_ARG_EXTREMES[fn])})[1]"
-    elif fn in _EXTREMES and is_float(dtype):
-        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_EXTREMES[fn])})"
+    elif fn in EXTREMES and is_float(dtype):
+        text = f"tl.reduce({operand}, {axis}, {e.module.helper(*EXTREMES[fn])})"
     elif fn == "prod":
         text = f"tl.reduce({operand}, {axis}, {e.module.helper(*_MULTIPLY)})"
     else:

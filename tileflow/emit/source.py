@@ -16,11 +16,12 @@ from ..runtime.abi import LaunchArg
 class TritonSource:
     """One region of a kernel as a Triton program. Pickles; two equal hashes build the same binary for a target.
 
-    ``text``: a module that defines the ``@triton.jit`` function ``name``, standalone but for its imports.
+    ``text``: a module that defines the jitted function ``name``, standalone but for its imports.
     ``args``: the run-time arguments in the function's order; ``constexprs``: the others, by name.
     ``options``: Triton's compile options (``num_warps``, ``num_stages`` ...).
     ``grid``, ``guards``: Exprs over the launch symbols of :mod:`tileflow.runtime.abi`, the config's knobs already
-    substituted. ``lines``: for each line of ``text`` the user's line it comes from (0 for none).
+    substituted. ``lines``: for each line of ``text`` the user's line it comes from (0 for none). ``language``: of the
+    functions in ``text``: Triton's own, or Gluon, which says itself what each warp does.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TritonSource:
     guards: Expr
     mode: Literal["static", "dynamic"] = "static"
     lines: tuple[int, ...] = ()
+    language: Literal["triton", "gluon"] = "triton"
 
     @property
     def hash(self) -> str:
@@ -41,4 +43,6 @@ class TritonSource:
             self.name, self.region, self.text, [a.to_json() for a in self.args], self.constexprs, self.options,
             [g.to_json() for g in self.grid], self.guards.to_json(), self.mode,
         ]  # fmt: skip
+        if self.language != "triton":
+            data.append(self.language)
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()

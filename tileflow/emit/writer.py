@@ -24,6 +24,19 @@ class Writer:
         self._lines.append("    " * self._indent + text)
         self._places.append(self._place)
 
+    def comment(self, text: str) -> None:
+        """A comment on the lines to come; one on which no line followed gives way to it."""
+        if self._lines and self._lines[-1].lstrip().startswith("# "):
+            self._lines.pop()
+            self._places.pop()
+        self.line(f"# {text}")
+
+    def then(self, other: Writer) -> Writer:
+        """These lines, and another's behind them."""
+        both = Writer()
+        both._lines, both._places = self._lines + other._lines, self._places + other._places
+        return both
+
     @contextmanager
     def indented(self) -> Iterator[None]:
         self._indent += 1

@@ -186,6 +186,20 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
     why="operands of two matrix instructions read at once; later architectures ignore it",
 )  # fmt: skip
 
+# ---- Schedules -------------------------------------------------------------------------------------------
+
+SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
+    where="Hopper; two chained products in a loop of keys, with 64 or 128 rows of queries; not measured yet, so that no "
+          "default config takes it",
+    why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
+        "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
+)  # fmt: skip
+
+PING_PONG = LaunchKnob("ping_pong", (True, False), default=True,
+    where="warp_specialised, two consumer groups",
+    why="one group has the matrix units while the other one is at its exponentials",
+)  # fmt: skip
+
 # by the heading of their table
 TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
     "Sizes": (
@@ -227,6 +241,10 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         WAVES_PER_EU,
         MATRIX_INSTR_NONKDIM,
         KPACK,
+    ),
+    "Schedules": (
+        SCHEDULE,
+        PING_PONG,
     ),
 }
 # Triton's options that only one vendor's backend has, unset at their defaults

@@ -1,0 +1,200 @@
+"""What the author's operations are written with inside a consumer: layouts, lanes of a group's rows, functions.
+
+A tile of rows by columns has the layout of the product that is as wide, so that what one product gives can be the next
+one's operand without a move; a row's number has the layout that a reduction of the scores leaves it in. Lanes counted
+from nothing (indices, masks) have no layout until they meet a tile that has one: Gluon's *auto* layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...config import Config
+from ...errors import ConfigError
+from ...expr import Expr
+from ...ir.attributes import DotAttrs
+from ...ir.graph import Block, KernelIR, Op, Tile
+from ...ir.kinds import OpKind
+from ...ir.types import INT32_MAX, Dim, Value
+from ...schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
+from ...schedule.types import ROWS_OF_A_GROUP
+from ...target import Target
+from ..context import Context
+from ..table import GLUON
+from ..writer import Writer
+from .functions import Function, free_names, function
+
+_LEAST_WIDTH = 8  # columns of an instruction
+_FROM_NOTHING = frozenset({OpKind.TILE_INDEX, OpKind.ARANGE})
+_LANE_BY_LANE = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.WHERE_MASK})
+
+
+class GluonContext(Context):
+    """One emission. ``functions``: of the module so far, in order."""
+
+    rules = GLUON
+
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+        super().__init__(ir, config, target, divisible)
+        found = find_chained(ir)
+        if isinstance(found, Refusal):
+            raise ConfigError("a warp-specialised schedule is of two chained products", got=str(found),
+                              hint="choose the schedule pipelined")  # fmt: skip
+        assert DotAttrs.of(found.scores).acc == "float32"
+        self.found: Chained = found
+        self.functions: list[Function] = []
+        self._auto: set[Value] = set()
+
+    # ---- layouts --------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Keys in a turn."""
+        return self.extent(self.found.scores.output.dims[1])
+
+    def by(self, columns: int) -> str:
+        """The layout of a group's rows by so many columns: that of a product's result."""
+        columns = max(columns, _LEAST_WIDTH)
+        if columns > LARGEST_WIDTH:
+            raise ConfigError(f"a consumer's tiles have at most {LARGEST_WIDTH} columns", got=columns,
+                              hint="smaller blocks of keys; a head of 256 or less")  # fmt: skip
+        text = f"gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16]))"
+        return self.module.constant(f"BY_{columns}", text)
+
+    @property
+    def by_row(self) -> str:
+        """The layout of a number for each of a group's rows."""
+        return self.module.constant("BY_ROW", f"gl.constexpr(gl.SliceLayout(1, {self.by(self.width)}))")
+
+    @property
+    def operand_layout(self) -> str:
+        """The layout in which the second product takes its left operand from registers."""
+        parent = self.by(self.extent(self.found.sums.output.dims[1]))
+        return self.module.constant("AS_OPERAND", f"gl.constexpr(gl.DotOperandLayout(0, {parent}, 2))")
+
+    def layout(self, dims: tuple[Dim, ...]) -> str:
+        """The layout of a value."""
+        if len(dims) == 1:
+            return self.by_row if self.is_rows(dims[0]) else f"gl.SliceLayout(0, {self.by(self.extent(dims[0]))})"
+        columns = self.extent(dims[1])
+        return self.by(self.width if columns == 1 else columns)
+
+    def is_rows(self, dim: Dim) -> bool:
+        return dim.tile == self.found.rows
+
+    def is_auto(self, value: Value) -> bool:
+        return value in self._auto
+
+    def settle_layout(self, value: Value) -> None:
+        """Give a value that has none its layout."""
+        if value in self._auto:
+            name = self.fresh("v")
+            self.writer.line(f"{name} = gl.set_auto_layout({self.name(value)}, {self.layout(value.dims)})")
+            self.bind(value, name, self.held(value))
+            self._auto.discard(value)
+
+    @contextmanager
+    def aligned(self, op: Op) -> Iterator[None]:
+        """Write an operation with its operands in the layout of its result."""
+        wanted = self.layout(op.output.dims) if op.output.dims else ""
+        moved = {}
+        for value in op.values:
+            if len(value.dims) == 2 and not self.is_auto(value) and self.layout(value.dims) != wanted:
+                moved[value] = self.name(value)
+        kept = self._converted
+        if moved:
+            self._converted = [{}]
+        for value, name in moved.items():
+            other = self.fresh("v")
+            self.writer.line(f"{other} = gl.convert_layout({name}, {wanted})")
+            self._names[value] = other
+        yield
+        self._names.update(moved)
+        self._converted = kept
+
+    # ---- what the family says itself ------------------------------------------------------------
+
+    def arange(self, extent: Expr) -> str:
+        return f"gl.arange(0, {self.plan.extent_text(extent)})"
+
+    def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
+        return f"gl.full({self.shape(dims)}, {value}, {dtype}{f', {self.layout(dims)}' if dims else ''})"
+
+    def extent(self, dim: Dim) -> int:
+        return ROWS_OF_A_GROUP if self.is_rows(dim) else super().extent(dim)
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        texts = [self.rows_text if self.is_rows(d) else self.plan.extent_text(d.extent) for d in dims]
+        return "[" + ", ".join(texts) + "]"
+
+    @property
+    def rows_text(self) -> str:
+        return self.module.constant("ROWS", f"gl.constexpr({ROWS_OF_A_GROUP})")
+
+    def before(self, op: Op) -> None:
+        """Follow which values have no layout yet, and write the author's line above its first operation."""
+        tiles = [v for v in op.values if v.dims]
+        derived = op.kind in _LANE_BY_LANE and tiles and all(self.is_auto(v) for v in tiles)
+        if op.kind in _FROM_NOTHING or derived:
+            self._auto.add(op.output)
+        if op.loc is not None and op.loc.text and op.loc.line != self._last_line and (tiles or op.regions):
+            self.writer.comment(op.loc.text.strip())
+            self._last_line = op.loc.line
+
+    _last_line = 0
+
+    def tile_header(self, tile: Tile) -> None:
+        """Nothing yet: each function counts the lanes that it needs (:meth:`define_function`)."""
+        if not tile.wide and isinstance(tile.end, Expr) and not self.plan.ir.shape_mode.is_static:
+            self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
+
+    def block(self, block: Block) -> None:
+        super().block(block)
+        for result in block.results:
+            if isinstance(result, Value):
+                self.settle_layout(result)
+
+    # ---- functions ------------------------------------------------------------------------------
+
+    @contextmanager
+    def lines(self) -> Iterator[Writer]:
+        """Lines of another function, with conversions of their own; names stay unique in the module."""
+        outer = self.writer, self._converted, self._last_line
+        self.writer, self._converted, self._last_line = Writer(), [{}], 0
+        try:
+            with self.writer.indented():
+                yield self.writer
+        finally:
+            self.writer, self._converted, self._last_line = outer
+
+    def define_function(self, name: str, says: str, writer: Writer, first: tuple[str, ...] = ()) -> Function:
+        """Add a function to the module, with the lanes of the tiles that its lines name in front."""
+        header = self._lanes(free_names(writer.text))
+        made = function(name, says, header.then(writer), self._known_names(), first)
+        self.functions.append(made)
+        return made
+
+    def _known_names(self) -> frozenset[str]:
+        return self.module.names | {f.name for f in self.functions} | self.plan.constexprs.keys()
+
+    def _lanes(self, names: tuple[str, ...]) -> Writer:
+        """The indices and masks of the tiles that are named."""
+        writer = Writer()
+        with writer.indented():
+            for tile in self.plan.ir.tiles.values():
+                name = self.tile(tile.name)
+                if f"{name}_idx" in names or f"{name}_mask" in names:
+                    writer.line(f"{name}_idx = {name}_begin + {self._lane_text(tile)}")
+                if f"{name}_mask" in names:
+                    writer.line(f"{name}_mask = {name}_idx < {self._end(tile)}")
+        return writer
+
+    def _lane_text(self, tile: Tile) -> str:
+        if tile.name == self.found.rows:
+            return f"who * {self.rows_text} + gl.arange(0, {self.rows_text})"
+        return self.arange(tile.block)
+
+    def _end(self, tile: Tile) -> str:
+        """A tile's end, where lanes stop to count: blocks here are powers of two."""
+        return self.name(tile.end) if isinstance(tile.end, Value) else self.plan.text(tile.end)

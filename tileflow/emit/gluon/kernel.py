@@ -1,0 +1,200 @@
+"""IR + Config -> TritonSource: a region's warp-specialised kernel in Gluon."""
+
+from __future__ import annotations
+
+from ...config import Config
+from ...errors import ConfigError
+from ...ir.access import covers
+from ...ir.attributes import AccessAttrs, TileAttrs
+from ...ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex
+from ...ir.kinds import OpKind
+from ...ir.types import Value, itemsize
+from ...schedule.attention import Shape, attention, rows_of
+from ...schedule.memory import shared_bytes
+from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
+from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
+from ...target import Target
+from .. import grid
+from ..descriptors import box_of
+from ..source import TritonSource
+from . import rules as _rules
+from .context import GluonContext
+from .functions import Function, function
+from .roles import Roles, scalars_before, turns_of
+
+_IMPORTED = (_rules,)  # for its rules
+_HEADER = """\
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+"""
+_REGISTERS = 65536  # of a multiprocessor
+_REGISTER_STEP = 8  # registers come in so many
+
+
+def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+    """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
+    the region or the config has no such schedule."""
+    return GluonKernel(ir, config, target, divisible).run()
+
+
+class GluonKernel(GluonContext):
+    """One emission: the entry, which starts the roles, and the roles' functions around it."""
+
+    def run(self) -> TritonSource:
+        if self.plan.launch(PERSISTENT):
+            raise ConfigError("a warp-specialised program works on one tile", got="persistent")
+        self._check_filled(self.found.query)
+        self._check_filled(self.found.key)
+        self._check_filled(self.found.value)
+        self.specialised = self._schedule()
+        if shared_bytes(self.specialised) > self.target.smem_per_block:
+            raise ConfigError(f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
+                              got=shared_bytes(self.specialised), hint="fewer stages or keys in a turn")  # fmt: skip
+        with self.writer.indented():
+            grid.emit_grid(self)
+        launch_grid = grid.launch_grid(self)
+        name = f"{self.plan.ir.name}_{self.plan.ir.region}"
+        args = self.parameters.args(self.number_dtype("float32"))
+        for knob, number in sorted(self.plan.constexprs.items()):
+            self.module.constant(knob, f"gl.constexpr({number})")
+        entry = Function(name, "", tuple(a.name for a in args), self.writer.text, self.writer.places)
+        self._check_free(entry)
+        header = self.module.text(_HEADER, "@gluon.jit")
+        functions = (*self.functions, entry)
+        return TritonSource(
+            name=name,
+            region=self.plan.ir.region,
+            text=header + "".join(f.text for f in functions),
+            args=args,
+            constexprs=(),
+            options=(("maxnreg", self._most_registers()), ("num_warps", self.specialised.consumer.warps)),
+            grid=launch_grid,
+            guards=self.plan.all_guards(),
+            mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
+            lines=(*(0 for _ in range(header.count("\n"))), *(n for f in functions for n in f.lines)),
+            language="gluon",
+        )
+
+    def block(self, block: Block) -> None:
+        """The region's own block is the entry's: what starts the roles."""
+        if block is self.plan.ir.body:
+            self._entry()
+        else:
+            super().block(block)
+
+    # ---- the schedule ---------------------------------------------------------------------------
+
+    def _schedule(self) -> Schedule:
+        found = self.found
+        rows = self.plan.block(self.plan.ir.tiles[found.rows].block)
+        groups, rest = divmod(rows, ROWS_OF_A_GROUP)
+        if rest or rows_of(groups) != rows:
+            raise ConfigError(f"consumer groups have {ROWS_OF_A_GROUP} rows each", got=rows, where=found.rows)
+        boxes = [box_of(self, op).block for op in (found.query, found.key, found.value)]
+        saved = found.saved
+        out = None if saved is None else box_of(self, saved).block
+        out_dtype = "" if saved is None else self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype
+        shape = Shape(
+            *boxes, itemsize(found.query.output.type.dtype), out, itemsize(out_dtype) if out_dtype else 0,
+            found.key_transposed, found.value_transposed,
+        )  # fmt: skip
+        self.by(self.extent(found.sums.output.dims[1]))
+        return attention(shape, groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG))
+
+    def _most_registers(self) -> int:
+        """The registers of a thread when the kernel starts, which the roles then deal out anew."""
+        most = _REGISTERS // (self.specialised.warps * self.target.warp_size)
+        return min(most - most % _REGISTER_STEP, self.specialised.consumer.registers)
+
+    def _check_filled(self, op: Op) -> None:
+        """The copy engine fills with zero what lies outside the tensor, and nothing else."""
+        sizes = self.plan.ir.tensor(AccessAttrs.of(op).tensor).shape
+        for item, size in zip(AccessAttrs.of(op).index, sizes, strict=True):
+            if not isinstance(item, TileIndex | SliceIndex) or covers(self.plan.ir, item, size):
+                continue
+            masked = self.plan.is_masked(op.output.dims[item.axis])
+            if masked and not (isinstance(item, TileIndex) and self._ends_with_rows(item, size)):
+                raise ConfigError(
+                    "keys past the loop's end lie outside the tensor, where the copy engine reads zeros",
+                    got=f"{AccessAttrs.of(op).tensor} in {op.loc}",
+                    hint="blocks of keys that divide where the loop begins and ends",
+                )
+
+    def _ends_with_rows(self, item: TileIndex, size: object) -> bool:
+        """Whether a loop ends where a tile of rows does, which is whole blocks of keys or the tensor's end."""
+        tile = self.plan.ir.tiles[item.tile]
+        maker = self.plan.ir.definitions.get(tile.end) if isinstance(tile.end, Value) else None
+        if maker is None or maker.kind is not OpKind.TILE_END:
+            return False
+        rows = self.plan.ir.tiles[TileAttrs.of(maker).tile]
+        block, whole = self.plan.block(tile.block), self.plan.block(rows.block)
+        if rows.end != size or whole % block or self.plan.divisor(tile.begin) % block:
+            return False
+        return self.plan.divisor(rows.begin) % block == 0
+
+    # ---- the entry ------------------------------------------------------------------------------
+
+    def _entry(self) -> None:
+        line = self.writer.line
+        super().block(Block((), scalars_before(self), ()))
+        turns, always = self._turns()
+        roles = Roles(self, self.specialised, turns, always)
+        consumer, producer = roles.consumer(), roles.producer()
+        for buffer in self.specialised.buffers:
+            box = box_of(self, self._owner(buffer)).name
+            slots = ", ".join(map(str, (buffer.slots, *buffer.shape)))
+            line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
+        for barrier in self.specialised.barriers:
+            line(f"# {barrier.says}")
+            line(f"{barrier.name} = gl.allocate_shared_memory(gl.int64, [{barrier.slots}, 1], mbarrier.MBarrierLayout())")
+            line(f"for slot in gl.static_range({barrier.slots}):")
+            line(f"    mbarrier.init({barrier.name}.index(slot), count={barrier.arrivals})")
+        groups = self.specialised.consumer.groups
+        partitions = [self._partition(consumer, str(n)) for n in range(groups)] + [self._partition(producer, "")]
+        workers = [self.specialised.consumer] * (groups - 1) + [self.specialised.producer]
+        line("gl.warp_specialize([")
+        for partition in partitions:
+            line(f"    {partition},")
+        line(f"], {[w.warps for w in workers]}, {[w.registers for w in workers]})")
+
+    def _partition(self, role: Function, who: str) -> str:
+        args = ", ".join(who if p == "who" else p for p in role.parameters)
+        return f"({role.name}, ({args},))"
+
+    def _owner(self, buffer: Buffer) -> Op:
+        found = self.found
+        owners = {"query": found.query, "key": found.key, "value": found.value, "out": found.saved}
+        op = owners[buffer.name]
+        assert op is not None
+        return op
+
+    def _turns(self) -> tuple[str, bool]:
+        """The text of how many turns the loop has, and whether there is one in any case."""
+        count, always = turns_of(self)
+        if count is not None and self.plan.number(count) is not None:
+            return str(self.plan.number(count)), always
+        tile = self.plan.ir.tiles[self.found.keys]
+        begin, end = self.bound(tile, tile.begin), self.bound(tile, tile.end)
+        length = end if begin == "0" else f"{end} - {begin}"
+        self.writer.line(f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}")
+        return "turns", always
+
+    def _check_free(self, entry: Function) -> None:
+        """The author's names and the schedule's own are not the same."""
+        made = function("entry", "", self.writer, self._known_names())
+        missing = set(made.parameters) - set(entry.parameters)
+        own = {b.name for b in (*self.specialised.buffers, *self.specialised.barriers)}
+        own |= {"turns", "turn", "who", "scores", "weights", "operand", "sums", "result"}
+        taken = own & set(entry.parameters)
+        if missing or taken:
+            raise ConfigError("the names of a kernel's arguments are none of a schedule's", got=", ".join(missing | taken))
+
+
