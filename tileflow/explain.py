@@ -11,8 +11,10 @@ from .expr import Expr
 from .ir.attributes import AccessAttrs, TileAttrs
 from .ir.graph import Block, ExprIndex, IndexItem, KernelIR, Op, Operand, SliceIndex, TileIndex
 from .ir.kinds import OpKind
+from .ir.op_table import PRODUCTS
 from .ir.types import Value
 from .lowered import Lowered
+from .space.schedules import refusal
 
 _SHOWN_ATTRS = ("tile", "name", "axis", "axes", "dtype", "operand", "precision", "reverse", "value", "shape")
 
@@ -57,6 +59,10 @@ def _knobs(lowered: Lowered) -> Iterator[str]:
     if space.constraints:
         yield "Combinations are left out that break one of these"
         yield from dict.fromkeys(f"  {c.name}: {c.reason}" for c in space.constraints)
+    for ir in lowered.regions:
+        why = refusal(ir, lowered.target)
+        if why and lowered.target.has_wgmma and any(op.kind in PRODUCTS for op in ir.walk()):
+            yield f"Launch {ir.region} has no warp-specialised schedule: {why}"
 
 
 def _choice(choice: Choice, is_default: bool) -> str:

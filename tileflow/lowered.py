@@ -9,6 +9,7 @@ from typing import Any
 
 from .config import Config, ConfigSpace
 from .default import default_config
+from .emit.gluon.kernel import emit_specialised
 from .emit.kernel import emit
 from .emit.source import TritonSource
 from .errors import ConfigError
@@ -26,7 +27,7 @@ from .passes.transpose import transposable
 from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
 from .space.build import build_space, space_of_each
-from .space.knobs import SUBTILE, TRANSPOSED
+from .space.knobs import SCHEDULE, SUBTILE, TRANSPOSED
 from .target import Target
 
 Sites = tuple[str, ...]
@@ -150,7 +151,9 @@ class Lowered:
         for region in self._regions_under(config):
             ir = self._variant(region, config)
             for divisible in DIVISIBLE[self.mode]:
-                source = emit(ir, config, self.target, divisible)
+                is_specialised = SCHEDULE.chosen(config, ir) == "warp_specialised"
+                write = emit_specialised if is_specialised else emit
+                source = write(ir, config, self.target, divisible)
                 sources[source.hash] = source
         return tuple(sources.values())
 

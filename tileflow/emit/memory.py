@@ -17,7 +17,12 @@ from .table import TRITON
 def load(e: Context, op: Op) -> None:
     if descriptors.wanted(e, op):
         descriptors.load(e, op)
-        return
+    else:
+        load_by_pointers(e, op)
+
+
+def load_by_pointers(e: Context, op: Op) -> None:
+    """A load whose lanes each have an address."""
     out = op.output
     text = f"tl.load({indexing.pointer(e, op, out.dims)}"
     mask = indexing.mask(e, out.dims, op)
@@ -36,7 +41,12 @@ def load(e: Context, op: Op) -> None:
 def store(e: Context, op: Op) -> None:
     if descriptors.wanted(e, op):
         descriptors.store(e, op)
-        return
+    else:
+        store_by_pointers(e, op)
+
+
+def store_by_pointers(e: Context, op: Op) -> None:
+    """A store whose lanes each have an address."""
     value = op.inputs[0]
     assert isinstance(value, Value)
     tensor = e.plan.ir.tensor(AccessAttrs.of(op).tensor)

@@ -27,7 +27,7 @@ K = OpKind
 _OPERANDS = ("bfloat16", "float16")
 _SCALAR = (K.POINTWISE, K.CAST, K.BITCAST, K.FULL, K.SIZE, K.SCALAR, K.TILE_BEGIN, K.TILE_END, K.TILE_ID, K.LOAD)
 # what consumers compute: each lane by itself, or a row at a time
-CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.REDUCE, K.WHERE_MASK, K.IF})
+CONSUMED = frozenset({*_SCALAR, K.TILE_INDEX, K.ARANGE, K.UNSQUEEZE, K.EXPAND, K.REDUCE, K.WHERE_MASK, K.IF})
 _REDUCED = ("max", "min", "sum")
 _NARROWS = (K.CAST, K.WHERE_MASK)
 LARGEST_WIDTH = 256  # columns of one instruction of the matrix units

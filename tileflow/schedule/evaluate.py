@@ -179,6 +179,8 @@ class Program:
                 return start + torch.arange(self._extent(op.output.dims[0]))
             case OpKind.UNSQUEEZE:
                 return values[0].unsqueeze(AxisAttrs.of(op).axis)
+            case OpKind.EXPAND:
+                return values[0].expand(self._shape(op.output.dims))
             case OpKind.REDUCE:
                 return _REDUCE[ReduceAttrs.of(op).fn](values[0], dim=AxisAttrs.of(op).axis)
             case OpKind.WHERE_MASK:

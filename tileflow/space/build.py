@@ -18,7 +18,9 @@ from .extents import Extents
 from .grids import grid_constraints, grid_knobs
 from .knobs import TUNABLE
 from .launch import launch_knobs
+from .knobs import SCHEDULE
 from .loops import loop_knobs, loops_of, transposed_knobs
+from .schedules import of_each_schedule, schedule_constraints, schedule_knobs
 
 
 def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], target: Target) -> ConfigSpace:
@@ -34,7 +36,8 @@ def build_space(regions: Sequence[KernelIR], host_knobs: Iterable[HostKnob], tar
         extents = Extents(ir, rolled)
         for knob in _region_knobs(ir, rolled, extents, target, knobs):
             knobs[knob.name] = _either(knobs[knob.name], knob) if knob.name in knobs else knob
-        found += constraints(ir, extents, knobs, target)
+        own = constraints(ir, extents, knobs, target)
+        found += schedule_constraints(ir, extents, own, target) if SCHEDULE.name(ir) in knobs else own
         found += access_constraints(ir, extents, target)
         found += grid_constraints(ir, knobs)
     symbols = set().union(*(c.check.symbols() for c in found)) if found else set()
@@ -92,4 +95,6 @@ def _region_knobs(
     known = dict(taken) | {k.name: k for k in knobs}
     own = list(loop_knobs(ir, loops, extents, known, target))
     known |= {k.name: k for k in own}
-    return [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
+    knobs = [*knobs, *own, *launch_knobs(ir, loops, extents, known, target)]
+    schedules = list(schedule_knobs(ir, target))
+    return of_each_schedule(ir, [*knobs, *schedules]) if schedules else knobs

@@ -27,7 +27,8 @@ from .functions import Function, free_names, function
 
 _LEAST_WIDTH = 8  # columns of an instruction
 _FROM_NOTHING = frozenset({OpKind.TILE_INDEX, OpKind.ARANGE})
-_LANE_BY_LANE = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.WHERE_MASK})
+_LANE_BY_LANE = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.WHERE_MASK,
+                           OpKind.EXPAND})  # fmt: skip
 
 
 class GluonContext(Context):

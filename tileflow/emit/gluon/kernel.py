@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...config import Config
 from ...errors import ConfigError
+from ...expr import Expr
 from ...ir.access import covers
 from ...ir.attributes import AccessAttrs, TileAttrs
 from ...ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex
@@ -128,7 +129,7 @@ class GluonKernel(GluonContext):
                     hint="blocks of keys that divide where the loop begins and ends",
                 )
 
-    def _ends_with_rows(self, item: TileIndex, size: object) -> bool:
+    def _ends_with_rows(self, item: TileIndex, size: Expr) -> bool:
         """Whether a loop ends where a tile of rows does, which is whole blocks of keys or the tensor's end."""
         tile = self.plan.ir.tiles[item.tile]
         maker = self.plan.ir.definitions.get(tile.end) if isinstance(tile.end, Value) else None
@@ -136,9 +137,12 @@ class GluonKernel(GluonContext):
             return False
         rows = self.plan.ir.tiles[TileAttrs.of(maker).tile]
         block, whole = self.plan.block(tile.block), self.plan.block(rows.block)
-        if rows.end != size or whole % block or self.plan.divisor(tile.begin) % block:
+        divisible = not any(n % block for n in (whole, self.plan.divisor(tile.begin), self.plan.divisor(rows.begin)))
+        if not isinstance(rows.end, Expr) or not divisible:
             return False
-        return self.plan.divisor(rows.begin) % block == 0
+        ends = rows.end.eq(size)
+        self.plan.guard(ends)
+        return bool(self.plan.ir.hint(ends))
 
     # ---- the entry ------------------------------------------------------------------------------
 

@@ -13,29 +13,35 @@ from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
 from ..dtypes import compute_dtype
-from ..table import COMMON, GLUON, TRITON
+from ..table import GLUON, TRITON
 from .context import GluonContext
 
 _IMPORTED = (_loops, _memory, _pointwise, _reductions, _tiles, _views)  # for their rules
 _REDUCE = {"sum": "gl.sum({0}, axis={1})", "max": "gl.max({0}, axis={1})", "min": "gl.min({0}, axis={1})"}
 
-GLUON.update({kind: TRITON[kind] for kind in (OpKind.IF, OpKind.STORE, OpKind.UNSQUEEZE)})
+GLUON.update({kind: TRITON[kind] for kind in (OpKind.IF, OpKind.UNSQUEEZE)})
 
 
-@GLUON.emits(OpKind.POINTWISE, OpKind.WHERE_MASK)
+@GLUON.emits(OpKind.POINTWISE, OpKind.WHERE_MASK, OpKind.EXPAND)
 def lane_by_lane(e: GluonContext, op: Op) -> None:
     with e.aligned(op):
-        COMMON[op.kind](e, op)
+        TRITON[op.kind](e, op)
 
 
 @GLUON.emits(OpKind.LOAD)
 def load(e: GluonContext, op: Op) -> None:
     """By pointers, which have no layout where their indices have none."""
-    TRITON[OpKind.LOAD](e, op)
+    _memory.load_by_pointers(e, op)
     if op.output.dims and all(not v.dims or e.is_auto(v) for v in op.values):
         name = e.fresh("v")
         e.writer.line(f"{name} = gl.set_auto_layout({e.name(op.output)}, {e.layout(op.output.dims)})")
         e.bind(op.output, name, e.held(op.output))
+
+
+@GLUON.emits(OpKind.STORE)
+def store(e: GluonContext, op: Op) -> None:
+    """What the schedule does not save by the copy engine."""
+    _memory.store_by_pointers(e, op)
 
 
 @GLUON.emits(OpKind.REDUCE)

@@ -1,0 +1,148 @@
+"""Which regions have a warp-specialised schedule on a target, and what its configs must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ..config import Constraint, Direction, Knob
+from ..expr import Expr
+from ..ir.attributes import TileAttrs
+from ..ir.graph import KernelIR
+from ..ir.kinds import OpKind
+from ..ir.types import Value, itemsize
+from ..schedule.attention import CONSUMER_REGISTERS
+from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
+from ..schedule.memory import BARRIER_BYTES, OVERHEAD
+from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
+from ..target import Target
+from .extents import Extents
+from .knobs import DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
+
+_GROUPS = tuple(CONSUMER_REGISTERS)
+_LEAST_KEYS = 32  # in a turn: with fewer the barriers take longer than the products
+_LEAST_STAGES = 2  # a turn holds the values of the one before while it waits for its own
+_OTHER_REGISTERS = 40  # a thread's addresses, row numbers and what the author's operations need meanwhile
+# the knobs that mean the same in every schedule
+_SHARED = (DESCENDING, GRID, GROUP, ORDER, NUM_STAGES)
+_SHARED_ROLES = ("block", "tunable")
+
+
+def refusal(ir: KernelIR, target: Target) -> str:
+    """Why a region has no warp-specialised schedule on a target; empty where it has one."""
+    if not target.has_wgmma:
+        return f"{target.name} has no warp groups that multiply from shared memory into their own registers"
+    found = find_chained(ir)
+    if isinstance(found, Refusal):
+        return str(found)
+    impossible = [c for c in _constraints(ir, found, Extents(ir, {}), target) if c.check.constant == 0]
+    return impossible[0].reason if impossible else ""
+
+
+def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
+    """Whether warps have roles of their own, and how they take turns."""
+    if refusal(ir, target):
+        return
+    yield SCHEDULE.of(ir)
+    found = _found(ir)
+    rows = ir.tiles[found.rows].block
+    yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(ROWS_OF_A_GROUP).lt(rows)))
+
+
+def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
+    """The knobs of a region that has several schedules: those of the pipelined one matter in it alone."""
+    return [k if _is_shared(k) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
+
+
+def schedule_constraints(ir: KernelIR, extents: Extents, pipelined: list[Constraint], target: Target) -> list[Constraint]:
+    """The constraints of a region that has several schedules: those of the pipelined one, in it, and the others'."""
+    is_specialised = _specialised(ir)
+    found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
+    for constraint in _constraints(ir, _found(ir), extents, target):
+        if constraint.check.constant is None:
+            back: tuple[str, Direction] = (SCHEDULE.name(ir), "down")
+            check = is_specialised.eq(0).or_(constraint.check)
+            found.append(replace(constraint, check=check, repair=(*constraint.repair, back)))
+    return found
+
+
+def _found(ir: KernelIR) -> Chained:
+    found = find_chained(ir)
+    assert isinstance(found, Chained)  # or there would be no knob
+    return found
+
+
+def _specialised(ir: KernelIR) -> Expr:
+    return SCHEDULE.symbol(ir).eq(SCHEDULE.choices.index("warp_specialised"))
+
+
+def _is_shared(knob: Knob) -> bool:
+    return knob.role in _SHARED_ROLES or definition(knob.name) in (*_SHARED, SCHEDULE, PING_PONG)
+
+
+def _constraints(ir: KernelIR, found: Chained, extents: Extents, target: Target) -> Iterable[Constraint]:
+    rows = ir.tiles[found.rows].block
+    keys, depth = extents.of(found.scores.output.dims[1]), extents.of(found.sums.output.dims[1])
+    inner = extents.of(found.query.output.dims[1])
+    stages, groups = NUM_STAGES.symbol(ir), rows // ROWS_OF_A_GROUP
+    least, most = ROWS_OF_A_GROUP * min(_GROUPS), ROWS_OF_A_GROUP * max(_GROUPS)
+    reason = f"consumer groups of {ROWS_OF_A_GROUP} rows: there are {' or '.join(map(str, _GROUPS))}"
+    yield _constraint("rows of a group", Expr.of(least).le(rows), _steps(rows, "up"), reason)
+    yield _constraint("rows of all groups", rows.le(most), _steps(rows, "down"), reason)
+    yield _constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), _steps(keys, "up"),
+                      f"a turn has at least {_LEAST_KEYS} keys")  # fmt: skip
+    widest = keys.max(depth).max(inner)
+    yield _constraint("columns of a product", widest.le(LARGEST_WIDTH), _steps(keys, "down"),
+                      f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
+    yield _constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
+                      f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+    yield _registers_fit(keys, depth)
+    yield _memory_fits(ir, found, extents, stages, groups, target)
+    if _ends_with_rows(ir, found):
+        yield _constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), _steps(keys, "down"),
+                          "a loop that ends with a tile of rows has whole blocks of keys before it")  # fmt: skip
+
+
+def _constraint(name: str, check: Expr, repair: tuple[tuple[str, Direction], ...], reason: str) -> Constraint:
+    return Constraint(f"warp_specialised: {name}", check, repair, reason)
+
+
+def _steps(size: Expr, direction: Direction) -> tuple[tuple[str, Direction], ...]:
+    return tuple((name, direction) for name in sorted(size.symbols()) if name.startswith("block:"))
+
+
+def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
+    """The scores in float32, the weights beside them in half of that, the sums: of a group's rows, by its threads."""
+    threads = WARPS_OF_A_GROUP * 32
+    needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
+    most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
+    return _constraint("registers of a consumer", needed.le(most), _steps(keys, "down"),
+                       f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
+
+
+def _memory_fits(
+    ir: KernelIR, found: Chained, extents: Extents, stages: Expr, groups: Expr, target: Target
+) -> Constraint:
+    """As :func:`tileflow.schedule.memory.shared_bytes` counts a schedule's buffers."""
+    size = itemsize(found.query.output.type.dtype)
+    inner, depth = (extents.of(v.dims[1]) for v in (found.query.output, found.sums.output))
+    keys = extents.of(found.scores.output.dims[1])
+    own = groups * ROWS_OF_A_GROUP * inner * size
+    if found.saved is not None:
+        out = found.saved.inputs[0]
+        assert isinstance(out, Value)
+        dtype = ir.tensor(found.saved.attrs.tensor).dtype  # type: ignore[attr-defined]
+        shares = inner.eq(extents.of(out.dims[1])) * int(itemsize(dtype) == size)
+        own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * shares.eq(0)
+    ring = stages * keys * (inner + depth) * size
+    barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
+    steps = ((NUM_STAGES.name(ir), "down"), *_steps(keys, "down"))
+    return _constraint("buffers fit shared memory", (own + ring + barriers + OVERHEAD).le(target.smem_per_block), steps,
+                       f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "
+                       f"memory of {target.name}")  # fmt: skip
+
+
+def _ends_with_rows(ir: KernelIR, found: Chained) -> bool:
+    end = ir.tiles[found.keys].end
+    maker = ir.definitions.get(end) if isinstance(end, Value) else None
+    return maker is not None and maker.kind is OpKind.TILE_END and TileAttrs.of(maker).tile == found.rows
