@@ -29,13 +29,13 @@ from .emit.source import TritonSource
 from .errors import ConfigError, KernelError, TraceError
 from .lowered import Lowered
 from .passes.lengthen import Reach, never_looped
-from .space.knobs import FLATTEN, GRID, STATIC, UNROLL, WARP_SPECIALIZE, definition
+from .space.knobs import FLATTEN, GRID, SCHEDULE, STATIC, UNROLL, WARP_SPECIALIZE, definition
 
 # Tried in turn: the first whose config fits the target. By the last one only reductions are longer.
 REACHES = (Reach(1 << 14, 256), Reach(1 << 12, 128), Reach(1 << 10, 64), Reach(0, 0))
 LOOP = 1 << 10  # what blocks are chosen for where the example's sizes say nothing, not even that they are small
-# What only some sizes allow, left at its default: loops that may be empty, a launch's long axes.
-PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE)
+# What only some sizes or strides allow, left at its default: loops that may be empty, a launch's long axes, boxes.
+PLAIN = (GRID, FLATTEN, UNROLL, STATIC, WARP_SPECIALIZE, SCHEDULE)
 _log = logging.getLogger("tileflow")
 
 

@@ -13,7 +13,7 @@ from ..config import Choice, Config
 from ..errors import ConfigError, InternalError
 from ..expr import Expr, all_of
 from ..ir.graph import KernelIR, TensorParam
-from ..ir.types import INT32_MAX, Dim, fills_registers
+from ..ir.types import INT32_MAX, Dim, Value, fills_registers
 from ..space.knob import C, LaunchKnob, SiteKnob
 from ..space.knobs import definition
 from .divisors import Divisors

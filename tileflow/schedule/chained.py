@@ -142,7 +142,8 @@ def _find(ir: KernelIR) -> Chained:
     rescale = _after_value(rest, body.params[sums_at])
     narrow, weights = _narrow(ir, rest, second)
     weigh = [op for op in rest if op not in rescale and op not in narrow]
-    _check_parts(second, body.params[sums_at], weigh, rescale)
+    others = [result for n, result in enumerate(body.results) if n != sums_at]
+    _check_parts(second, body.params[sums_at], weigh, rescale, [weights, *others])
     position = ir.body.ops.index(loop)
     before = tuple(op for op in ir.body.ops[:position] if op is not query)
     after = ir.body.ops[position + 1 :]
@@ -165,7 +166,7 @@ def _the_loop(ir: KernelIR) -> Op:
     if len(products) != 2 or any(op not in loop.regions[0].ops for op in products):
         raise _Refused("its loop has two products, and there is none elsewhere", loop)
     tile = ir.tiles[TileAttrs.of(loop).tile]
-    if tile.lengths is not None or tile.wide:
+    if tile.lengths is not None or tile.wide or ir.shape_mode.is_wide:
         raise _Refused("its loop is as long for every row, and counts in 32 bits", loop)
     return loop
 
@@ -252,13 +253,14 @@ def _narrow(ir: KernelIR, rest: list[Op], second: Op) -> tuple[list[Op], Value]:
     return chain, value
 
 
-def _check_parts(second: Op, sums: Value, weigh: list[Op], rescale: list[Op]) -> None:
+def _check_parts(second: Op, sums: Value, weigh: list[Op], rescale: list[Op], kept: list[Operand]) -> None:
+    """``kept``: the weights, and what else goes to the next turn."""
     made = set(results_of(rescale))
     if second.inputs[2] != sums and second.inputs[2] not in made:
         raise _Refused("the second product adds to the carried sums, rescaled", second)
-    for op in weigh:
-        if set(read_by([op])) & (made | {sums}):
-            raise _Refused("nothing but the second product reads the sums of the turns before", op)
+    reads = {v for op in (second, *weigh) for v in read_by([op]) if v != second.inputs[2]} | {*kept}
+    if reads & (made | {sums}):
+        raise _Refused("nothing but the second product reads the sums of the turns before", second)
 
 
 def _saved(ir: KernelIR, after: tuple[Op, ...], rows: str) -> Op | None:

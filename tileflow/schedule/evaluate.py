@@ -129,11 +129,10 @@ class Program:
 
     def _inputs(self, op: Op, turn: int, group: int) -> Environment:
         """The scalars that a box's place is computed from."""
-        env = self._scalars_outside if op is self._found.query else self._run(
-            [o for o in self._found.weigh if not any(v.dims for v in (*o.values, *o.outputs)) and not o.regions],
-            self._scalars_outside, turn, group,
-        )  # fmt: skip
-        return env
+        if op is self._found.query:
+            return self._scalars_outside
+        ops = [o for o in self._found.weigh if not any(v.dims for v in (*o.values, *o.outputs)) and not o.regions]
+        return self._run(ops, self._scalars_outside, turn, group)
 
     # ---- operations -----------------------------------------------------------------------------
 

@@ -16,9 +16,8 @@ from .blocks import block_knobs, reduction_knob
 from .constraints import constraints
 from .extents import Extents
 from .grids import grid_constraints, grid_knobs
-from .knobs import TUNABLE
+from .knobs import SCHEDULE, TUNABLE
 from .launch import launch_knobs
-from .knobs import SCHEDULE
 from .loops import loop_knobs, loops_of, transposed_knobs
 from .schedules import of_each_schedule, schedule_constraints, schedule_knobs
 

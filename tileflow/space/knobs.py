@@ -189,7 +189,7 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
 # ---- Schedules -------------------------------------------------------------------------------------------
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
-    where="Hopper; two chained products in a loop of keys, with 64 or 128 rows of queries; not measured yet, so that no "
+    where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries; not measured yet, so that no "
           "default config takes it",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",

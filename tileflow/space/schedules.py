@@ -54,7 +54,9 @@ def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
     return [k if _is_shared(k) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
 
 
-def schedule_constraints(ir: KernelIR, extents: Extents, pipelined: list[Constraint], target: Target) -> list[Constraint]:
+def schedule_constraints(
+    ir: KernelIR, extents: Extents, pipelined: list[Constraint], target: Target
+) -> list[Constraint]:
     """The constraints of a region that has several schedules: those of the pipelined one, in it, and the others'."""
     is_specialised = _specialised(ir)
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]

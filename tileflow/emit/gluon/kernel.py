@@ -158,7 +158,9 @@ class GluonKernel(GluonContext):
             line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
         for barrier in self.specialised.barriers:
             line(f"# {barrier.says}")
-            line(f"{barrier.name} = gl.allocate_shared_memory(gl.int64, [{barrier.slots}, 1], mbarrier.MBarrierLayout())")
+            line(
+                f"{barrier.name} = gl.allocate_shared_memory(gl.int64, [{barrier.slots}, 1], mbarrier.MBarrierLayout())"
+            )
             line(f"for slot in gl.static_range({barrier.slots}):")
             line(f"    mbarrier.init({barrier.name}.index(slot), count={barrier.arrivals})")
         groups = self.specialised.consumer.groups
@@ -188,7 +190,9 @@ class GluonKernel(GluonContext):
         tile = self.plan.ir.tiles[self.found.keys]
         begin, end = self.bound(tile, tile.begin), self.bound(tile, tile.end)
         length = end if begin == "0" else f"{end} - {begin}"
-        self.writer.line(f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}")
+        self.writer.line(
+            f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}"
+        )
         return "turns", always
 
     def _check_free(self, entry: Function) -> None:
@@ -199,6 +203,6 @@ class GluonKernel(GluonContext):
         own |= {"turns", "turn", "who", "scores", "weights", "operand", "sums", "result"}
         taken = own & set(entry.parameters)
         if missing or taken:
-            raise ConfigError("the names of a kernel's arguments are none of a schedule's", got=", ".join(missing | taken))
-
-
+            raise ConfigError(
+                "the names of a kernel's arguments are none of a schedule's", got=", ".join(missing | taken)
+            )

@@ -211,7 +211,9 @@ class Roles:
                 results += [e.as_dtype(r, compute_dtype(p.type.dtype)) for p, r, _ in found.carried]
                 self._factors = [e.name(v) for v in found.factors]
                 writer.line(f"return {', '.join([*results, *self._factors])}")
-            made = e.define_function("weigh", "From the scores to their weights, and what goes to the next turn.", writer)
+            made = e.define_function(
+                "weigh", "From the scores to their weights, and what goes to the next turn.", writer
+            )
         targets = ["weights", *self._carried, *self._factors]
         self._e.writer.line(f"{', '.join(targets)} = {made.call()}")
 
@@ -330,4 +332,3 @@ def turns_of(e: GluonContext) -> tuple[Expr | None, bool]:
         number = e.plan.number(count)
         return count, number is not None and number > 0
     return None, False
-
