@@ -52,6 +52,18 @@ def _launch(function, grid, arguments, constants, options):
 
 torch.manual_seed(0)
 '''
+_GLUON_BOX = '''\
+assert not INTERPRETED, "Triton's interpreter has no Gluon"
+
+
+def _box(tensor, block):
+    """A descriptor whose boxes lie in shared memory as Gluon's default has them."""
+    from triton.experimental.gluon import language
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as Box
+
+    dtype = getattr(language, str(tensor.dtype).removeprefix("torch."))
+    return Box.from_tensor(tensor, block, language.NVMMASharedLayout.get_default_for(block, dtype))
+'''
 _TAIL = """
 
 if not INTERPRETED:
@@ -136,7 +148,7 @@ class _Recorder:
         if not self.guards.holds(values):
             return False
         source = self._source
-        self._recording.define(source.text)
+        self._recording.define(source.text if source.language == "triton" else f"{_GLUON_BOX}\n\n{source.text}")
         arguments = [f'"{arg.name}": {self._argument(arg, captured, values)}' for arg in source.args]
         grid = tuple(extent.evaluate(values) for extent in source.grid)
         if min(grid) > 0:
@@ -154,4 +166,7 @@ class _Recorder:
         if not isinstance(value, torch.Tensor):
             return f'float("{value!r}")'
         name = self._recording.tensor(value, identifier(arg.path))
-        return name if arg.tensor_map is None else f"TensorDescriptor.from_tensor({name}, {block_shape(arg.type)})"
+        if arg.tensor_map is None:
+            return name
+        box = f"{name}, {block_shape(arg.type)}"
+        return f"TensorDescriptor.from_tensor({box})" if self._source.language == "triton" else f"_box({box})"

@@ -26,10 +26,15 @@ UNUSUAL: dict[str, Choice] = {
 # one kernel of a kind is read in three variants; of the others the default one says what is theirs
 THREE_WAYS = frozenset({"attention", "layer_norm", "matmul", "matmul_epilogue", "rms_norm", "rms_norm_bwd", "softmax",
                         "softmax_online", "vector_add"})  # fmt: skip
+# warps with roles of their own
+SPECIALISED = {"schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 128, "num_stages": 2}
 SOURCES = [
-    (name, variant)
-    for name in GALLERY
-    for variant in (("default", "unusual", "dynamic") if name.partition(":")[2] in THREE_WAYS else ("default",))
+    ("examples.attention:attention", "specialised"),
+    *(
+        (name, variant)
+        for name in GALLERY
+        for variant in (("default", "unusual", "dynamic") if name.partition(":")[2] in THREE_WAYS else ("default",))
+    ),
 ]
 
 
@@ -76,6 +81,8 @@ def document(space: ConfigSpace, config: Config, sources: tuple[TritonSource, ..
 def test_source(name: str, variant: str, golden: Callable[[str, str], None]) -> None:
     lowered = lower(name, "dynamic" if variant == "dynamic" else "static")
     config = unusual(lowered) if variant == "unusual" else lowered.default
+    if variant == "specialised":
+        config = lowered.space.complete(SPECIALISED)
     golden(f"sources/{name.partition(':')[2]}_{variant}.py", document(lowered.space, config, lowered.emit(config)))
 
 

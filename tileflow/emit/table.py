@@ -43,4 +43,3 @@ class Rules(dict[OpKind, Rule[C]], Generic[C]):
 # element by element, whatever the layout of a tile: rules for every family
 COMMON: Rules[Context] = Rules()
 TRITON: Rules[Context] = Rules(COMMON)
-GLUON: Rules[Context] = Rules(COMMON)

@@ -40,6 +40,13 @@ _OWN, _OTHER = OfGroup(), OfGroup(after=1)
 _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")
 
 
+# what a program of this schedule calls its own; an author's number of such a name has none
+NAMES = frozenset({
+    "query", "key", "value", "out", "query_full", "key_full", "key_empty", "value_full", "value_empty", "order",
+    "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot",
+})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the schedule needs to know of a region. ``query``, ``key``, ``value``, ``out``: boxes, of which the queries'

@@ -5,7 +5,7 @@ Copies bring what the copy engine would: what lies in memory, and zero outside t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ from .machine import Registers
 from .types import ROWS_OF_A_GROUP
 
 Environment = dict[Value, Any]
-_REDUCE = {"max": torch.amax, "min": torch.amin, "sum": torch.sum}
+_REDUCE: Mapping[str, Callable[..., torch.Tensor]] = {"max": torch.amax, "min": torch.amin, "sum": torch.sum}
 _NO_TURN = -1
 
 
@@ -214,7 +214,7 @@ class Program:
                 inside = inside & mask.reshape([-1 if a == axis else 1 for a in range(len(dims))])
             if AccessAttrs.of(op).has_mask:
                 inside = inside & self._value(op.inputs[-1], env)
-        found = tensor[tuple(places)].expand(torch.broadcast_shapes(inside.shape, self._shape(dims)))
+        found = tensor[tuple(places)].expand(self._shape(dims))
         other = torch.tensor(LoadAttrs.of(op).other, dtype=tensor.dtype)
         return torch.where(inside, found, other)
 

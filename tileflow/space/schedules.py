@@ -11,7 +11,7 @@ from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value, itemsize
-from ..schedule.attention import CONSUMER_REGISTERS
+from ..schedule.attention import CONSUMER_REGISTERS, NAMES
 from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
@@ -35,6 +35,9 @@ def refusal(ir: KernelIR, target: Target) -> str:
     found = find_chained(ir)
     if isinstance(found, Refusal):
         return str(found)
+    taken = NAMES & {*(s.name for s in ir.scalars), *ir.hints}
+    if taken:
+        return f"the kernel reads a number called {min(taken)}, which is a name of the schedule's own"
     impossible = [c for c in _constraints(ir, found, Extents(ir, {}), target) if c.check.constant == 0]
     return impossible[0].reason if impossible else ""
 

@@ -21,7 +21,7 @@ from ...schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
 from ...schedule.types import ROWS_OF_A_GROUP
 from ...target import Target
 from ..context import Context
-from ..table import GLUON
+from ..table import COMMON, Rules
 from ..writer import Writer
 from .functions import Function, free_names, function
 
@@ -34,7 +34,7 @@ _LANE_BY_LANE = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind
 class GluonContext(Context):
     """One emission. ``functions``: of the module so far, in order."""
 
-    rules = GLUON
+    rules = Rules["GluonContext"](COMMON)
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
         super().__init__(ir, config, target, divisible)

@@ -20,7 +20,7 @@ from ..descriptors import box_of
 from ..source import TritonSource
 from . import rules as _rules
 from .context import GluonContext
-from .functions import Function, function
+from .functions import Function
 from .roles import Roles, scalars_before, turns_of
 
 _IMPORTED = (_rules,)  # for its rules
@@ -67,7 +67,6 @@ class GluonKernel(GluonContext):
         for knob, number in sorted(self.plan.constexprs.items()):
             self.module.constant(knob, f"gl.constexpr({number})")
         entry = Function(name, "", tuple(a.name for a in args), self.writer.text, self.writer.places)
-        self._check_free(entry)
         header = self.module.text(_HEADER, "@gluon.jit")
         functions = (*self.functions, entry)
         return TritonSource(
@@ -99,12 +98,12 @@ class GluonKernel(GluonContext):
         groups, rest = divmod(rows, ROWS_OF_A_GROUP)
         if rest or rows_of(groups) != rows:
             raise ConfigError(f"consumer groups have {ROWS_OF_A_GROUP} rows each", got=rows, where=found.rows)
-        boxes = [box_of(self, op).block for op in (found.query, found.key, found.value)]
+        query, key, value = (box_of(self, op).block for op in (found.query, found.key, found.value))
         saved = found.saved
         out = None if saved is None else box_of(self, saved).block
         out_dtype = "" if saved is None else self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype
         shape = Shape(
-            *boxes, itemsize(found.query.output.type.dtype), out, itemsize(out_dtype) if out_dtype else 0,
+            query, key, value, itemsize(found.query.output.type.dtype), out, itemsize(out_dtype) if out_dtype else 0,
             found.key_transposed, found.value_transposed,
         )  # fmt: skip
         self.by(self.extent(found.sums.output.dims[1]))
@@ -194,15 +193,3 @@ class GluonKernel(GluonContext):
             f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}"
         )
         return "turns", always
-
-    def _check_free(self, entry: Function) -> None:
-        """The author's names and the schedule's own are not the same."""
-        made = function("entry", "", self.writer, self._known_names())
-        missing = set(made.parameters) - set(entry.parameters)
-        own = {b.name for b in (*self.specialised.buffers, *self.specialised.barriers)}
-        own |= {"turns", "turn", "who", "scores", "weights", "operand", "sums", "result"}
-        taken = own & set(entry.parameters)
-        if missing or taken:
-            raise ConfigError(
-                "the names of a kernel's arguments are none of a schedule's", got=", ".join(missing | taken)
-            )

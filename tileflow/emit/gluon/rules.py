@@ -13,12 +13,13 @@ from .. import reductions as _reductions
 from .. import tiles as _tiles
 from .. import views as _views
 from ..dtypes import compute_dtype
-from ..table import GLUON, TRITON
+from ..table import TRITON
 from .context import GluonContext
 
 _IMPORTED = (_loops, _memory, _pointwise, _reductions, _tiles, _views)  # for their rules
 _REDUCE = {"sum": "gl.sum({0}, axis={1})", "max": "gl.max({0}, axis={1})", "min": "gl.min({0}, axis={1})"}
 
+GLUON = GluonContext.rules
 GLUON.update({kind: TRITON[kind] for kind in (OpKind.IF, OpKind.UNSQUEEZE)})
 
 

@@ -1,0 +1,160 @@
+"""Gluon text of schedules: what it says, that it compiles without a GPU, and that it takes what was computed."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from schedule_kernels import inputs, windowed
+
+import examples.attention
+from examples.attention import attention, attention_scored
+from tileflow.build import compat
+from tileflow.build.compile import _compile, build
+from tileflow.config import Choice, Config
+from tileflow.emit.gluon.functions import free_names
+from tileflow.emit.gluon.kernel import GluonKernel
+from tileflow.emit.source import TritonSource
+from tileflow.errors import ConfigError, LaunchError
+from tileflow.lowered import Lowered
+from tileflow.runtime.abi import LaunchAbi
+from tileflow.schedule.memory import buffer_bytes, shared_bytes
+from tileflow.schedule.types import Arrive, Await, Copy, Multiply, Save, Schedule, Step, Wait, steps_of
+from tileflow.target import target
+
+H200 = target("nvidia-h200")
+
+
+def specialised(lowered: Lowered, **choices: Choice) -> Config:
+    named = {n.replace("block_", "block:", 1): c for n, c in choices.items()}
+    return lowered.space.complete({"schedule": "warp_specialised", **named})
+
+
+@functools.cache
+def example(d: int = 64, causal: bool = True, mode: str = "static") -> Lowered:
+    args = attention.inputs(batch=2, heads=4, m=1000, d=d, causal=causal, with_lse=True, device="meta")
+    return attention.lower(args, H200, mode=mode)
+
+
+def written(lowered: Lowered, keys: int = 64, stages: int = 2) -> TritonSource:
+    config = specialised(lowered, block_tile_m=128, block_block_n=keys, num_stages=stages)
+    return lowered.emit(config)[0]
+
+
+def schedule_of(lowered: Lowered, keys: int = 64, stages: int = 2) -> Schedule:
+    config = specialised(lowered, block_tile_m=128, block_block_n=keys, num_stages=stages)
+    (ir,) = lowered._regions_under(config)
+    kernel = GluonKernel(lowered._variant(ir, config), config, H200, True)
+    kernel.run()
+    return kernel.specialised
+
+
+def role(text: str, name: str) -> str:
+    """A function of the text."""
+    start = text.index(f"def {name}(")
+    return text[start : text.find("@gluon.jit", start)]
+
+
+@pytest.mark.parametrize("name", ["consumer", "producer"])
+def test_the_text_has_each_step_of_the_schedule_that_was_executed(name: str) -> None:
+    """Both come from one list of steps, and none is written twice or left out."""
+    schedule, text = schedule_of(example()), role(written(example()).text, name)
+    steps: list[Step] = list(steps_of(getattr(schedule, name).program))
+
+    def count(*kinds: type) -> int:
+        return sum(isinstance(s, kinds) for s in steps)
+
+    assert text.count("mbarrier.wait(") == count(Wait)
+    assert text.count("mbarrier.arrive(") == count(Arrive)
+    assert text.count("mbarrier.expect(") == text.count("async_copy_global_to_shared(") == count(Copy)
+    assert text.count(" warpgroup_mma(") == count(Multiply)
+    assert text.count("warpgroup_mma_wait(") == count(Await)
+    assert text.count("async_copy_shared_to_global(") == count(Save)
+
+
+def test_exponentials_stand_between_a_barrier_and_the_wait_for_the_product() -> None:
+    """Else the assembler moves them behind the wait, and nothing overlaps."""
+    turn = role(written(example()).text, "consumer").partition("for turn in")[2]
+    order = ["warpgroup_mma_wait(1", "weigh(", "value_full", "warpgroup_mma_wait(0, [sums_under_way, weights])"]
+    places = [turn.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_the_authors_lines_are_comments() -> None:
+    text = role(written(example()).text, "weigh")
+    assert "# new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)" in text
+    assert not re.search(r"^ *# [^\n]*\n *# ", text.partition("\n    #")[2].partition("\n")[2], re.MULTILINE)
+
+
+def test_each_line_knows_the_users_line() -> None:
+    source = written(example())
+    lines = source.text.splitlines()
+    assert len(source.lines) == len(lines)
+    at = [n for text, n in zip(lines, source.lines, strict=True) if "tl.exp2(" in text]
+    author = Path(examples.attention.__file__).read_text().splitlines()
+    assert len(at) == 2 and all("torch.exp2(" in author[n - 1] for n in at)
+
+
+def test_sources_of_triton_keep_their_hash() -> None:
+    """A new field of sources that only Gluon's have set."""
+    lowered = example()
+    source = lowered.emit(lowered.default)[0]
+    assert source.language == "triton"
+    assert written(lowered).language == "gluon" and written(lowered).hash != source.hash
+
+
+def test_what_a_function_takes_is_what_it_reads_before_it_sets_it() -> None:
+    body = "    a = b + 1\n    for t in range(0, n):\n        c = f(a, c)\n    d = d\n    return c\n"
+    assert free_names(body) == ("b", "n", "f", "c", "d")
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_keys_past_the_end_of_a_loop_are_zero_or_the_config_is_refused(mode: str) -> None:
+    """A causal loop ends inside the tensor: with blocks of 128 rows the turns are whole; a window that begins in the
+    middle of a block would have keys of other queries' past its end."""
+    assert written(example(mode=mode), keys=128).language == "gluon"
+    lowered = windowed.lower(inputs(2, 512, 512, 64, device="meta"), H200)
+    assert lowered.emit(specialised(lowered, block_tile_m=128, block_tile_n=64))[0].language == "gluon"
+    with pytest.raises(ConfigError, match="whole blocks of keys"):
+        lowered.emit(specialised(lowered, block_tile_m=64, block_tile_n=128))
+
+
+def test_the_interpreter_refuses_gluon(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tileflow.build.interpret import interpreter_launcher
+
+    monkeypatch.setattr(compat, "interpreting", lambda: True)
+    with pytest.raises(LaunchError, match="Triton's own functions"):
+        interpreter_launcher(written(example()))
+
+
+def test_attention_compiles_ahead_of_time() -> None:
+    """For Hopper, on a machine without a GPU: no spills, copies by the copy engine, asynchronous products, registers
+    dealt out anew, and as much shared memory as was computed before. Bundles carry its ABI like any other."""
+    source, schedule = written(example(), stages=3), schedule_of(example(), stages=3)
+    binary, assembly = build(source, H200), _compile(source, H200).assembly
+    assert binary.resources.spills == 0 and binary.resources.registers == 168
+    assert binary.abi.threads == schedule.warps * 32 == 384
+    assert buffer_bytes(schedule) <= binary.resources.shared <= shared_bytes(schedule) <= H200.smem_per_block
+    instructions = dict(binary.resources.instructions)
+    assert instructions["wgmma"] > 0 and "cp.async.bulk.tensor" in assembly
+    assert {f"setmaxnreg.{word}" for word in ("inc.sync.aligned.u32 \t240", "dec.sync.aligned.u32 \t24")} <= set(
+        re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 \t\d+", assembly)
+    )
+    assert LaunchAbi.from_json(binary.abi.to_json()) == binary.abi
+    maps = [a.tensor_map for a in binary.abi.args if a.tensor_map is not None]
+    assert [m.box for m in maps] == [(1, 64, 64)] * 4 and all(m.swizzle == 3 for m in maps)
+
+
+def test_a_score_that_loads_compiles_by_pointers() -> None:
+    """What the author's body loads beside keys and values goes by pointers, in the layout of the scores."""
+    args = attention_scored.inputs(batch=1, heads=2, m=200, n=300, d=64, device="meta")
+    lowered = attention_scored.lower(args, H200)
+    source = lowered.emit(specialised(lowered, block_tile_m=128, block_tile_n=64))[0]
+    assert "tl.load(" in role(source.text, "weigh") and "gl.set_auto_layout" in source.text
+    assert build(source, H200).resources.spills == 0
