@@ -125,6 +125,13 @@ def test_keys_past_the_end_of_a_loop_are_zero_or_the_config_is_refused(mode: str
         lowered.emit(specialised(lowered, block_tile_m=64, block_tile_n=128))
 
 
+@pytest.mark.parametrize(("rows", "registers"), [(64, 128), (128, 168)])
+def test_registers_are_dealt_out_from_what_the_programs_of_a_multiprocessor_have(rows: int, registers: int) -> None:
+    """Two programs of one group, or one of two: 65536 registers, in steps of 8."""
+    config = specialised(example(), block_tile_m=rows, block_block_n=64, num_stages=2)
+    assert dict(example().emit(config)[0].options) == {"maxnreg": registers, "num_warps": 4}
+
+
 def test_the_interpreter_refuses_gluon(monkeypatch: pytest.MonkeyPatch) -> None:
     from tileflow.build.interpret import interpreter_launcher
 

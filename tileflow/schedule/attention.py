@@ -34,7 +34,9 @@ from .types import (
     Wait,
 )
 
-CONSUMER_REGISTERS = {1: 240, 2: 240}  # a thread's, by the number of groups: what setmaxnreg gives them
+# a thread's, by the number of groups, as setmaxnreg deals them out: of one group two programs share a multiprocessor
+CONSUMER_REGISTERS = {1: 232, 2: 240}
+PROGRAMS = {1: 2, 2: 1}
 PRODUCER_REGISTERS = 24
 _OWN, _OTHER = OfGroup(), OfGroup(after=1)
 _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")

@@ -10,7 +10,7 @@ from ...ir.attributes import AccessAttrs, TileAttrs
 from ...ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex
 from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
-from ...schedule.attention import Shape, attention, rows_of
+from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
 from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
@@ -36,7 +36,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 """
-_REGISTERS = 65536  # of a multiprocessor
 _REGISTER_STEP = 8  # registers come in so many
 
 
@@ -111,8 +110,9 @@ class GluonKernel(GluonContext):
 
     def _most_registers(self) -> int:
         """The registers of a thread when the kernel starts, which the roles then deal out anew."""
-        most = _REGISTERS // (self.specialised.warps * self.target.warp_size)
-        return min(most - most % _REGISTER_STEP, self.specialised.consumer.registers)
+        programs = PROGRAMS[self.specialised.consumer.groups]
+        most = self.target.regs_per_sm // (programs * self.specialised.warps * self.target.warp_size)
+        return most - most % _REGISTER_STEP
 
     def _check_filled(self, op: Op) -> None:
         """The copy engine fills with zero what lies outside the tensor, and nothing else."""
