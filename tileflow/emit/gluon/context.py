@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from ...config import Config
 from ...errors import ConfigError
 from ...expr import Expr
-from ...ir.attributes import DotAttrs
 from ...ir.graph import Block, KernelIR, Op, Tile
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, Value
@@ -42,10 +41,10 @@ class GluonContext(Context):
         if isinstance(found, Refusal):
             raise ConfigError("a warp-specialised schedule is of two chained products", got=str(found),
                               hint="choose the schedule pipelined")  # fmt: skip
-        assert DotAttrs.of(found.scores).acc == "float32"
         self.found: Chained = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
+        self._last_line = 0  # the author's, above which a comment was written
 
     # ---- layouts --------------------------------------------------------------------------------
 
@@ -142,8 +141,6 @@ class GluonContext(Context):
         if op.loc is not None and op.loc.text and op.loc.line != self._last_line and (tiles or op.regions):
             self.writer.comment(op.loc.text.strip())
             self._last_line = op.loc.line
-
-    _last_line = 0
 
     def tile_header(self, tile: Tile) -> None:
         """Nothing yet: each function counts the lanes that it needs (:meth:`define_function`)."""
