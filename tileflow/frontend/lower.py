@@ -26,12 +26,14 @@ from ..runtime.paths import read_name
 from .capture import Capturer
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
+from .liveness import local_names
 from .meta_likes import MetaLikes
 from .mistakes import explained, place
 from .operations.device_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
+from .stores import may_store
 from .trace import Names, TraceMode, Tracer
 from .values import UNDEFINED, TileProxy
 
@@ -316,11 +318,13 @@ class _RegionTrace:
         return Expr.sym(symbol)
 
     def _check_effect(self) -> None:
-        """Raises TraceError for a launch that leaves nothing behind, unless a condition of the call's chose so."""
+        """Raises TraceError for a launch that leaves nothing behind, unless Python chose a way that stores nothing."""
         ops = walk(Block((), self.tracer.builder.ops, ()))
-        if self.control.has_chosen or not all(effects_of(op).is_pure for op in ops):
+        if not all(effects_of(op).is_pure for op in ops):
             return
-        loop = self.source.loop
+        loop, fn = self.source.loop, self.lowering.host.fn
+        if self.control.has_chosen and may_store(loop.body, fn, local_names(function_source(fn).tree)):
+            return
         where = Location(self.source.file, loop.lineno, loop.col_offset, self.source.lines[loop.lineno - 1].rstrip())
         raise TraceError("an outermost tile loop stores what it computes", got="a launch without an effect",
                          where=where, hint="out[tile] = value; a name assigned in the loop ends with it")  # fmt: skip

@@ -26,8 +26,8 @@ from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
-from .operations.spellings import spelled
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
+from .spellings import spelled
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -508,7 +508,7 @@ def _whole(x: Any) -> Any:
 def _call_hint(message: str) -> str:
     if "'out'" in message:
         return "a tile is a value: assign the result"
-    return "docs/language.md lists the operations, and what differs from torch"
+    return "docs/language-reference.md lists the operations, and what differs from torch"
 
 
 def _is_short(operand: Operand) -> bool:

@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ConfigError
 from ...language.rules import OUTER_CONSTANTS
+from ...runtime.ambient import with_float32_precision
 from . import notes
 from .autotuner import Search
 from .wording import errors_in_the_dialect
@@ -110,17 +111,12 @@ class Settings:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Inside, kernels are traced as these settings say: without autograd, products in ``dot_precision``."""
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision(PRECISIONS[self.precision])
         if self.precision == "tf32x3":
             notes.once(
                 f"dot_precision={self.values['dot_precision'] or 'tf32x3'!r}", "computed in full float32 precision"
             )
-        try:
-            with of_the_dialect():
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before)
+        with of_the_dialect(), with_float32_precision(PRECISIONS[self.precision]):
+            yield
 
 
 @contextmanager
