@@ -19,11 +19,12 @@ from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
+from ..ir.overlap import with_pairs
 from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
-from .capture import Capturer
+from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
 from .liveness import local_names
@@ -78,9 +79,9 @@ def lower_call(
 
     Raises KernelError with the place in the user's source.
     """
-    context = _Lowering(host, mode, choices or {}, watch)
     bound = host.signature.bind(*args)
     bound.apply_defaults()
+    context = _Lowering(host, mode, choices or {}, watch, memory_of(bound.arguments.values()))
     for name, value in bound.arguments.items():
         if name in host.constants:
             bound.arguments[name] = constant(value)
@@ -115,8 +116,8 @@ def lower_launch(
 
     Host code has run up to it and answered its own knobs, which are plain numbers here.
     """
-    context = _Lowering(host, mode, {}, None)
     parameters = host.signature.parameters
+    context = _Lowering(host, mode, {}, None, memory_of(v for name, v in frame.items() if name in parameters))
     held = {
         name: constant(value) if name in host.constants
         else SymbolicInt(value, Expr.sym(name)) if type(value) is int and name in parameters else value
@@ -129,10 +130,13 @@ def lower_launch(
 
 
 class _Lowering:
-    """The host context that traces."""
+    """The host context that traces. ``memory``: of the tensors that the call passed."""
 
-    def __init__(self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None) -> None:
+    def __init__(
+        self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None, memory: Memory
+    ) -> None:
         self.host = host
+        self.memory = memory
         self.mode = mode
         self.choices = choices
         self.watch = watch
@@ -217,7 +221,8 @@ class _RegionTrace:
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
-        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names)
+        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names, self.lowering.memory)
+        self.given = capturer.given
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()
@@ -349,7 +354,7 @@ class _RegionTrace:
             hints=dict(t.hints),
         )
         self._no_race(ir)
-        return ir
+        return with_pairs(ir, self.given)
 
     def _no_race(self, ir: KernelIR) -> None:
         found = race(ir)
