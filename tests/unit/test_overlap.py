@@ -122,7 +122,7 @@ def test_a_long_list_of_tensors_is_not_checked_pair_by_pair() -> None:
     @tileflow.kernel
     def all_of_them(xs: list[torch.Tensor], outs: list[torch.Tensor]) -> None:
         for tile in tfl.tile(64):
-            for x, out in zip(xs, outs):
+            for x, out in zip(xs, outs, strict=True):
                 out[tile] = x[tile]
 
     many = [torch.zeros(64) for _ in range(18)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import tileflow
 import tileflow.compat.helion.language as hl
 import tileflow.language as tfl
+from tileflow.errors import TraceError
 
 X = torch.empty(64, device="meta")
 
@@ -65,3 +67,19 @@ CHOSEN = [
 @pytest.mark.parametrize("function", CHOSEN, ids=lambda f: f.__name__)
 def test_a_way_that_stores_nothing_is_the_callers_choice(function: Callable[..., Any]) -> None:
     assert len(tileflow.kernel(function).triton_source(X, None)) == 1
+
+
+def any_of_them(x, out):
+    for tile in tfl.tile(x.size(0)):
+        out[0] = x[tile].sum()
+
+
+def one_of_them(x, out):
+    for tile in tfl.tile(x.size(0)):
+        tfl.store(out, [0], x[tile].sum(), extra_mask=tile.id == 0)
+
+
+def test_stores_that_overwrite_each_other_are_refused_with_the_way_around() -> None:
+    with pytest.raises(TraceError, match=re.escape("tfl.store(out, index, value, extra_mask=tile.id == 0)")):
+        tileflow.kernel(any_of_them).triton_source(X, X)
+    assert len(tileflow.kernel(one_of_them).triton_source(X, X)) == 1

@@ -363,7 +363,8 @@ class _RegionTrace:
             raise TraceError(
                 "programs that run in parallel do not overwrite each other's results", where=op.loc,
                 got=f"a value for each {tile} stored to one element of {getattr(op.attrs, 'tensor', '')}",
-                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one",
+                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one; where any "
+                f"of them will do, let one store: tfl.store(out, index, value, extra_mask={tile}.id == 0)",
             )  # fmt: skip
 
 

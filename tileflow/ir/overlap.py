@@ -40,8 +40,8 @@ def with_pairs(ir: KernelIR, given: Collection[str]) -> KernelIR:
 
 
 def _pairs(ir: KernelIR, given: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """Each pair, and ``apart`` or ``in_step``. Of two that the trace knew to be one memory, the order is kept: only what
-    is in step is checked, since elsewhere the author may have divided one memory among programs."""
+    """Each pair, and ``apart`` or ``in_step``. Of two that the trace knew to be one memory the order is kept, so that
+    only those in step are checked: elsewhere the author may have divided one memory among programs."""
     placed: dict[str, list[_Placed]] = {}
     for found in _walk(ir, ir.body, ir.grid):
         if found.access.tensor in given:

@@ -319,6 +319,7 @@ class _Writer:
         extents, (_, launched) = self._extents(abi), self._sizes(abi)
         pairs = [pair for c in conjuncts(self.binary.guards) if (pair := pair_of(c)) is not None]
         launch = f"enqueue({', '.join([*launched, *values])})"
+        launch += f" if {self._fits(pairs)} else DECLINED" if pairs else ""
         lines = [
             f"def launch({self._keyed_parameters(own)}):",
             "    try:",
