@@ -13,12 +13,13 @@ from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..errors import CallError, TableError
+from ..errors import TableError
 from ..expr import Expr
 from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis, pair_of
+from .launch_errors import argument_error, missing_error, tensor_error
 from .loop_bounds import bounds
 from .native import DECLINED, pairs_test
 from .overlap import RELATIONS, surely_fit
@@ -156,9 +157,9 @@ def _generate(
         "surely_fit": pairs_test() or surely_fit,
         "device_index": index,
         "current_stream": stream,
-        "missing": _missing_error(binary),
-        "unfit": _tensor_error(binary, index),
-        "unpackable": _argument_error(binary),
+        "missing": missing_error(binary),
+        "unfit": tensor_error(binary, index),
+        "unpackable": argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
         "bounds": bounds,
@@ -504,8 +505,7 @@ class _Writer:
 
     def _pair(self, symbol: Symbol) -> str:
         assert symbol.path is not None and symbol.other is not None
-        function = {"apart": "apart", "in_step": "in_step"}[symbol.field]  # a name of the text's own
-        return f"{function}({self._value(symbol.path)}, {self._value(symbol.other)})"
+        return f"{symbol.field}({self._value(symbol.path)}, {self._value(symbol.other)})"
 
     def _expr(self, expr: Expr) -> str:
         return expr.substitute(self._target).python(self._symbol)
@@ -579,45 +579,6 @@ def _on_device(index: int, launch: Callable[..., Any], *args: Any) -> Any:
 
     with torch.cuda.device(index):
         return launch(*args)
-
-
-# ---- errors -------------------------------------------------------------------------------------------------------
-
-
-def _missing_error(binary: Binary) -> Callable[[Exception], CallError]:
-    def missing(error: Exception) -> CallError:
-        return CallError(
-            "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
-            got=f"{type(error).__name__}: {error}",
-            where=f"region {binary.region} ({binary.abi.symbol})",
-        )
-
-    return missing
-
-
-def _tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
-    def unfit(tensors: list[Any]) -> CallError:
-        where = f"region {binary.region} ({binary.abi.symbol})"
-        if any(tensor.get_device() != index for tensor in tensors):
-            devices = ", ".join(str(tensor.device) for tensor in tensors)
-            return CallError(f"every tensor of a launch must be on device {index}", got=devices, where=where,
-                             hint="allocate outputs with device=x.device")  # fmt: skip
-        return CallError("a launch takes no lazily negated tensor: it reads the memory as it is",
-                         got="one that host code made", where=where, hint="call .resolve_neg() on it")  # fmt: skip
-
-    return unfit
-
-
-def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
-    def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
-        types = [a.type for a in binary.abi.args]
-        return CallError(
-            f"the arguments must fit {', '.join(types)}",
-            got=f"{values} ({error})",
-            where=f"region {binary.region} ({binary.abi.symbol})",
-        )
-
-    return unpackable
 
 
 def _explain(
