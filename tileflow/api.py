@@ -36,6 +36,7 @@ from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
 from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
+from .tolerances import UNSAID, Tolerances
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
@@ -54,19 +55,25 @@ def kernel(
     inputs: Callable[..., tuple[Any, ...]] | None = None,
     reference: Callable[..., Any] | None = None,
     small: Mapping[str, Any] | None = None,
-    strays: float = 0.0,
+    baseline: Callable[..., Any] | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_mismatch_ratio: float | None = None,
 ) -> Any:
     """Make a GPU kernel of a function whose outermost tile loops are launches.
 
     ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on
     the meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
-    ``small``: what of a problem to replace when it is checked at small sizes; without it, large ints become small odd
-    ones. ``strays``: the share of a result's elements, 0 to 1, that may differ from the reference's, where a kernel
-    decides by what it computed. Raises SplitError where the function cannot be cut into host code and device regions.
+    ``baseline(*args)``: what checks of a search compare with instead, on copies of the arguments as they are; the
+    reference is given copies in higher precision. ``small``: what of a problem to replace when it is checked at small
+    sizes; without it, large ints become small odd ones. ``atol``, ``rtol``, ``max_mismatch_ratio``: see
+    :class:`tileflow.tolerances.Tolerances`; without any, the types and the measured rounding noise of a problem say
+    what may differ. Raises SplitError where the function cannot be cut into host code and device regions.
     """
+    tolerances = Tolerances(atol, rtol, max_mismatch_ratio)
     if fn is None:
-        return lambda function: Kernel(function, inputs, reference, small, strays)
-    return Kernel(fn, inputs, reference, small, strays)
+        return lambda function: Kernel(function, inputs, reference, small, tolerances, baseline)
+    return Kernel(fn, inputs, reference, small, tolerances, baseline)
 
 
 class Kernel:
@@ -78,14 +85,16 @@ class Kernel:
         inputs: Callable[..., tuple[Any, ...]] | None = None,
         reference: Callable[..., Any] | None = None,
         small: Mapping[str, Any] | None = None,
-        strays: float = 0.0,
+        tolerances: Tolerances = UNSAID,
+        baseline: Callable[..., Any] | None = None,
     ) -> None:
         fn = plain_function(fn)
         self.scope: FunctionType = positional(fn)
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
-        self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
+        self._inputs, self._reference, self._small = inputs, reference, small
+        self.tolerances, self.baseline = tolerances, baseline
         self._meanings: BoundedCache[tuple[str, str]] = BoundedCache(MOST_STATES)  # by the number of what it reads
         self._multiplies: BoundedCache[int] = BoundedCache(MOST_STATES)
         self.cache = CallCache(self)
@@ -99,7 +108,7 @@ class Kernel:
 
     def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """What makes the kernel again, of what arguments, in a process that cannot import it. ``inputs`` stays here."""
-        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.strays)
+        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.tolerances, self.baseline)
 
     @property
     def semantic_hash(self) -> str:

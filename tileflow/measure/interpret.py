@@ -16,7 +16,7 @@ from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
 from ..target import Target, target
-from .check import Reference, check_call, make_reference
+from .check import Reference, check_call, reference_of
 from .failure import build_failure, checked, failed
 from .inputs import poisoned
 from .kernel import API_LOADER, load
@@ -137,7 +137,7 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
             with poisoned():
                 args = kernel.inputs(device="cpu", seed=request.seed, **problem)
             sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
-            return _Ready(args, sources, make_reference(kernel.reference, args, kernel.strays))
+            return _Ready(args, sources, reference_of(kernel, args))
         except ConfigError as error:
             refused = refused or build_failure(error)
         except TileflowError as error:

@@ -11,9 +11,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from .check import Reference, make_reference
+from .check import Reference, reference_of
 from .inputs import poisoned
 from .kernel import MeasurableKernel, load
+from .noise import Measured
 from .request import MeasureRequest
 
 KEPT_SHARE = 0.4  # of the card's memory; calls, their outputs and a contest's graphs need the rest
@@ -36,6 +37,7 @@ class _Problem:
 
 
 _kept: OrderedDict[Key, _Problem] = OrderedDict()
+_noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
 
 
 def key(request: MeasureRequest) -> Key:
@@ -55,7 +57,8 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:
-        problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed)
+        measured = _noise.setdefault((key(request), seed), Measured())
+        problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed, measured)
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
     _kept[key(request)] = problem
     if made:
@@ -75,11 +78,11 @@ def forget(request: MeasureRequest | None = None) -> None:
     torch.cuda.empty_cache()
 
 
-def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) -> Prepared:
+def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int, measured: Measured) -> Prepared:
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **problem)
-    return Prepared(args, make_reference(kernel.reference, args, kernel.strays))
+    return Prepared(args, reference_of(kernel, args, measured))
 
 
 def _make_room() -> None:

@@ -38,7 +38,7 @@ class Traced(api.Kernel):
 
     def __init__(self, fn: Callable[..., Any], settings: Settings) -> None:
         with errors_in_the_dialect():
-            super().__init__(fn)
+            super().__init__(fn, tolerances=settings.tolerances, baseline=settings.autotune_baseline_fn)
         self.settings = settings
 
     def tracing(self) -> AbstractContextManager[None]:
