@@ -20,7 +20,7 @@ from tileflow_search.registry import make
 from tileflow_search.transfer import Family
 
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError, TileflowError
+from tileflow.errors import ClusterError, SlowProblem, SpecError, TileflowError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
@@ -264,6 +264,14 @@ class Driver:
         if len(self.studies) == 1:
             raise error
 
+    def _postpone(self, study: Study, error: SlowProblem) -> None:
+        """Let a study whose problem takes long to make wait until no other one is open; it then has all its time."""
+        if not study.postponed:
+            others = [other for other in self.studies if other is not study]
+            study.postpone(lambda: not any(other.open and not other.postponed for other in others))
+            self._journal.event("study_postponed", study=study.subject.key.id, reason=str(error))
+            log.warning("%s goes last: %s", study.subject.key.title, error)
+
     # ---- phases ---------------------------------------------------------------------------------
 
     def _run_once(
@@ -360,6 +368,7 @@ class Driver:
             seed=self._seed,
             remeasure=kind != "trial",
             entrants=task.entrants,
+            hasty=len(self.studies) > 1 and not study.postponed,
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
@@ -391,7 +400,10 @@ class Driver:
             return
         if result.kernel_error is not None:
             self._cancel(flight, final=True)
-            self.give_up(study, result.kernel_error)
+            if isinstance(result.kernel_error, SlowProblem) and flight.request.hasty:
+                self._postpone(study, result.kernel_error)
+            else:
+                self.give_up(study, result.kernel_error)
             return
         if result.outcome.status is Status.CANCELLED and not result.blocklisted:
             self._cancel(flight, final=result.final)

@@ -138,6 +138,7 @@ class TrialRecord:
             "p80_us": times.p80_us if times else None,
             "ci95_us": times.ci95_us if times else None,
             "max_err": outcome.max_err,
+            "reference": outcome.reference,
             "registers": used.registers if used else None,
             "spills": used.spills if used else None,
             "shared_bytes": used.shared if used else None,
@@ -237,6 +238,7 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
         device=card,
         measured=data["measured"],
+        reference=data.get("reference", ""),
     )
 
 

@@ -80,7 +80,8 @@ def _how(won: Winner) -> str:
     if not won.record.measured:
         return "modelled"
     tie = f", level with {len(won.ties)} more" if won.ties else ""
-    return f"measured, {won.samples} samples{tie}"
+    reference = ", its reference made on the CPU" if won.record.result.outcome.reference == "cpu" else ""
+    return f"measured, {won.samples} samples{tie}{reference}"
 
 
 def _place(key: StudyKey) -> str:
@@ -192,6 +193,8 @@ def _check_status(check: Line) -> str:
 def _events(events: Iterable[Line]) -> list[str]:
     lines = []
     for event in events:
+        if event["event"] == "study_postponed":
+            lines.append(f"- {event['study']} went last: {_first_line(event['reason'])}")
         if event["event"] == "closed" and event["reason"]:
             lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
         if event["event"] == "salvaged":

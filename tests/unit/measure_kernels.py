@@ -128,7 +128,7 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     what = request.entrants[0].config.get("what", "ok")
     if what == "slow_inputs":
         time.sleep(30)
-    if what == "no_room":
+    if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
     if what == "author":
         raise ConfigError("planted", got=what)

@@ -166,6 +166,12 @@ def test_a_reference_without_room_is_told_from_a_config_without(monkeypatch: pyt
     assert (outcome.status, outcome.error_class, outcome.error_digest) == (Status.OOM, NO_ROOM, "planted: 300 GiB")
 
 
+def test_a_reference_on_the_cpu_is_said_with_the_outcome() -> None:
+    outcome = ask(("", 50.0), reference_on="cpu")
+    assert (outcome.status, outcome.reference) == (Status.OK, "cpu")
+    assert ask(("wrong", 50.0), reference_on="cpu").status is Status.INCORRECT
+
+
 @pytest.mark.parametrize("fault", ["nan", "shape"])
 def test_an_infinite_error_is_no_number(fault: str) -> None:
     """Issue 15: the infinity of a NaN or a wrong shape was refused by the journal, and ended the sweep."""

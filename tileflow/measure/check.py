@@ -190,7 +190,8 @@ def _compare_leaf(got: Any, expected: Any, where: str, reference: Reference, sca
         return Verdict(Status.OK, 0.0) if same else _wrong(f"{where} is {got!r}, the reference's {expected!r}")
     if got.shape != expected.shape:
         return _wrong(f"{where} has shape {tuple(got.shape)}, the reference's {tuple(expected.shape)}")
-    if got.numel() == 0 or (got.dtype == expected.dtype and same_bits(got, expected.to(got.device))):
+    is_here = got.device == expected.device
+    if got.numel() == 0 or (is_here and got.dtype == expected.dtype and same_bits(got, expected)):
         return Verdict(Status.OK, 0.0)
     if not got.is_floating_point():
         return _compare_exact(got, expected, where, reference)
@@ -198,7 +199,10 @@ def _compare_leaf(got: Any, expected: Any, where: str, reference: Reference, sca
 
 
 def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str, reference: Reference) -> Verdict:
-    wrong = got != expected.to(got.device)
+    import torch
+
+    pairs = zip(chunks(got), chunks(expected), strict=True)
+    wrong = torch.cat([out != ref.to(got.device) for out, ref in pairs]).view(got.shape)
     count = int(wrong.sum())
     if count <= _strays(reference, got) or _is_noise(reference, where, got, count, 0.0, 1.0):
         return Verdict(Status.OK, float(count > 0))
@@ -213,19 +217,24 @@ def _compare_float(
 ) -> Verdict:
     import torch
 
-    out, ref = chunks(got), chunks(expected.to(got.device))
+    out, ref = chunks(got), chunks(expected)
     tolerance, base = _bounds(got, ref, where, reference)
     tolerance *= scale
-    parts = list(zip(out, ref, by_chunk(base, out), strict=True))
-    worst = float(torch.stack([worst_of(*part) for part in parts]).amax()) / tolerance  # NaN where anything is
-    if worst <= 1:
+    bases = by_chunk(base, out)
+
+    def part(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """A chunk of all three; of what lies in host memory a copy."""
+        return out[number], ref[number].to(got.device), bases[number].to(got.device)
+
+    worst = float(torch.stack([worst_of(*part(n)) for n in range(len(out))]).amax()) / tolerance
+    if worst <= 1:  # it is NaN where anything is not finite
         return Verdict(Status.OK, worst)
-    facts = torch.stack([_tally(*judge(*part, tolerance)) for part in parts]).cpu()
+    facts = torch.stack([_tally(*judge(*part(n), tolerance)) for n in range(len(out))]).cpu()
     unlike, wrong, worst = int(facts[:, 0].sum()), int(facts[:, 1].sum()), float(facts[:, 2].max())
     if not unlike and (wrong <= _strays(reference, got) or _is_noise(reference, where, got, wrong, worst, tolerance)):
         return Verdict(Status.OK, min(worst, 1.0))
     chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
-    special, ratio = judge(*parts[chunk], tolerance)
+    special, ratio = judge(*part(chunk), tolerance)
     flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * out[0].numel()
     at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
     values = f"at {at}: {got[at].item():.6g} not {expected[at].item():.6g}"
