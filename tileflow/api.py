@@ -32,6 +32,8 @@ from .runtime.dispatch import bind
 from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
+from .runtime.recorded import RECORDED, arguments
+from .runtime.recording import record_as_the_environment_says, recorders
 from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
 from .serve import ANY_TARGET, Call, plan
@@ -158,6 +160,8 @@ class Kernel:
             from .dynamo import trace_call
 
             return trace_call(self._handle, args, kwargs)
+        if recorders:
+            self.note_call(args, kwargs)
         cache = self.cache
         if _interpretations[0] and _interpreting.get() is not None:
             return self._interpreted(args, kwargs)
@@ -169,6 +173,11 @@ class Kernel:
         except VariantError as error:
             return cache.declined(error, args, kwargs)
         return cache.run(args, kwargs)
+
+    def note_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let those that record count a call."""
+        for recorder in tuple(recorders):
+            recorder.called(self, args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
@@ -286,7 +295,11 @@ class Kernel:
         return describe(self.name, host.signature, args, kwargs, code_hash, host.constants, self.multiplies)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
-        """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
+        """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes. Of a recorded call (see
+        :mod:`tileflow.runtime.recorded`) arguments like its own."""
+        if RECORDED in problem:
+            with _seeded(device, seed):
+                return arguments(problem[RECORDED], self.host.signature, device, "interpreted" in problem)
         if self._inputs is None:
             raise SpecError(
                 "a kernel that is tuned by name says how to make its arguments",
@@ -294,8 +307,7 @@ class Kernel:
                 hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device",
             )
         values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
-        with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
-            torch.manual_seed(seed)
+        with _seeded(device, seed):
             return tuple(self._inputs(**values, device=device))
 
     def reference(self, *args: Any) -> Any:
@@ -303,7 +315,9 @@ class Kernel:
         return self._reference(*args) if self._reference is not None else self.run_eagerly(*args)
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """The problem at small odd sizes, for the interpreter."""
+        """The problem at small odd sizes, for the interpreter; a recorded call itself, of which there are none."""
+        if RECORDED in problem:
+            return {**problem, "interpreted": True}
         if self._small is not None:
             return {**problem, **self._small}
         odd = iter((33, 49, 71, 19, 37, 23, 29, 31))
@@ -512,5 +526,16 @@ class ToMeta:
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
+@contextlib.contextmanager
+def _seeded(device: str, seed: int) -> Iterator[None]:
+    """Inside, torch's generators begin at ``seed``."""
+    with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
+        torch.manual_seed(seed)
+        yield
+
+
 def _names_dtype(value: Any) -> bool:
     return isinstance(value, str) and isinstance(getattr(torch, value, None), torch.dtype)
+
+
+record_as_the_environment_says()

@@ -122,7 +122,8 @@ def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], f
         sources.setdefault(config, "transfer")
     peers = family.join(subject.task, subject.space, subject.default)
     strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources), peers=peers)
-    return Study(subject, strategy, spec.strategy.name, spec.budget, sources)
+    budget = spec.budget_of(subject.key.kernel, subject.key.problem)
+    return Study(subject, strategy, spec.strategy.name, budget, sources)
 
 
 def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:

@@ -85,8 +85,7 @@ def _how(won: Winner) -> str:
 
 
 def _place(key: StudyKey) -> str:
-    problem = " ".join(f"{name}={value}" for name, value in key.problem)
-    return f"{key.kernel} | {problem} | {key.device_class}"
+    return f"{key.kernel} | {key.shown} | {key.device_class}"
 
 
 def _stopped(stopped: Mapping[str, str], subjects: Iterable[Subject]) -> list[str]:

@@ -9,7 +9,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from .metrics import register_counter, register_gauge
 from .observe import count
@@ -54,7 +56,8 @@ class Missed:
 
 
 class Miss(NamedTuple):
-    """A missed problem. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``."""
+    """A missed problem, or a recorded one. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``.
+    ``values``: of a recorded call, what :mod:`.recorded` keeps."""
 
     kernel: str
     problem: Problem
@@ -63,6 +66,7 @@ class Miss(NamedTuple):
     calls: int
     first: str
     last: str
+    values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 class Listener(Protocol):

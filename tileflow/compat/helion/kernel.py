@@ -17,6 +17,7 @@ from ...errors import CallError, ConfigError, VariantError
 from ...runtime.argtree import tensors
 from ...runtime.describe import device_class
 from ...runtime.keys import call_key
+from ...runtime.recording import recorders
 from ...target import Target, target
 from . import notes
 from .autotuner import Search
@@ -108,6 +109,8 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling() or api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
+        if recorders:
+            self.__tileflow_kernel__.note_call(args, kwargs)
         try:
             return self._prepared(args, kwargs)(*args, **kwargs)
         except VariantError as error:
