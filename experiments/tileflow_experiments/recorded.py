@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tileflow.api import load_kernel
 from tileflow.errors import SpecError, TileflowError
@@ -60,12 +62,13 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
     })  # fmt: skip
 
 
-def _problem(call: Miss) -> dict[str, object]:
+def _problem(call: Miss) -> dict[str, Any]:
     """Keyword arguments of ``Kernel.inputs`` that make arguments like the call's. Raises SpecError."""
     kernel = load_kernel(call.kernel)
-    text = text_of(call.problem, call.values)
-    made = kernel.describe(*kernel.inputs(device="meta", **{RECORDED: text}))
+    text = text_of(call.problem, json.loads(call.values or "{}"))
+    problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}
+    made = kernel.describe(*kernel.inputs(device="meta", **problem))
     if made.key != call.problem.key:
         raise SpecError("a recorded call must be made again as it was", got=made.key, where=call.problem.key,
                         hint="was torch's setting for float32 products another, or the kernel?")  # fmt: skip
-    return {**call.problem.sizes, RECORDED: text}
+    return problem

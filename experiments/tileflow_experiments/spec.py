@@ -108,9 +108,11 @@ class SweepSpec:
     modes: tuple[Mode, ...] = MODES
     output: Path | None = None
 
-    def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter], ...]) -> Budget:
+    def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
         """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
-        calls = {(k.kernel, p): n for k in self.kernels for p, n in zip(k.problems, k.calls, strict=False)}
+        calls: dict[object, int] = {
+            (k.kernel, p): n for k in self.kernels for p, n in zip(k.problems, k.calls, strict=False)
+        }
         mine = calls.get((kernel, problem))
         if mine is None:
             return self.budget

@@ -145,7 +145,7 @@ def test_the_environment_records_a_whole_process(tmp_path: Path) -> None:
     }  # fmt: skip
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True)
     (found,) = miss_file.read_misses(tmp_path / "calls")
-    assert (found.kernel, found.calls, found.values) == ("recorded_kernels:rows", 3, {"which": {"data": [0]}})
+    assert (found.kernel, found.calls, found.values) == ("recorded_kernels:rows", 3, '{"which": {"data": [0]}}')
 
 
 def test_counts_must_be_of_the_problems() -> None:

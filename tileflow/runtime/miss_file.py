@@ -233,8 +233,9 @@ def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def line_of(found: Miss) -> bytes:
     """A miss as a line of a file."""
     fields = {"format": FORMAT, **found._asdict(), "problem": found.problem.to_json()}
-    if not found.values:
-        del fields["values"]
+    values = fields.pop("values")
+    if values:
+        fields["values"] = json.loads(values)
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -312,7 +313,7 @@ def _parse(line: bytes, where: str) -> Miss | None:
         raise TableError(
             "a line of misses must hold a problem", got=f"{line[:200]!r}", where=where, hint=_HINT
         ) from error
-    return Miss(**(data | {"problem": problem, "values": values}))
+    return Miss(**(data | {"problem": problem, "values": json.dumps(values) if values else ""}))
 
 
 def _sum(one: Miss, other: Miss) -> Miss:

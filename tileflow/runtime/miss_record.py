@@ -9,9 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from .metrics import register_counter, register_gauge
 from .observe import count
@@ -57,7 +55,7 @@ class Missed:
 
 class Miss(NamedTuple):
     """A missed problem, or a recorded one. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``.
-    ``values``: of a recorded call, what :mod:`.recorded` keeps."""
+    ``values``: of a recorded call, what :mod:`.recorded` keeps, as JSON."""
 
     kernel: str
     problem: Problem
@@ -66,7 +64,7 @@ class Miss(NamedTuple):
     calls: int
     first: str
     last: str
-    values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    values: str = ""
 
 
 class Listener(Protocol):

@@ -21,8 +21,6 @@ RECORDED = "recorded"  # the keyword of ``Kernel.inputs`` that holds a call's te
 MOST_KEPT = 256  # integers of one tensor that are kept as they are
 MOST_INTERPRETED_BYTES = 1 << 20  # of a call that is checked by Triton's interpreter
 
-Values = Mapping[str, Mapping[str, Any]]
-
 
 def values_of(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What is kept of the integers and booleans among a call's tensors, by parameter."""
@@ -49,8 +47,8 @@ def _kept(tensor: torch.Tensor) -> dict[str, Any]:
     return {"low": int(wide.min()), "high": int(wide.max()), "ascending": ascending}
 
 
-def text_of(problem: Problem, values: Values) -> str:
-    """A call as one line of text."""
+def text_of(problem: Problem, values: Mapping[str, Mapping[str, Any]]) -> str:
+    """A call as one line of text. ``values``: of :func:`values_of`."""
     return json.dumps({"args": problem.to_json()["args"], "values": values}, separators=(",", ":"))
 
 
@@ -122,7 +120,8 @@ def _tensor(spec: TensorSpec, values: Mapping[str, Any], device: str) -> torch.T
 def _integers(count: int, dtype: torch.dtype, values: Mapping[str, Any], device: str) -> torch.Tensor:
     """Of the range that was seen; zeros, which every index may be, where none was."""
     if dtype == torch.bool:
-        return torch.rand(count, device=device) < values.get("share", 1.0)
+        share: float = values.get("share", 1.0)
+        return torch.rand(count, device=device).lt(share)
     if "low" not in values:
         return torch.full((count,), int(values.get("data", (0,))[0]), device=device).to(dtype)
     made = torch.randint(values["low"], values["high"] + 1, (count,), device=device)

@@ -7,6 +7,7 @@ is kept of integers and booleans (:mod:`.recorded`). ``tileflow sweep run calls`
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 import threading
@@ -90,7 +91,16 @@ class _Recorded:
 
     def line(self, kernel: str, device: str | None) -> Miss:
         first, last = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)) for t in (self.first, self.last))
-        return Miss(kernel, self.problem, device, REASON, self.calls, first, last, self.values)
+        return Miss(
+            kernel,
+            self.problem,
+            device,
+            REASON,
+            self.calls,
+            first,
+            last,
+            json.dumps(self.values) if self.values else "",
+        )
 
 
 recorders: list[Recorder] = []  # those that count now; every call asks whether there is one
