@@ -269,7 +269,10 @@ class Driver:
         """Let a study whose problem takes long to make wait until no other one is open; it then has all its time."""
         if not study.postponed:
             others = [other for other in self.studies if other is not study]
-            study.postpone(lambda: not any(other.open and not other.postponed for other in others))
+            for other in others:
+                if other.after is study:
+                    other.after = None  # they would wait for each other
+            study.postpone(lambda: not any(not other.postponed and other.open for other in others))
             self._journal.event("study_postponed", study=study.subject.key.id, reason=str(error))
             log.warning("%s goes last: %s", study.subject.key.title, error)
 
@@ -369,10 +372,13 @@ class Driver:
             seed=self._seed,
             remeasure=kind != "trial",
             entrants=task.entrants,
-            hasty=len(self.studies) > 1 and not study.postponed,
+            hasty=kind == "trial" and not study.postponed and self._others_wait(study),
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
+
+    def _others_wait(self, study: Study) -> bool:
+        return any(other.open for other in self.studies if other is not study)
 
     def _turn(self, timeout_s: float) -> None:
         results = self.evaluator.poll(timeout_s)
@@ -403,6 +409,7 @@ class Driver:
             self._cancel(flight, final=True)
             if isinstance(result.kernel_error, SlowProblem) and flight.request.hasty:
                 self._postpone(study, result.kernel_error)
+                study.ask_again(config)
             else:
                 self.give_up(study, result.kernel_error)
             return

@@ -155,6 +155,11 @@ class Study:
         """Ask nothing until ``free`` says that no other study waits."""
         self._last = free
 
+    def ask_again(self, config: Config) -> None:
+        """``config`` was not tried after all."""
+        self._in_flight.discard(config)
+        self._again.append(config)
+
     def stop(self, reason: str) -> None:
         """Ask nothing more."""
         self.stopped = self.stopped or reason

@@ -17,6 +17,7 @@ from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 
+from tileflow.config import Config
 from tileflow.errors import SlowProblem, SpecError
 from tileflow.measure.types import Outcome
 
@@ -36,6 +37,7 @@ class Device:
 
     def __init__(self) -> None:
         self.calls: list[int] = []
+        self.slow: list[tuple[Config, bool]] = []
 
     def __call__(self, request: TrialRequest, outcome: Outcome) -> Outcome:
         n = int(dict(request.problem)["n"])
@@ -46,6 +48,7 @@ class Device:
             case 102:
                 raise SpecError("planted: the author's reference", got="ValueError")
             case 103:
+                self.slow.append((request.config, request.hasty))
                 time.sleep(HASTY_S if request.hasty else PATIENT_S)
                 raise SlowProblem("planted: must be made in time", got="longer")
         time.sleep(TRIAL_S)
@@ -64,6 +67,8 @@ def test_others_neither_wait_nor_hear_of_it(tmp_path: Path, caplog: pytest.LogCa
         )
     calls = Counter(device.calls)
     assert calls[NO_ROOM] == calls[RAISES] == 1 and calls[ENDLESS] == 2
+    (first, in_haste), (again, still_in_haste) = device.slow
+    assert first == again and (in_haste, still_in_haste) == (True, False)
     last = len(device.calls) - 1 - device.calls[::-1].index(ENDLESS)
     searched = [n for n in device.calls[:last] if n in OTHERS]
     assert Counter(searched) == dict.fromkeys(OTHERS, 10)  # the second try comes after all others' trials

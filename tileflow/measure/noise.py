@@ -21,10 +21,8 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
-
-from torch.overrides import TorchFunctionMode
 
 from .deviation import by_chunk, chunks, row_scales, wide_dtype
 from .inputs import clone, leaves, map_tensors
@@ -113,7 +111,7 @@ class Noise:
         """Count what a witness shows; False where it shows nothing, which is noted."""
         found = self.measured
         try:
-            with _Deadline(WITNESS_S):
+            with _deadline()(WITNESS_S):
                 spreads = witness()
         except Exception as error:  # the author's functions under other roundings: a witness less
             found.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
@@ -184,18 +182,23 @@ class _EveryBlock(Mapping[str, "Choice"]):
         return True
 
 
-class _Deadline(TorchFunctionMode):
-    """Ends what calls torch inside once its time is over."""
+@cache
+def _deadline() -> Any:
+    """A context that ends what calls torch inside once so many seconds are over; made late, because it needs torch."""
+    from torch.overrides import TorchFunctionMode
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._until = time.monotonic() + seconds
-        self._seconds = seconds
+    class Deadline(TorchFunctionMode):
+        def __init__(self, seconds: float) -> None:
+            super().__init__()
+            self._until = time.monotonic() + seconds
+            self._seconds = seconds
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if time.monotonic() > self._until:
-            raise TimeoutError(f"took longer than {self._seconds:g} s")
-        return func(*args, **(kwargs or {}))
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if time.monotonic() > self._until:
+                raise TimeoutError(f"took longer than {self._seconds:g} s")
+            return func(*args, **(kwargs or {}))
+
+    return Deadline
 
 
 def _spreads(left: Mapping[str, Any], right: Mapping[str, Any], *, exact: bool) -> dict[str, Spread]:
