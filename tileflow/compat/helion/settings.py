@@ -13,6 +13,7 @@ import torch
 from ...errors import ConfigError
 from ...language.rules import OUTER_CONSTANTS
 from ...runtime.ambient import with_float32_precision
+from ...tolerances import Tolerances
 from . import notes
 from .autotuner import Search
 from .wording import errors_in_the_dialect
@@ -53,7 +54,8 @@ class Settings:
     """The keyword arguments of ``helion.kernel`` that are no config, as attributes.
 
     ``dot_precision`` (``tf32`` by default, as there), ``static_shapes``, ``ref_mode``, ``print_output_code``,
-    ``autotuner_fn`` and ``autotune_budget_seconds`` have a meaning here; the others are accepted and noted. Raises
+    ``autotuner_fn``, ``autotune_budget_seconds``, ``autotune_baseline_fn`` and its ``_atol`` and ``_rtol`` have a
+    meaning here; the others are accepted and noted. Raises
     ConfigError for a name that the dialect does not have.
     """
 
@@ -90,6 +92,11 @@ class Settings:
         """Of products of float32 operands: ``tf32``, ``tf32x3`` or ``ieee``, whichever of its names was given."""
         given = str(self.values["dot_precision"] or os.environ.get("TRITON_F32_DEFAULT") or "default")
         return ALIASES.get(given, given)
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """What results may differ by from those of ``autotune_baseline_fn``, or of what stands for it."""
+        return Tolerances(self.autotune_baseline_atol, self.autotune_baseline_rtol)
 
     @property
     def mode(self) -> str:
