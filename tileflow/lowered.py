@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
+from .emit.heading import Origin
 from .emit.kernel import emit
 from .emit.source import TritonSource
-from .errors import ConfigError
+from .errors import ConfigError, Location
 from .frontend.lower import HostKnob, LoweredCall, lower_call, lower_launch
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
@@ -158,9 +160,17 @@ class Lowered:
         for region in self._regions_under(config):
             ir = self._variant(region, config)
             for divisible in DIVISIBLE[self.mode]:
-                source = emit(ir, config, self.target, divisible)
+                source = emit(ir, config, self.target, divisible, self._origin(region.region))
                 sources[source.hash] = source
         return tuple(sources.values())
+
+    def _origin(self, region: int) -> Origin:
+        """What a generated kernel says of the author's function."""
+        code, launch = self.host.fn.__code__, self.host.regions[region]
+        line = launch.loop.lineno
+        text = launch.lines[line - 1].rstrip() if line <= len(launch.lines) else ""
+        loop = Location(launch.file, line, launch.loop.col_offset, text)
+        return Origin(self.problem.kernel, Path(code.co_filename).name, code.co_firstlineno, loop)
 
     def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
         """Host code may compute with the knobs that it asked for, so that it is run again for other choices of them."""

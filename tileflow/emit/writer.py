@@ -9,20 +9,34 @@ from ..errors import Location
 
 
 class Writer:
-    """``text`` grows line by line; ``at`` is the user's place of what is written next."""
+    """``text`` grows line by line; ``at`` is the user's place of what is written next.
 
-    def __init__(self) -> None:
+    With ``comments`` the user's own line stands above what comes from it, unless it was the last one that did.
+    """
+
+    def __init__(self, comments: bool = True) -> None:
         self._lines: list[str] = []
         self._places: list[int] = []
+        self._said: list[int] = []
         self._indent = 0
-        self._place = 0
+        self._loc: Location | None = None
+        self._last: tuple[str, int] | None = None
+        self._comments = comments
 
     def at(self, loc: Location | None) -> None:
-        self._place = loc.line if loc else 0
+        self._loc = loc
 
     def line(self, text: str) -> None:
+        loc = self._loc
+        if self._comments and loc is not None and loc.text.strip() and (loc.file, loc.line) != self._last:
+            self._last = loc.file, loc.line
+            self._said.append(len(self._lines))
+            self._add(f"# {loc.text.strip()}")
+        self._add(text)
+
+    def _add(self, text: str) -> None:
         self._lines.append("    " * self._indent + text)
-        self._places.append(self._place)
+        self._places.append(self._loc.line if self._loc else 0)
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -39,3 +53,8 @@ class Writer:
     @property
     def places(self) -> tuple[int, ...]:
         return tuple(self._places)
+
+    @property
+    def comments(self) -> tuple[int, ...]:
+        """The numbers of the lines that are comments, from 0."""
+        return tuple(self._said)

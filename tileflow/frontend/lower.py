@@ -352,6 +352,7 @@ class _RegionTrace:
             body=Block((), t.builder.ops, ()),
             guards=tuple(t.guards),
             hints=dict(t.hints),
+            value_names=dict(t.value_names),
         )
         self._no_race(ir)
         return with_pairs(ir, self.given)

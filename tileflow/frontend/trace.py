@@ -79,6 +79,7 @@ class Tracer:
         self.scalars: dict[str, ScalarParam] = {}
         self.blocks: dict[str, tuple[int, int]] = {}
         self.guards: dict[Expr, None] = {}
+        self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
         self._scope_count = 0
@@ -109,6 +110,12 @@ class Tracer:
     def at(self, place: Location | None) -> None:
         """Say that what follows stands at ``place``; None: where the Python frames say."""
         self._forced = place
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def name_value(self, value: Value, name: str) -> None:
+        """Note what the author calls a value first."""
+        self.value_names.setdefault(value.id, name.partition(".")[0].partition("[")[0])
 
     # ---- scopes ---------------------------------------------------------------------------------
 
