@@ -69,7 +69,7 @@ def move_reference(
 
 
 # an agent turns by which trail is stronger: one unit of rounding sends a few another way
-@tileflow.kernel(inputs=move_inputs, reference=move_reference, strays=1e-2)
+@tileflow.kernel(inputs=move_inputs, reference=move_reference, max_mismatch_ratio=1e-2)
 def move(
     x: torch.Tensor, y: torch.Tensor, heading: torch.Tensor, trail: torch.Tensor, fresh: torch.Tensor, seed: int
 ) -> State:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from .autograd import differentiable
     from .config import Config
     from .derive.kernel import derive_backward
+    from .runtime.recording import record
     from .target import Target
 
 __version__ = "0.1.0"
 __all__ = [
-    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel", "tune",
+    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel", "record",
+    "tune",
 ]  # fmt: skip
 
 _HOMES = {
@@ -30,6 +32,7 @@ _HOMES = {
     "Config": "config",
     "derive_backward": "derive.kernel",
     "Target": "target",
+    "record": "runtime.recording",
 }
 
 

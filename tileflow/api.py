@@ -32,10 +32,13 @@ from .runtime.dispatch import bind
 from .runtime.handles import register
 from .runtime.launch import Launcher, launcher_for
 from .runtime.problem import Problem
+from .runtime.recorded import RECORDED, arguments
+from .runtime.recording import record_as_the_environment_says, recorders
 from .runtime.registry import stores_into_arguments
 from .runtime.serving import Attempt
 from .serve import ANY_TARGET, Call, plan
 from .target import Target, target
+from .tolerances import UNSAID, Tolerances
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
@@ -54,19 +57,25 @@ def kernel(
     inputs: Callable[..., tuple[Any, ...]] | None = None,
     reference: Callable[..., Any] | None = None,
     small: Mapping[str, Any] | None = None,
-    strays: float = 0.0,
+    baseline: Callable[..., Any] | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_mismatch_ratio: float | None = None,
 ) -> Any:
     """Make a GPU kernel of a function whose outermost tile loops are launches.
 
     ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on
     the meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
-    ``small``: what of a problem to replace when it is checked at small sizes; without it, large ints become small odd
-    ones. ``strays``: the share of a result's elements, 0 to 1, that may differ from the reference's, where a kernel
-    decides by what it computed. Raises SplitError where the function cannot be cut into host code and device regions.
+    ``baseline(*args)``: what checks of a search compare with instead, on copies of the arguments as they are; the
+    reference is given copies in higher precision. ``small``: what of a problem to replace when it is checked at small
+    sizes; without it, large ints become small odd ones. ``atol``, ``rtol``, ``max_mismatch_ratio``: see
+    :class:`tileflow.tolerances.Tolerances`; without any, the types and the measured rounding noise of a problem say
+    what may differ. Raises SplitError where the function cannot be cut into host code and device regions.
     """
+    tolerances = Tolerances(atol, rtol, max_mismatch_ratio)
     if fn is None:
-        return lambda function: Kernel(function, inputs, reference, small, strays)
-    return Kernel(fn, inputs, reference, small, strays)
+        return lambda function: Kernel(function, inputs, reference, small, tolerances, baseline)
+    return Kernel(fn, inputs, reference, small, tolerances, baseline)
 
 
 class Kernel:
@@ -78,14 +87,16 @@ class Kernel:
         inputs: Callable[..., tuple[Any, ...]] | None = None,
         reference: Callable[..., Any] | None = None,
         small: Mapping[str, Any] | None = None,
-        strays: float = 0.0,
+        tolerances: Tolerances = UNSAID,
+        baseline: Callable[..., Any] | None = None,
     ) -> None:
         fn = plain_function(fn)
         self.scope: FunctionType = positional(fn)
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
-        self._inputs, self._reference, self._small, self.strays = inputs, reference, small, strays
+        self._inputs, self._reference, self._small = inputs, reference, small
+        self.tolerances, self.baseline = tolerances, baseline
         self._meanings: BoundedCache[tuple[str, str]] = BoundedCache(MOST_STATES)  # by the number of what it reads
         self._multiplies: BoundedCache[int] = BoundedCache(MOST_STATES)
         self.cache = CallCache(self)
@@ -99,7 +110,7 @@ class Kernel:
 
     def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """What makes the kernel again, of what arguments, in a process that cannot import it. ``inputs`` stays here."""
-        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.strays)
+        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.tolerances, self.baseline)
 
     @property
     def semantic_hash(self) -> str:
@@ -149,6 +160,8 @@ class Kernel:
             from .dynamo import trace_call
 
             return trace_call(self._handle, args, kwargs)
+        if recorders:
+            self.note_call(args, kwargs)
         cache = self.cache
         if _interpretations[0] and _interpreting.get() is not None:
             return self._interpreted(args, kwargs)
@@ -160,6 +173,11 @@ class Kernel:
         except VariantError as error:
             return cache.declined(error, args, kwargs)
         return cache.run(args, kwargs)
+
+    def note_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let those that record count a call."""
+        for recorder in tuple(recorders):
+            recorder.called(self, args, kwargs)
 
     def _interpreted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if any(map(is_traced, tensors((*args, *kwargs.values())))):
@@ -277,7 +295,11 @@ class Kernel:
         return describe(self.name, host.signature, args, kwargs, code_hash, host.constants, self.multiplies)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
-        """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes."""
+        """Arguments for a problem (the author's ``inputs``); names of dtypes become dtypes. Of a recorded call (see
+        :mod:`tileflow.runtime.recorded`) arguments like its own."""
+        if RECORDED in problem:
+            with _seeded(device, seed):
+                return arguments(problem[RECORDED], self.host.signature, device, "interpreted" in problem)
         if self._inputs is None:
             raise SpecError(
                 "a kernel that is tuned by name says how to make its arguments",
@@ -285,8 +307,7 @@ class Kernel:
                 hint="@tileflow.kernel(inputs=...), a function of the problem's sizes and device",
             )
         values = {k: getattr(torch, v) if _names_dtype(v) else v for k, v in problem.items()}
-        with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
-            torch.manual_seed(seed)
+        with _seeded(device, seed):
             return tuple(self._inputs(**values, device=device))
 
     def reference(self, *args: Any) -> Any:
@@ -294,7 +315,9 @@ class Kernel:
         return self._reference(*args) if self._reference is not None else self.run_eagerly(*args)
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """The problem at small odd sizes, for the interpreter."""
+        """The problem at small odd sizes, for the interpreter; a recorded call itself, of which there are none."""
+        if RECORDED in problem:
+            return {**problem, "interpreted": True}
         if self._small is not None:
             return {**problem, **self._small}
         odd = iter((33, 49, 71, 19, 37, 23, 29, 31))
@@ -503,5 +526,16 @@ class ToMeta:
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made
 
 
+@contextlib.contextmanager
+def _seeded(device: str, seed: int) -> Iterator[None]:
+    """Inside, torch's generators begin at ``seed``."""
+    with torch.random.fork_rng(devices=[torch.device(device)] if device.startswith("cuda") else []):
+        torch.manual_seed(seed)
+        yield
+
+
 def _names_dtype(value: Any) -> bool:
     return isinstance(value, str) and isinstance(getattr(torch, value, None), torch.dtype)
+
+
+record_as_the_environment_says()

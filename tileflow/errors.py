@@ -165,6 +165,10 @@ class SpecError(TileflowError):
     """A sweep spec is wrong; names the field, the value and the remedy."""
 
 
+class SlowProblem(SpecError):
+    """A problem's inputs and its reference take longer than others may wait for them."""
+
+
 class ClusterError(TileflowError):
     """Placement or a worker failed; the trial is not to blame."""
 

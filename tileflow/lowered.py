@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from .config import Config, ConfigSpace
+from .config import Choice, Config, ConfigSpace
 from .default import default_config
 from .emit.gluon.kernel import emit_specialised
+from .emit.heading import Origin
 from .emit.kernel import emit
 from .emit.source import TritonSource
-from .errors import ConfigError
+from .errors import ConfigError, Location
 from .frontend.lower import HostKnob, LoweredCall, lower_call, lower_launch
 from .frontend.split import HostFunction
 from .ir.analysis import traffic
@@ -97,18 +99,26 @@ class Lowered:
     def space(self) -> ConfigSpace:
         """Every knob of the call and the constraints between them."""
         space = build_space((*self.regions, *self._other_ways()), self._call.host_knobs, self.target)
-        asked = next((knob.name for knob in self._call.host_knobs if not knob.choices), None)
-        if asked is None:
+        asked = [knob.name for knob in self._call.host_knobs if not knob.choices]
+        if not asked or _has_config(space):
             return space
-        return space if _has_config(space) else self._space_of_each(asked, space)
+        for name in asked:
+            found = self._space_of_each([name], space, {})
+            if _has_config(found):
+                return found
+        return self._space_of_each(asked, space, {}) if len(asked) > 1 else found
 
-    def _space_of_each(self, asked: str, space: ConfigSpace) -> ConfigSpace:
-        """The space in which each choice of the block size ``asked`` has the constraints that it brings about."""
+    def _space_of_each(self, asked: Sequence[str], space: ConfigSpace, given: Mapping[str, Choice]) -> ConfigSpace:
+        """The space in which each choice of the first of the block sizes ``asked`` has the constraints that it brings
+        about; where it has no config, so has each choice of the next one. ``given``: those that are chosen."""
+        first, *rest = asked
         ways = {}
-        for choice in space.knob(asked).choices:
-            call = lower_call(self.host, self.args, self.mode, {asked: choice})
-            ways[int(choice)] = build_space(self._prepared(call).regions, call.host_knobs, self.target)
-        return space_of_each(asked, ways)
+        for choice in space.knob(first).choices:
+            chosen = {**given, first: choice}
+            call = lower_call(self.host, self.args, self.mode, chosen)
+            way = build_space(self._prepared(call).regions, call.host_knobs, self.target)
+            ways[int(choice)] = way if not rest or _has_config(way) else self._space_of_each(rest, way, chosen)
+        return space_of_each(first, ways)
 
     def _other_ways(self) -> Iterator[KernelIR]:
         """What the regions become by each choice of the author's own knobs: the code that it selects may have loops,
@@ -151,11 +161,20 @@ class Lowered:
         for region in self._regions_under(config):
             ir = self._variant(region, config)
             for divisible in DIVISIBLE[self.mode]:
-                is_specialised = SCHEDULE.chosen(config, ir) == "warp_specialised"
-                write = emit_specialised if is_specialised else emit
-                source = write(ir, config, self.target, divisible)
+                if SCHEDULE.chosen(config, ir) == "warp_specialised":
+                    source = emit_specialised(ir, config, self.target, divisible)
+                else:
+                    source = emit(ir, config, self.target, divisible, self._origin(region.region))
                 sources[source.hash] = source
         return tuple(sources.values())
+
+    def _origin(self, region: int) -> Origin:
+        """What a generated kernel says of the author's function."""
+        code, launch = self.host.fn.__code__, self.host.regions[region]
+        line = launch.loop.lineno
+        text = launch.lines[line - 1].rstrip() if line <= len(launch.lines) else ""
+        loop = Location(launch.file, line, launch.loop.col_offset, text)
+        return Origin(self.problem.kernel, Path(code.co_filename).name, code.co_firstlineno, loop)
 
     def _regions_under(self, config: Config) -> tuple[KernelIR, ...]:
         """Host code may compute with the knobs that it asked for, so that it is run again for other choices of them."""

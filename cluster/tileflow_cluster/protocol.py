@@ -92,7 +92,9 @@ class TrialRequest:
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even
     where the outcome is known; such a result is never a duplicate. ``entrants``: (trial id, config) of all that are
     held against each other in a contest, ``config`` being the first; all of them were built by this evaluator, which
-    still keeps their binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.places`.
+    still keeps their binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.places`. ``hasty``: other
+    studies wait for the device, so this problem's inputs and reference get little time: see
+    :class:`tileflow.errors.SlowProblem`.
     """
 
     request_id: str
@@ -105,6 +107,7 @@ class TrialRequest:
     seed: int = 0
     remeasure: bool = False
     entrants: tuple[tuple[str, Config], ...] = ()
+    hasty: bool = False
     attempt: int = 1
     epoch: int = 1
 

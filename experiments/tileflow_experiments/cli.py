@@ -70,16 +70,21 @@ def doctor() -> None:
 
 @sweeps.command("run")
 def run_sweep(
-    spec: Annotated[Path, typer.Argument(help="The sweep's YAML file.")],
+    spec: Annotated[Path, typer.Argument(help="The sweep's YAML file, or what `tileflow.record` wrote.")],
     out: Annotated[Path | None, typer.Option(help="The sweep's folder; the spec's `output` where not given.")] = None,
     mlflow: Mlflow = None,
+    device_class: Annotated[
+        list[str] | None, typer.Option(help="For recorded calls: others than those that they were made on.")
+    ] = None,
+    budget_s: Annotated[float, typer.Option(help="For recorded calls: seconds for each, the often called more.")] = 60,
 ) -> None:
     """Run a new sweep on the Ray cluster at hand, or on a local one."""
     from . import sweep
+    from .recorded import is_recorded, spec_of_calls
     from .spec import read
 
     import_from_here()
-    wanted = read(spec)
+    wanted = spec_of_calls(spec, device_class or (), budget_s) if is_recorded(spec) else read(spec)
     folder = _folder(out or wanted.output)
     sweep.check_spec(wanted)
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)

@@ -20,7 +20,7 @@ from tileflow_search.registry import make
 from tileflow_search.transfer import Family
 
 from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError, TileflowError
+from tileflow.errors import ClusterError, SlowProblem, SpecError, TileflowError
 from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
@@ -122,7 +122,8 @@ def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], f
         sources.setdefault(config, "transfer")
     peers = family.join(subject.task, subject.space, subject.default)
     strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources), peers=peers)
-    return Study(subject, strategy, spec.strategy.name, spec.budget, sources)
+    budget = spec.budget_of(subject.key.kernel, subject.key.problem)
+    return Study(subject, strategy, spec.strategy.name, budget, sources)
 
 
 def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
@@ -264,6 +265,17 @@ class Driver:
         if len(self.studies) == 1:
             raise error
 
+    def _postpone(self, study: Study, error: SlowProblem) -> None:
+        """Let a study whose problem takes long to make wait until no other one is open; it then has all its time."""
+        if not study.postponed:
+            others = [other for other in self.studies if other is not study]
+            for other in others:
+                if other.after is study:
+                    other.after = None  # they would wait for each other
+            study.postpone(lambda: not any(not other.postponed and other.open for other in others))
+            self._journal.event("study_postponed", study=study.subject.key.id, reason=str(error))
+            log.warning("%s goes last: %s", study.subject.key.title, error)
+
     # ---- phases ---------------------------------------------------------------------------------
 
     def _run_once(
@@ -360,9 +372,13 @@ class Driver:
             seed=self._seed,
             remeasure=kind != "trial",
             entrants=task.entrants,
+            hasty=kind == "trial" and not study.postponed and self._others_wait(study),
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
         self.evaluator.submit(request)
+
+    def _others_wait(self, study: Study) -> bool:
+        return any(other.open for other in self.studies if other is not study)
 
     def _turn(self, timeout_s: float) -> None:
         results = self.evaluator.poll(timeout_s)
@@ -391,7 +407,11 @@ class Driver:
             return
         if result.kernel_error is not None:
             self._cancel(flight, final=True)
-            self.give_up(study, result.kernel_error)
+            if isinstance(result.kernel_error, SlowProblem) and flight.request.hasty:
+                self._postpone(study, result.kernel_error)
+                study.ask_again(config)
+            else:
+                self.give_up(study, result.kernel_error)
             return
         if result.outcome.status is Status.CANCELLED and not result.blocklisted:
             self._cancel(flight, final=result.final)

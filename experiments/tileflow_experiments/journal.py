@@ -294,6 +294,7 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "closed": ("epoch", "reason"),
     "study": ("study", "semantic_hash", "space_fingerprint", "mode"),
     "study_stopped": ("study", "reason"),
+    "study_postponed": ("study", "reason"),
     "clock": ("spent_s",),
     "contest": ("study", "places", "device_s"),
     "interpreted": ("study", "role", "config", "status", "error"),

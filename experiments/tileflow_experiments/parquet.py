@@ -18,7 +18,7 @@ _FLAGS = {"measured", "retried", "throttled"}
 _TEXTS = {
     "kind", "sweep_id", "trial_id", "seed_source", "kernel", "semantic_hash", "source_hash", "problem", "device_class",
     "mode", "config", "status", "gpu_uuid", "host", "compiled_by", "launched_by", "error_class", "error_digest",
-    "blocklisted",
+    "blocklisted", "reference",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tileflow.cost import Launch
 from tileflow.ir.traffic import Traffic
 from tileflow.measure.types import DeviceFacts, Measurement, Outcome, Status
 from tileflow.runtime.abi import Resources
+from tileflow.runtime.recorded import RECORDED, problem_of
 
 RecordKind = Literal["trial", "remeasure"]
 
@@ -29,8 +30,13 @@ class StudyKey:
     @property
     def title(self) -> str:
         """For people: ``examples.softmax:softmax dtype=bfloat16 m=1024 n=2048 on nvidia-h200``."""
-        sizes = " ".join(f"{name}={value}" for name, value in self.problem)
-        return f"{self.kernel} {sizes} on {self.device_class}"
+        return f"{self.kernel} {self.shown} on {self.device_class}"
+
+    @property
+    def shown(self) -> str:
+        """The problem for people: the keywords that make it, of a recorded call its arguments' metadata."""
+        text = dict(self.problem).get(RECORDED)
+        return problem_of(text).key if isinstance(text, str) else " ".join(f"{n}={v}" for n, v in self.problem)
 
     @property
     def id(self) -> str:
@@ -138,6 +144,7 @@ class TrialRecord:
             "p80_us": times.p80_us if times else None,
             "ci95_us": times.ci95_us if times else None,
             "max_err": outcome.max_err,
+            "reference": outcome.reference,
             "registers": used.registers if used else None,
             "spills": used.spills if used else None,
             "shared_bytes": used.shared if used else None,
@@ -237,6 +244,7 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
         device=card,
         measured=data["measured"],
+        reference=data.get("reference", ""),
     )
 
 

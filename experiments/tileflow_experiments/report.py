@@ -80,12 +80,12 @@ def _how(won: Winner) -> str:
     if not won.record.measured:
         return "modelled"
     tie = f", level with {len(won.ties)} more" if won.ties else ""
-    return f"measured, {won.samples} samples{tie}"
+    reference = ", its reference made on the CPU" if won.record.result.outcome.reference == "cpu" else ""
+    return f"measured, {won.samples} samples{tie}{reference}"
 
 
 def _place(key: StudyKey) -> str:
-    problem = " ".join(f"{name}={value}" for name, value in key.problem)
-    return f"{key.kernel} | {problem} | {key.device_class}"
+    return f"{key.kernel} | {key.shown} | {key.device_class}"
 
 
 def _stopped(stopped: Mapping[str, str], subjects: Iterable[Subject]) -> list[str]:
@@ -192,6 +192,8 @@ def _check_status(check: Line) -> str:
 def _events(events: Iterable[Line]) -> list[str]:
     lines = []
     for event in events:
+        if event["event"] == "study_postponed":
+            lines.append(f"- {event['study']} went last: {_first_line(event['reason'])}")
         if event["event"] == "closed" and event["reason"]:
             lines.append(f"- the sweep was stopped before its end: {_first_line(event['reason'])}")
         if event["event"] == "salvaged":

@@ -40,6 +40,7 @@ MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
 SHOWN_CHARS = 200
+LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
 T = TypeVar("T")
 
 
@@ -51,10 +52,16 @@ class KernelInputs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """``kernel``: ``module:qualname``. ``problems``: keyword arguments of the kernel's ``inputs`` function."""
+    """``kernel``: ``module:qualname``. ``problems``: keyword arguments of the kernel's ``inputs`` function. ``calls``:
+    how often each is called, so that most of the budget goes there; alike where nothing is said."""
 
     kernel: str
     problems: tuple[tuple[tuple[str, Parameter], ...], ...]
+    calls: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        data: dict[str, object] = {"kernel": self.kernel, "problems": [dict(p) for p in self.problems]}
+        return data | {"calls": list(self.calls)} if self.calls else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,13 @@ class Budget:
 
     trials: int | None = None
     seconds: float | None = None
+
+    def times(self, share: float) -> Budget:
+        """As much for ``share`` of it, at least one trial."""
+        if self.trials is not None:
+            return Budget(trials=max(round(self.trials * share), 1))
+        assert self.seconds is not None
+        return Budget(seconds=self.seconds * share)
 
     def __str__(self) -> str:
         return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
@@ -94,12 +108,23 @@ class SweepSpec:
     modes: tuple[Mode, ...] = MODES
     output: Path | None = None
 
+    def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
+        """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
+        calls: dict[object, int] = {
+            (k.kernel, p): n for k in self.kernels for p, n in zip(k.problems, k.calls, strict=False)
+        }
+        mine = calls.get((kernel, problem))
+        if mine is None:
+            return self.budget
+        mean = sum(calls.values()) / len(calls)
+        return self.budget.times(LEAST_SHARE + (1 - LEAST_SHARE) * mine / mean)
+
     def to_json(self) -> dict[str, object]:
         """What the journal's header keeps; :func:`parse` reads it back."""
         budget = {"trials": self.budget.trials} if self.budget.trials is not None else {"seconds": self.budget.seconds}
         data: dict[str, object] = {
             "name": self.name,
-            "kernels": [{"kernel": k.kernel, "problems": [dict(p) for p in k.problems]} for k in self.kernels],
+            "kernels": [kernel.to_json() for kernel in self.kernels],
             "device_classes": list(self.device_classes),
             "strategy": {"name": self.strategy.name, "seed": self.strategy.seed},
             "budget": budget,
@@ -215,14 +240,18 @@ def _name(node: _Node) -> str:
 
 
 def _kernel(node: _Node) -> KernelSpec:
-    fields = node.mapping(required=("kernel", "problems"))
+    fields = node.mapping(required=("kernel", "problems"), optional=("calls",))
     ref = fields["kernel"].text()
     module, colon, qualname = ref.partition(":")
     if not (colon and qualname and all(part.isidentifier() for part in f"{module}.{qualname}".split("."))):
         raise fields["kernel"].error("a kernel must be module:qualname", "for example examples.softmax:softmax")
     if module == "__main__":
         raise fields["kernel"].error("a kernel must live in an importable module", "move it out of __main__")
-    return KernelSpec(ref, _distinct(fields["problems"], _problem, repr))
+    problems = _distinct(fields["problems"], _problem, repr)
+    calls = tuple(n.integer(1, MOST_SIZE) for n in fields["calls"].sequence()) if "calls" in fields else ()
+    if calls and len(calls) != len(problems):
+        raise fields["calls"].error("calls must be a count for each problem", f"there are {len(problems)} problems")
+    return KernelSpec(ref, problems, calls)
 
 
 def _problem(node: _Node) -> tuple[tuple[str, Parameter], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tileflow_search.protocol import Result, Strategy
 
@@ -45,6 +45,7 @@ class Study:
         self._lost_in_a_row = 0
         self._exhausted = False
         self.after: Study | None = None
+        self._last: Callable[[], bool] | None = None
 
     # ---- asking ---------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ class Study:
     @property
     def wants_more(self) -> bool:
         """Another trial fits the budget, counting every one in flight as if it became a new trial."""
-        if self.after is not None and self.after.open:
+        if (self.after is not None and self.after.open) or (self._last is not None and not self._last()):
             return False
         self.after = None
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
@@ -144,6 +145,20 @@ class Study:
     def cancelled(self, config: Config) -> None:
         """The sweep is stopping, or waits for ``config`` no longer; the next one asks again."""
         self._in_flight.discard(config)
+
+    @property
+    def postponed(self) -> bool:
+        """Its problem took longer to make than others may wait."""
+        return self._last is not None
+
+    def postpone(self, free: Callable[[], bool]) -> None:
+        """Ask nothing until ``free`` says that no other study waits."""
+        self._last = free
+
+    def ask_again(self, config: Config) -> None:
+        """``config`` was not tried after all."""
+        self._in_flight.discard(config)
+        self._again.append(config)
 
     def stop(self, reason: str) -> None:
         """Ask nothing more."""

@@ -46,7 +46,7 @@ def test_construct_compiles(number: int) -> None:
 def test_a_branch_on_a_block_size_is_settled_in_the_text() -> None:
     kernel = CASES["if_of_a_block_size"].kernel
     lowered = kernel.lower((torch.empty(37),), target("nvidia-h200"))
-    texts = [lowered.emit(lowered.default.with_({"block:tile": b}))[0].text for b in (4, 16)]
+    texts = [lowered.emit(lowered.default.with_({"block:tile": b}))[0].code for b in (4, 16)]
     assert "if " not in texts[0] + texts[1] and texts[0] != texts[1]
 
 

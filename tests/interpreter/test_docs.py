@@ -15,7 +15,6 @@ from tileflow_experiments.spec import parse
 import tileflow
 import tileflow.language
 from tileflow.frontend.operations.device_functions import DEVICE
-from tileflow.frontend.operations.torch_ops import METHODS
 
 PAGES = Path(__file__).parent.parent.parent / "docs"
 TEXT = (PAGES / "language.md").read_text()
@@ -68,12 +67,6 @@ def test_the_tutorial_through_the_interpreter(interpreter: Callable[..., Any], t
 def test_the_tutorial_shows_a_spec_that_can_be_read() -> None:
     (spec,) = re.findall(r"^```yaml\n(.*?)^```$", (PAGES / "tutorial.md").read_text(), re.DOTALL | re.MULTILINE)
     assert parse(yaml.safe_load(spec)).kernels[0].kernel == "my_kernels:add_rms_norm"
-
-
-def test_the_list_of_operations_is_the_table() -> None:
-    listed = re.search(r"by these names:\n\n(.*?)\n\n", TEXT, re.DOTALL)
-    assert listed is not None
-    assert re.findall(r"`(\w+)`", listed[1]) == sorted(METHODS)
 
 
 def test_every_function_of_the_language_is_shown() -> None:

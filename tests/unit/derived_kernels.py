@@ -111,6 +111,16 @@ def causal_softmax(x: Tensor) -> Tensor:
     return out
 
 
+@example(lambda x, y: (x.prod(1), (y * y).prod(0)), (3, 4), (4, 6))
+def products_of_factors(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = x.new_empty(x.size(0)), y.new_empty(y.size(1))
+    for tile in tfl.tile(x.size(0)):
+        rows[tile] = x[tile, :].prod(1)
+    for tile in tfl.tile(y.size(1)):
+        columns[tile] = (y[:, tile] * y[:, tile]).prod(0)
+    return rows, columns
+
+
 @example(lambda x: x.cumsum(1), (3, 8))
 def running_sums(x: Tensor) -> Tensor:
     out = torch.empty_like(x)

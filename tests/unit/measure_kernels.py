@@ -20,6 +20,7 @@ from tileflow.measure.request import MeasureRequest
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.launch import Launcher
 from tileflow.target import Target
+from tileflow.tolerances import UNSAID
 
 
 def load(reference: str) -> Any:
@@ -54,7 +55,7 @@ VARIANTS = {
 class Add:
     """``out = x * scale + y`` over ``n`` elements."""
 
-    scope, strays = None, 0.0
+    scope, baseline, tolerances = None, None, UNSAID
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 1000) -> tuple[Any, ...]:
         generator = torch.Generator(device).manual_seed(seed)
@@ -63,6 +64,9 @@ class Add:
 
     def reference(self, x: torch.Tensor, y: torch.Tensor, scale: float) -> torch.Tensor:
         return x * scale + y
+
+    def run_eagerly(self, *args: Any, config: Any = None) -> Any:
+        return self.reference(*args)
 
     def small(self, problem: dict[str, Any]) -> dict[str, Any]:
         return {"n": min(problem.get("n", 1000), 1000)}
@@ -124,7 +128,7 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     what = request.entrants[0].config.get("what", "ok")
     if what == "slow_inputs":
         time.sleep(30)
-    if what == "no_room":
+    if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):
         return Outcome(Status.OOM, error_class=NO_ROOM, error_digest="planted: 300 GiB")
     if what == "author":
         raise ConfigError("planted", got=what)

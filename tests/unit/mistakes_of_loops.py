@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import torch
 from mistake_table import V, X, meta, mistake
 
 import tileflow.language as tfl
@@ -56,6 +57,33 @@ def empty_loop_inside(x):
 def loop_without_a_store(x):
     for tile in tfl.tile(x.size(0)):  # <-
         y = x[tile, :] * 2
+
+
+# finding 14.7: whatever Python had chosen or written out in the loop, it ran and what it returned was never written
+@mistake(TraceError, NO_STORE, "for tile in", X, True)
+def an_if_without_a_store(x, doubled):
+    for tile in tfl.tile(x.size(0)):  # <-
+        y = x[tile, :]
+        if doubled:
+            y = torch.exp(y) * 2
+
+
+@mistake(TraceError, NO_STORE, "for tile in")
+def turns_without_a_store(x):
+    for tile in tfl.tile(x.size(0)):  # <-
+        parts = [0, 0]
+        for i in range(2):
+            parts[i] = (x[tile, :] * i).sum(1)
+
+
+def _scaled(y, factor):
+    return y * factor if factor is not None else y
+
+
+@mistake(TraceError, NO_STORE, "for tile in")
+def a_helper_without_a_store(x):
+    for tile in tfl.tile(x.size(0)):  # <-
+        y = _scaled(x[tile, :], None)
 
 
 @mistake(TraceError, NO_STORE, "for tile in")

@@ -285,7 +285,9 @@ def captured_shape_bad2(x):
 
 
 @mistake(
-    MissingAttribute, ("a name of a module or an object in", "see docs/language.md for what there is"), "x.foo = 1"
+    MissingAttribute,
+    ("a name of a module or an object in", "see docs/language-reference.md for what there is"),
+    "x.foo = 1",
 )
 def captured_assign_attr(x):
     for tile in tfl.tile(64):

@@ -212,6 +212,17 @@ def test_the_precision_of_products_is_the_setting_and_not_the_process(precision:
     assert f"input_precision='{expected}'" in code and torch.get_float32_matmul_precision() == before
 
 
+def test_the_dialects_precision_holds_whichever_interface_torch_was_set_by() -> None:
+    """14.7: every call of the dialect ended in torch's own RuntimeError."""
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    try:
+        code = with_config(dot_precision="ieee").bind((META, META.T)).to_triton_code()
+        assert "input_precision='ieee'" in code and torch.backends.cuda.matmul.fp32_precision == "tf32"
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_shapes_are_symbols_where_the_decorator_says_so() -> None:
     assert "tl.range(0, 512, " in with_config().bind((META, META.T)).to_triton_code()
     assert "tl.range(0, k, " in with_config(static_shapes=False).bind((META, META.T)).to_triton_code()

@@ -39,7 +39,7 @@ def lowered(name: str, device: str = "nvidia-h200") -> Lowered:
 
 def identity(sources: tuple[TritonSource, ...]) -> list[object]:
     """All that a binary and its launch are made from."""
-    return [(s.text, s.options, s.grid, s.constexprs) for s in sources]
+    return [(s.code, s.options, s.grid, s.constexprs) for s in sources]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -72,14 +72,29 @@ CASES: list[tuple[str, str, dict[str, Choice], str]] = [
     (MATMUL, "nvidia-b200", {**LARGE, "loop:tile_k.multi_buffer": False}, "disallow_acc_multi_buffer=True"),
     (MATMUL, "nvidia-b200", {**LARGE, **BOXES, "loop:tile_k.warp_specialize": True}, "warp_specialize=True"),
     (MATMUL, "nvidia-h200", {"persistent": 1, "flatten": True}, "tl.num_programs(0), flatten=True):"),
-    (MATMUL, "nvidia-h200", {"persistent": 1, "walk": "blocked"}, "tl.range(first, tl.minimum(first + run, 256))"),
+    (
+        MATMUL,
+        "nvidia-h200",
+        {"persistent": 1, "walk": "blocked"},
+        "tl.minimum(first + run, tile_m_count * tile_n_count)):",
+    ),
     (MATMUL, "nvidia-h200", {"group": 1, "grid": "axes"}, "tile_m_begin = pid_1 * BLOCK_TILE_M"),
-    (ATTENTION, "nvidia-h200", {"block:tile_m": 64, "group": 1, "grid": "axes", "descending": True}, "7 - pid_0"),
+    (
+        ATTENTION,
+        "nvidia-h200",
+        {"block:tile_m": 64, "group": 1, "grid": "axes", "descending": True},
+        "(tile_m_count - 1) - pid_0",
+    ),
     (MATMUL, "amd-mi300x", {"xcd": True}, "program = before + tl.program_id(0) // 8"),
     (MATMUL, "nvidia-h200", {"load:x#0.cache": ".cg"}, "cache_modifier='.cg')"),
     (MATMUL, "nvidia-h200", {"store:out#0.cache": ".cs"}, "cache_modifier='.cs')"),
     (MATMUL, "amd-mi350x", {"store:out#0.cache": ".wt"}, "cache_modifier='.wt')"),
-    (EPILOGUE, "nvidia-h200", {**LARGE, "store:out#0.subtile": 2}, "tile_n_half1_begin = tile_n_begin + 64"),
+    (
+        EPILOGUE,
+        "nvidia-h200",
+        {**LARGE, "store:out#0.subtile": 2},
+        "tile_n_half1_begin = tile_n_begin + (BLOCK_TILE_N // 2)",
+    ),
     (MATMUL, "nvidia-a100", {"cutlass_name": True}, "def matmul_0_cutlass("),
     (MIXED, "nvidia-h200", {**LARGE, "product:dot#0.transposed": True}, "tl.permute(c0, (1, 0))"),
 ]

@@ -26,7 +26,7 @@ def lines(kernel: Any, *args: Any, **config: Any) -> list[str]:
     found = {"tl.load": "load", "tl.store": "store", "tl.atomic": "atomic", BARRIER: "barrier", "for ": "for"}
     return [
         word
-        for line in source.text.splitlines()
+        for line in source.code.splitlines()
         for text, word in found.items()
         if text in line and not line.startswith("def")
     ]
@@ -88,7 +88,7 @@ def halves(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
 def test_slices_side_by_side_are_apart(mode: str) -> None:
     low = halves.lower((X,), target("nvidia-h200"), mode=mode)
-    assert BARRIER not in low.emit(low.default)[0].text
+    assert BARRIER not in low.emit(low.default)[0].code
 
 
 @tileflow.kernel

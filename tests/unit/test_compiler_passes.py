@@ -138,9 +138,9 @@ def test_masks_vanish_where_the_block_divides_the_size() -> None:
         return x
 
     it = lower(add_one, meta(4096))
-    assert "mask" not in it.emit(it.default.with_({"block:tile": 1024}))[0].text
+    assert "mask" not in it.emit(it.default.with_({"block:tile": 1024}))[0].code
     it = lower(add_one, meta(4000))
-    assert it.emit(it.default.with_({"block:tile": 1024}))[0].text.count("mask=") == 2
+    assert it.emit(it.default.with_({"block:tile": 1024}))[0].code.count("mask=") == 2
 
 
 def test_masks_of_products() -> None:

@@ -212,6 +212,40 @@ def test_another_precision_is_another_call(precision: Callable[[str], None]) -> 
     assert kernel.describe(A.half(), B.half()).key == half
 
 
+@pytest.fixture
+def newer_interface() -> Iterator[Callable[[str], None]]:
+    """torch's newer interface for the precision: once it is used, torch's older question raises."""
+
+    def choose(name: str) -> None:
+        torch.backends.cuda.matmul.fp32_precision = name
+
+    yield choose
+    choose("none")
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(("name", "expected"), [("tf32", "tf32"), ("ieee", "ieee")])
+def test_float32_follows_torchs_newer_interface(
+    newer_interface: Callable[[str], None], name: str, expected: str
+) -> None:
+    """14.7: every product was refused by torch's own RuntimeError."""
+    newer_interface("tf32")
+    with pytest.raises(RuntimeError, match="matmul precision"):
+        torch.get_float32_matmul_precision()
+    newer_interface(name)
+    lowered = lower(augmented)
+    (source,) = lowered.emit(lowered.default)
+    assert DotAttrs.of(dots(augmented)[0]).precision == expected and f"input_precision='{expected}'" in source.text
+
+
+def test_the_newer_interface_makes_another_call(newer_interface: Callable[[str], None]) -> None:
+    kernel = tileflow.kernel(augmented)
+    newer_interface("ieee")
+    key, problem = call_key((A, B)), kernel.describe(A, B).key
+    newer_interface("tf32")
+    assert call_key((A, B)) != key and kernel.describe(A, B).key != problem
+
+
 def test_amd_has_tf32_on_one_architecture(precision: Callable[[str], None]) -> None:
     precision("high")
     found = {}

@@ -203,3 +203,30 @@ def test_a_block_size_that_host_code_counts_parts_by_is_chosen_so_that_all_parts
         for smaller in (block // 2, block // 4):  # whose parts do not fit
             broken = lowered.space.violations(config.with_({"block:b": smaller}))
             assert any("registers" in constraint.reason for constraint in broken)
+
+
+def test_all_block_sizes_that_host_code_counts_by_are_asked() -> None:
+    """14.6: the first one alone was. The parts of either may not fit, and only choices of both together do."""
+
+    @tileflow.kernel
+    def scans_of_parts(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a, b, n = tfl.register_block_size(x.size(0)), tfl.register_block_size(y.size(0)), x.size(1)
+        first, second = x.new_empty((x.size(0) + a - 1) // a, n), y.new_empty((y.size(0) + b - 1) // b, n)
+        for tile in tfl.tile(x.size(0), block_size=a):
+            first[tile.id, :] = x[tile, :].sum(0)
+        for tile in tfl.tile(y.size(0), block_size=b):
+            second[tile.id, :] = y[tile, :].sum(0)
+        for tile in tfl.tile(n):
+            first[:, tile] = torch.cumsum(first[:, tile], 0)
+        for tile in tfl.tile(n):
+            second[:, tile] = torch.cumsum(second[:, tile], 0)
+        return first, second
+
+    lowered = scans_of_parts.lower((meta(3_000_000, 64), meta(5_000_000, 64)), H200, "static")
+    config = lowered.default
+    assert len(lowered.emit(config)) == 4
+    for name, size in (("block:a", 3_000_000), ("block:b", 5_000_000)):
+        block = config[name]
+        assert isinstance(block, int) and -(-size // block) <= 65536
+        broken = lowered.space.violations(config.with_({name: block // 4}))
+        assert any("registers" in constraint.reason for constraint in broken)

@@ -192,3 +192,74 @@ def test_under_torch_compile() -> None:
     (got,) = torch.autograd.grad(out.square().sum(), x)
     (wanted,) = torch.autograd.grad((x * 2).softmax(1).square().sum(), x)
     torch.testing.assert_close(got, wanted)
+
+
+@tileflow.kernel
+def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), w.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), w.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_k, tile_n])
+        out[tile_m, tile_n] = acc + bias[tile_n]
+    return out
+
+
+@tileflow.kernel
+def batched(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = x.new_empty(x.size(0), x.size(1), y.size(2))
+    block = tfl.register_block_size(16)
+    for b, tile_m, tile_n in tfl.tile([x.size(0), x.size(1), y.size(2)], block_size=[1, block, None]):
+        acc = tfl.zeros([b, tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(2), block_size=16):
+            acc = torch.baddbmm(acc, x[b, tile_m, tile_k], y[b, tile_k, tile_n])
+        out[b, tile_m, tile_n] = acc
+    return out
+
+
+@tileflow.kernel
+def rectified(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The gradient takes what the loop gave: a program of another order would run the loop again."""
+    out = x.new_empty(x.size(0), y.size(1))
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n], dtype=x.dtype)
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = torch.relu(acc)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shapes", "has_atomics"),
+    [
+        (linear, ((20, 37), (37, 19), (19,)), False),
+        (batched, ((2, 18, 20), (2, 20, 5)), False),
+        (rectified, ((20, 37), (37, 19)), True),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_product_s_gradients_are_products_that_own_their_tiles(kernel: Any, shapes: Any, has_atomics: bool) -> None:
+    """Issue 14: both were added up by atomics, by all programs along the loop that the operand does not have."""
+    args = made(shapes)
+    text = tileflow.derive_backward(kernel).source(*args)
+    assert ("atomic" in text) == has_atomics
+    assert text.count("tfl.dot(") == (3 if has_atomics else 2)
+    backward = tileflow.derive_backward(kernel)
+    gradcheck(kernel, *args)
+    if not has_atomics:
+        with torch.no_grad():
+            grad = torch.empty_like(kernel(*args), device="meta")
+        metas = [torch.empty_like(x, device="meta").detach() for x in args]
+        lowered = backward.lower((*metas, grad), target("nvidia-h200"))
+        assert not any("atomic" in source.text for source in lowered.emit(lowered.default))
+
+
+def test_a_product_s_gradient_with_factors_of_zero() -> None:
+    """Issue 14: with none of a row's factors 0, with one, and with two."""
+    rows = [[2.0, -3.0, 0.5], [0.0, 3.0, 4.0], [0.0, 5.0, 0.0]]
+    x, y = torch.tensor(rows, dtype=torch.float64, requires_grad=True), *made(((4, 6),))
+    gradcheck(EXAMPLES["products_of_factors"].kernel, x, y)
+    got, _ = tileflow.differentiable(EXAMPLES["products_of_factors"].kernel)(x, y)
+    ours, theirs = (torch.autograd.grad(value.sum(), [x])[0] for value in (got, x.prod(1)))
+    torch.testing.assert_close(ours, theirs)
+    assert ours[1].tolist() == [12.0, 0.0, 0.0] and not ours[2].any()

@@ -38,6 +38,9 @@ class Plain:
         self.asked: list[str] = []
         self.called: list[Any] = []
 
+    def named(self, names: tuple[str, ...], value: Any) -> Any:
+        return value
+
     def for_(self, it: Any, body: Callable[..., Any], targets: Any, names: Any, values: Any, loc: int) -> Any:
         self.carried.append(names)
         for t in it:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tileflow.measure.check import check_call, compare, make_reference
 from tileflow.measure.inputs import Restorer, clone, poisoned
 from tileflow.measure.types import Status
+from tileflow.tolerances import Tolerances
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 
@@ -182,11 +183,11 @@ def test_the_restorer_keeps_only_what_changed() -> None:
 
 
 def test_tensors_are_compared_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tileflow.measure import check
+    from tileflow.measure import deviation
 
     reference = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     whole = compare(reference.float(), reference).max_err
-    monkeypatch.setattr(check, "_CHUNK", 12)
+    monkeypatch.setattr(deviation, "CHUNK", 12)
     assert compare(reference.float(), reference).max_err == pytest.approx(whole)
     out = reference.float()
     out[5, 2] += 1
@@ -224,6 +225,6 @@ def test_a_share_of_the_elements_may_stray(dtype: torch.dtype) -> None:
         out[:10] += 100
         return out
 
-    assert check_call(call, args, make_reference(lambda x: x.clone(), args, strays=0.01)).ok
-    verdict = check_call(call, args, make_reference(lambda x: x.clone(), args, strays=0.009))
+    assert check_call(call, args, make_reference(lambda x: x.clone(), args, Tolerances(max_mismatch_ratio=0.01))).ok
+    verdict = check_call(call, args, make_reference(lambda x: x.clone(), args, Tolerances(max_mismatch_ratio=0.009)))
     assert verdict.status is Status.INCORRECT and "10 of 1000" in verdict.reason

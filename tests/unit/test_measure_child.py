@@ -19,6 +19,7 @@ from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import NO_ROOM
 from tileflow.measure.request import Entrant, MeasureRequest
 from tileflow.measure.types import DeviceFacts, Status
+from tileflow.tolerances import UNSAID
 
 HERE = str(Path(__file__).parent)
 made: Counter[tuple[int, int]] = Counter()  # inputs by (n, seed)
@@ -27,7 +28,7 @@ made: Counter[tuple[int, int]] = Counter()  # inputs by (n, seed)
 class Twice:
     """``x * 2``; the config says what goes wrong, and how long it takes."""
 
-    scope, strays = None, 0.0
+    scope, baseline, tolerances = None, None, UNSAID
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, n: int = 64) -> tuple[torch.Tensor]:
         made[n, seed] += 1
@@ -35,6 +36,9 @@ class Twice:
 
     def reference(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2
+
+    def run_eagerly(self, *args: Any, config: Any = None) -> Any:
+        return self.reference(*args)
 
     def kind(self, *args: Any) -> Any:
         return self
@@ -160,6 +164,12 @@ def test_a_reference_without_room_is_told_from_a_config_without(monkeypatch: pyt
     monkeypatch.setattr(twice, "reference", reference, raising=False)
     outcome = ask(("", 50.0))
     assert (outcome.status, outcome.error_class, outcome.error_digest) == (Status.OOM, NO_ROOM, "planted: 300 GiB")
+
+
+def test_a_reference_on_the_cpu_is_said_with_the_outcome() -> None:
+    outcome = ask(("", 50.0), reference_on="cpu")
+    assert (outcome.status, outcome.reference) == (Status.OK, "cpu")
+    assert ask(("wrong", 50.0), reference_on="cpu").status is Status.INCORRECT
 
 
 @pytest.mark.parametrize("fault", ["nan", "shape"])

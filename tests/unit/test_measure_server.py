@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tileflow.errors import (
     InternalError,
     LaunchError,
     OutOfResources,
+    SlowProblem,
     SpecError,
 )
 from tileflow.measure.failure import MESSAGE_CHARS, build_failure, launch_failure
@@ -38,9 +40,14 @@ def process() -> Iterator[MeasureProcess]:
             yield process
 
 
-def ask(process: MeasureProcess, what: str, incumbent_us: float | None = None) -> Outcome:
+def ask(
+    process: MeasureProcess, what: str, incumbent_us: float | None = None, *, n: int = 0, limits: Limits = LIMITS
+) -> Outcome:
     entrant = Entrant(Config.of({"what": what}), ())
-    return process.run(MeasureRequest("measure_kernels:add", (), (entrant,), limits=LIMITS, incumbent_us=incumbent_us))
+    problem = (("n", n),)
+    return process.run(
+        MeasureRequest("measure_kernels:add", problem, (entrant,), limits=limits, incumbent_us=incumbent_us)
+    )
 
 
 def served_by(outcome: Outcome) -> str:
@@ -64,9 +71,27 @@ def test_limits_scale_with_the_incumbent() -> None:
     assert limits.phases(1.0)["prepare"] == limits.phases(None)["prepare"]
 
 
-def test_slow_inputs_are_not_the_configs_fault(process: MeasureProcess) -> None:
-    outcome = ask(process, "slow_inputs")
-    assert outcome.status is Status.WORKER_LOST and outcome.status.is_infrastructure
+def test_a_problem_that_is_not_made_in_time_is_raised_once_for_all_its_configs(process: MeasureProcess) -> None:
+    """Issue 15: each config of it was a lost worker, which cost the others 180 s each time."""
+    with pytest.raises(SlowProblem, match=r"must be made in 0\.5 s(.|\n)*faster reference="):
+        ask(process, "slow_inputs", n=7)
+    started = time.monotonic()
+    with pytest.raises(SlowProblem):
+        ask(process, "ok", n=7)
+    assert time.monotonic() - started < 0.1
+    assert ask(process, "ok", n=8).status is Status.OK
+    patient = replace(LIMITS, prepare=5.0)
+    assert ask(process, "ok", n=7, limits=patient).status is Status.OK
+    assert patient.in_haste() == replace(patient, prepare=5.0) and Limits().in_haste().prepare < Limits().prepare
+
+
+def test_a_reference_without_room_is_made_on_the_cpu(process: MeasureProcess, caplog: pytest.LogCaptureFixture) -> None:
+    """Issue 15: it ended its study, after each of 51 configs had tried it."""
+    for _ in range(3):
+        assert ask(process, "no_room_for_reference", n=9).status is Status.OK
+    assert [r.getMessage() for r in caplog.records if "on the CPU" in r.getMessage()] == [
+        "the reference of measure_kernels:add {'n': 9} is made on the CPU: planted: 300 GiB"
+    ]
 
 
 def test_a_dead_child_is_a_lost_worker_with_its_signal(process: MeasureProcess) -> None:

@@ -19,7 +19,7 @@ from tileflow_experiments import mlflow_log, sweep
 from tileflow.runtime.table import load_table
 
 OLD = Path(__file__).parents[1] / "data" / "journals"
-NEW_COLUMNS = {"roofline_us"}
+NEW_COLUMNS = {"roofline_us", "reference"}
 
 
 @pytest.fixture

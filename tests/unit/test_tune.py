@@ -27,7 +27,7 @@ from tileflow import runtime
 from tileflow.compat import helion
 from tileflow.config import Config
 from tileflow.errors import CallError, ClusterError, KernelError, SpecError
-from tileflow.measure.check import make_reference
+from tileflow.measure.check import reference_of
 from tileflow.measure.kernel import load
 from tileflow.measure.request import Limits
 from tileflow.measure.types import Outcome, Status
@@ -289,7 +289,7 @@ def test_a_gpu_worker_measures_the_call_that_is_shared() -> None:
         call = load(asked.loader, asked.kernel, asked.sys_path)
         (ours,) = call.inputs(device="cpu", seed=1, **dict(asked.problem))
         assert torch.equal(ours, x) and ours.data_ptr() != x.data_ptr()
-        made = make_reference(call.reference, (ours,), call.strays)
+        made = reference_of(call, (ours,))
         torch.testing.assert_close(made.result, x.double() * 2)
 
 
@@ -301,7 +301,8 @@ def test_the_page_about_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caps
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     page = (Path(__file__).parents[2] / "docs/tuning-your-kernel.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
+    monkeypatch.chdir(tmp_path)
     for number, block in enumerate(blocks):
         script = tmp_path / f"script_{number}.py"
         script.write_text(block.replace('"cuda"', '"cpu"'))

@@ -92,11 +92,11 @@ def build(source: TritonSource, target: Target) -> Binary:
 
 
 def load_function(source: TritonSource) -> Any:
-    """The jitted function of ``source``, imported from a file that holds its text.
+    """The jitted function of ``source``, imported from a file that holds its code.
 
-    ``triton.jit`` reads its function's source from a file, so the text is written to one named by its digest.
+    ``triton.jit`` reads its function's source from a file, so the code is written to one named by its digest.
     """
-    return _functions(source.text)[source.name]
+    return _functions(source.code)[source.name]
 
 
 def _compile(source: TritonSource, target: Target) -> compat.Compiled:
@@ -195,8 +195,9 @@ def _user_line(chain: list[BaseException], source: TritonSource) -> int:
     for error in reversed(chain):
         node = getattr(error, "node", None)
         if node is not None and hasattr(node, "lineno") and source.lines:
+            lines = source.code_lines
             # Triton counts a function's lines from its def; the decorator is one line above.
-            start = next(i for i, line in enumerate(source.text.splitlines()) if f"def {source.name}(" in line)
+            start = next(i for i, line in enumerate(source.code.splitlines()) if f"def {source.name}(" in line)
             at = start + node.lineno - 1
-            return source.lines[at] if at < len(source.lines) else 0
+            return lines[at] if at < len(lines) else 0
     return 0

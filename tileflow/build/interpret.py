@@ -17,6 +17,7 @@ from ..expr import Expr
 from ..runtime.abi import LaunchArg
 from ..runtime.guards import explain_guards
 from ..runtime.launch import Launcher
+from ..runtime.overlap import RELATIONS
 from ..runtime.paths import Path, Symbol, cell_of, default_of, digest_of, read_step, read_symbol, root_reader
 from ..target import Target
 from . import compat
@@ -111,6 +112,10 @@ def symbol_reader(name: str, scope: FunctionType | None) -> Reader:
             return lambda captured: read(captured).stride()[axis]
         case "digest":
             return lambda captured: digest_of(read(captured))
+        case "apart" | "in_step":
+            assert symbol.other is not None
+            relation, other = RELATIONS[field], path_reader(symbol.other, scope)
+            return lambda captured: int(relation(read(captured), other(captured)))
     return read
 
 

@@ -41,7 +41,7 @@ class _OneKind(Kernel):
         super().__init__(_function(parent.forward, derived))
         self.name = parent.name
 
-        self._inputs, self._reference, self.strays = parent.inputs, parent.reference, parent.strays
+        self._inputs, self._reference, self.tolerances = parent.inputs, parent.reference, parent.tolerances
 
     def _meaning(self) -> tuple[str, str]:
         return self._parent._meaning()

@@ -164,13 +164,19 @@ def reduce(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
         several = r.name("several", f"{found}.to(torch.{op.output.type.dtype}).sum({attrs.axis}, keepdim=True)")
         r.give(value, f"torch.where({found}, {wide} / {several}, 0.0)")
     elif attrs.fn == "prod":
-        _product(r, op, g)
+        _product(r, op, f"{g}")
 
 
-def _product(r: Reverse, op: Op, g: str | None) -> None:
-    """The product of all others: of those before an element, and of those behind it."""
-    raise GradientError("a product over a dimension is not differentiated", got="prod", where=op.loc,
-                        hint=f"where no factor is 0, write torch.exp(torch.log(x).sum(dim)); or {HINT}")  # fmt: skip
+def _product(r: Reverse, op: Op, g: str) -> None:
+    """The product of all others: where no factor is 0 by a quotient; where one is, it alone has a gradient."""
+    (value,), axis = op.values, FoldAttrs.of(op).axis
+    x, wide = r.text(value), f"{g}.unsqueeze({axis})"
+    zeros = r.name("zeros", f"{x} == 0")
+    several = r.name("several", f"{zeros}.to(torch.{op.output.type.dtype}).sum({axis}, keepdim=True)")
+    factors = r.name("factors", f"torch.where({zeros}, 1.0, {x})")
+    others = r.name("others", f"{wide} * {factors}.prod({axis}).unsqueeze({axis})")
+    alone = r.name("alone", f"torch.where({zeros} & ({several} == 1), {others}, 0.0)")
+    r.give(value, f"torch.where({several} == 0, {others} / {factors}, {alone})")
 
 
 def scan(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:

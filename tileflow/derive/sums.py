@@ -3,7 +3,8 @@ atomics.
 
 A load's elements may be those of one turn of one program alone: its gradient is stored. Where each program owns the
 elements that it names, it adds to them. Where all programs along one loop name the same ones, each sums up a block of
-that loop, and the blocks' sums are added by torch. Everything else is added by atomics, in float32 or more.
+that loop, and the blocks' sums are added by torch. A product's are one of exchanged loops (:mod:`exchange`). Everything
+else is added by atomics, in float32 or more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Sum:
     given: str | None = None
     is_atomic: bool = False
     is_partial: bool = False
+    is_exchanged: bool = False
 
     @property
     def total(self) -> str:
@@ -75,9 +77,9 @@ def plan_partials(reversed_: Iterable[Reversed], sums: Iterable[Sum]) -> None:
             if len(found.parts) != 1 or found.given is not None or found.parts[0][0] is not done.launch:
                 continue
             (_, part), outer = found.parts[0], {t.variable for t in done.env.tiles.values()}
-            own = named(done.launch.ir, _taken(part).op)
+            own = named(done.launch.ir, taken(part).op)
             missing = grid - own.tiles
-            if not own.by_lane or len(missing) != 1 or set(_taken(part).tiles) != grid or part.mask is not None:
+            if not own.by_lane or len(missing) != 1 or set(taken(part).tiles) != grid or part.mask is not None:
                 continue
             (tile,) = missing
             index = (
@@ -103,7 +105,7 @@ def partial_lines(done: Reversed) -> tuple[list[str], list[str]]:
     before = [f"{partial.block} = tfl.register_block_size({end})"]
     after = []
     for found, _, memory in partial.of.values():
-        whole = named(done.launch.ir, _taken(found.parts[0][1]).op).is_whole
+        whole = named(done.launch.ir, taken(found.parts[0][1]).op).is_whole
         count = f"({end} + {partial.block} - 1) // {partial.block}"
         before.append(f"{memory} = torch.{'empty' if whole else 'zeros'}({count}, *{found.like}.shape, "
                       f"dtype=torch.{found.wide}, device={found.like}.device)")  # fmt: skip
@@ -114,8 +116,8 @@ def partial_lines(done: Reversed) -> tuple[list[str], list[str]]:
 
 def settle(found: Sum) -> tuple[str, list[str]]:
     """How the parts of a gradient are added up: the line that allocates it, and the line of each part."""
-    known = [(launch, gradient, named(launch.ir, _taken(gradient).op)) for launch, gradient in found.parts]
-    alone = [n.by_lane and n.tiles >= set(_taken(g).tiles) for _, g, n in known]
+    known = [(launch, gradient, named(launch.ir, taken(gradient).op)) for launch, gradient in found.parts]
+    alone = [n.by_lane and n.tiles >= set(taken(g).tiles) for _, g, n in known]
     like = f"{found.name} = torch.zeros_like({found.like})"
     if found.given is not None:
         like = f"{found.name} = {found.given}.clone()"
@@ -134,7 +136,7 @@ def settle(found: Sum) -> tuple[str, list[str]]:
 
 def _are_disjoint(found: Sum) -> bool:
     parts = found.parts
-    return all(one is other and disjoint(one.ir, _taken(a).op, _taken(b).op)
+    return all(one is other and disjoint(one.ir, taken(a).op, taken(b).op)
                for n, (one, a) in enumerate(parts) for other, b in parts[:n])  # fmt: skip
 
 
@@ -150,7 +152,7 @@ def summed(done: Reversed, partial: Partial, inner: Loop, lines_of: dict[int, st
     before: list[Statement] = []
     after: list[Statement] = []
     for found, register, memory in partial.of.values():
-        (_, part), op = found.parts[0], _taken(found.parts[0][1]).op
+        (_, part), op = found.parts[0], taken(found.parts[0][1]).op
         shape = done.speller.shape(op.output.dims, done.env)
         before.append(f"{register} = tfl.zeros({shape}, dtype=torch.{found.wide})")
         lines_of[id(part)] = f"{register} = {register} + {part.value}"
@@ -158,7 +160,8 @@ def summed(done: Reversed, partial: Partial, inner: Loop, lines_of: dict[int, st
     return [*before, inner, *after]
 
 
-def _taken(gradient: Gradient) -> Taken:
+def taken(gradient: Gradient) -> Taken:
+    """Where the load of a gradient stands."""
     assert isinstance(gradient.facts, Taken)
     return gradient.facts
 

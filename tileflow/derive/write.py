@@ -14,6 +14,7 @@ from ..frontend.liveness import bound_names, free_names
 from ..frontend.split import HostFunction
 from ..ir.attributes import AccessAttrs
 from ..ir.kinds import OpKind
+from .exchange import exchange
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
 from .observe import Call, Launch, observe
@@ -247,16 +248,28 @@ class _Writer:
         allocations: list[str] = []
         lines_of: dict[int, str] = {}
         plan_partials(self.reversed, self.sums.values())
+        exchanged = self._exchanged()
         for found in self.sums.values():
-            if not found.is_partial:
+            if not found.is_partial and not found.is_exchanged:
                 allocation, lines = settle(found)
                 allocations.append(allocation)
                 lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
-        loops = [line for done in self.reversed for line in self._loop(done, lines_of)]
+        loops = [line for done in self.reversed for line in (*self._loop(done, lines_of), *exchanged[id(done)])]
         through = self._through_views()
         returned = [self._returned(leaf, through) for leaf in self.call.differentiable]
         rest = [*pulled, *allocations, *loops, *through.lines, f"return {', '.join(returned)}"]
         return [*self._before(rest, pulled), *rest]
+
+    def _exchanged(self) -> dict[int, list[str]]:
+        """The launches that compute one gradient each, by that (Python's id) whose loops they exchange."""
+        lines: dict[int, list[str]] = {}
+        for done in self.reversed:
+            lines[id(done)] = []
+            for found in self.sums.values():
+                if (own := exchange(done, found)) is not None:
+                    found.is_exchanged = True
+                    lines[id(done)] += own
+        return lines
 
     def _returned(self, leaf: str, through: Through) -> str:
         found = self.sums.get(id(self.call.leaves[leaf]))
@@ -325,6 +338,8 @@ class _Writer:
         return needed(statements, live | _read("\n".join(pulled) or "pass"))
 
     def _loop(self, done: Reversed, lines_of: dict[int, str]) -> list[str]:
+        if not done.lines:
+            return []
         ir, header, partial = done.launch.ir, done.header, done.partial
         variables = [done.env.tiles[t].variable for t in ir.grid]
         axes = range(len(variables))

@@ -24,6 +24,7 @@ from ..target import Target
 from .casts import converted
 from .dtypes import literal
 from .module import ModuleText
+from .names import Names
 from .parameters import Parameters
 from .plan import Plan, constexpr_name
 from .writer import Writer
@@ -44,11 +45,11 @@ class Context(ABC):
         self.writer = Writer()
         self.module = ModuleText()
         self.parameters = Parameters(self.plan, divisible)
-        self._names: dict[Value, str] = {}
+        self._bound: dict[Value, str] = {}
         self._held: dict[Value, str] = {}
         self._has_doubles = any(v.type.dtype == "float64" for v in ir.definitions)
         self._converted: list[dict[tuple[Value, str], str]] = [{}]
-        self._counts: dict[str, int] = {}
+        self.names = Names(ir)
 
     # ---- what a family says itself --------------------------------------------------------------
 
@@ -66,35 +67,33 @@ class Context(ABC):
     # ---- names ----------------------------------------------------------------------------------
 
     def fresh(self, prefix: str) -> str:
-        count = self._counts.get(prefix, 0)
-        self._counts[prefix] = count + 1
-        return f"{prefix}{count}"
+        return self.names.fresh(prefix)
 
     @contextmanager
     def beside(self) -> Iterator[Writer]:
         """Lines of a helper: a writer and names of their own."""
-        outer = self.writer, self._counts
-        self.writer, self._counts = Writer(), {}
+        outer = self.writer, self.names
+        self.writer, self.names = Writer(comments=False), Names(self.plan.ir)
         try:
             yield self.writer
         finally:
-            self.writer, self._counts = outer
+            self.writer, self.names = outer
 
     def define(self, out: Value, text: str, held: str) -> None:
-        """Write ``v3 = text``; the value is held in dtype ``held``."""
+        """Write ``name = text``; the value is held in dtype ``held``."""
         if text.isidentifier():
             self.bind(out, text, held)
             return
-        name = self.fresh("v")
+        name = self.names.of(out, "v")
         self.writer.line(f"{name} = {text}")
         self.bind(out, name, held)
 
     def bind(self, out: Value, name: str, held: str) -> None:
-        self._names[out] = name
+        self._bound[out] = name
         self._held[out] = held
 
     def name(self, operand: Operand) -> str:
-        return self._names[operand] if isinstance(operand, Value) else str(operand)
+        return self._bound[operand] if isinstance(operand, Value) else str(operand)
 
     def held(self, operand: Operand) -> str:
         assert isinstance(operand, Value)
@@ -102,8 +101,8 @@ class Context(ABC):
 
     # ---- types ----------------------------------------------------------------------------------
 
-    def as_dtype(self, operand: Operand, dtype: str) -> str:
-        """An operand in ``dtype``; a conversion is written once in a block."""
+    def as_dtype(self, operand: Operand, dtype: str, out: Value | None = None) -> str:
+        """An operand in ``dtype``; a conversion is written once in a block, under the name of ``out`` if it is that."""
         if not isinstance(operand, Value):
             return literal(operand, dtype)
         name, held = self.name(operand), self.held(operand)
@@ -113,7 +112,7 @@ class Context(ABC):
         for known in self._converted:
             if (operand, dtype) in known:
                 return known[operand, dtype]
-        name = self.fresh("v")
+        name = self.fresh("v") if out is None else self.names.of(out, "v")
         self.writer.line(f"{name} = {text}")
         self._converted[-1][operand, dtype] = name
         return name
@@ -184,7 +183,7 @@ class Context(ABC):
             start = f"tl.cast({position}, tl.{tile.index_dtype})"
         elif tile.wide:
             start = f"tl.cast({position}, tl.int64)"
-        start = start if self.plan.block(tile.block) == 1 else f"{start} * {block}"
+        start = start if block == "1" else f"{start} * {block}"
         self.writer.line(f"{self.tile(name)}_begin = {begin}{start}")
         self.tile_header(tile)
 
@@ -195,11 +194,22 @@ class Context(ABC):
             # where a loop looks for the next tile, and a tile for its lanes, may be a block past the end
             self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
         self.writer.line(f"{name}_idx = {name}_begin + {self.arange(tile.block)}")
-        if self.plan.is_masked(tile.dim):
+        if not self.plan.is_masked(tile.dim):
+            self._assert_whole(tile)
+        else:
             end = self.bound(tile, tile.end)
             if not self.plan.fills(tile.block):
                 end = f"tl.minimum({end}, {name}_begin + {self.plan.step_text(tile.block)})"
             self.writer.line(f"{name}_mask = {name}_idx < {end}")
+
+    def _assert_whole(self, tile: Tile) -> None:
+        """For who changes a block size in the text: another may need the mask that this one does not."""
+        if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr) or not self.plan.is_folded(tile.block):
+            return
+        length = (tile.end - tile.begin).constant
+        if length is not None:
+            whole = f"{length} % {self.plan.extent_text(tile.block)} == 0"
+            self.writer.line(f'tl.static_assert({whole}, "whole blocks of {self.tile(tile.name)}")')
 
     # ---- lines ----------------------------------------------------------------------------------
 

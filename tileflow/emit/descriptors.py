@@ -7,6 +7,8 @@ such lanes came out wrong on an H200 when the other operand of a product was mov
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..expr import Expr
 from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
@@ -43,8 +45,15 @@ def store(e: Context, op: Op) -> None:
     box = box_of(e, op)
     value = e.as_dtype(op.inputs[0], box.tensor.dtype)
     if len(box.block) != len(boxed(op)):
-        value = f"tl.reshape({value}, [{', '.join(map(str, box.block))}])"
+        value = f"tl.reshape({value}, [{', '.join(_sides(e, op))}])"
     e.writer.line(f"{box.name}.store([{', '.join(offsets(e, op))}], {value})")
+
+
+def _sides(e: Context, op: Op) -> Iterator[str]:
+    """The sides of a box, as text that follows from the block sizes."""
+    dims = boxed(op)
+    for item in AccessAttrs.of(op).index:
+        yield "1" if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent_text(dims[item.axis].extent)
 
 
 def box_of(e: Context, op: Op) -> Box:

@@ -61,25 +61,25 @@ def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
 
 def emit_grid(e: Context) -> None:
     """The program's tiles, then the body of the region for each."""
-    per_sm = e.plan.launch(PERSISTENT)
+    per_sm, counts = e.plan.launch(PERSISTENT), _Counts(e)
     if _has_axes(e):
         for axis, name in enumerate(reversed(axes(e))):
             e.writer.line(f"pid_{axis} = tl.program_id({axis})")
-            _tile(e, name, f"pid_{axis}")
+            _tile(e, name, f"pid_{axis}", counts)
         e.block(e.plan.ir.body)
         return
     program = _program(e)
     if not per_sm:
         e.writer.line(f"pid = {program}")
-        _tiles(e)
+        _tiles(e, counts)
         return
     flatten = ", flatten=True" if e.plan.launch(FLATTEN) else ""
     if flatten:  # a turn of the loop inside is one of the loop over tiles too
         for op in (op for op in e.plan.ir.walk() if op.kind is OpKind.FOR):
             guard_turns(e, e.plan.ir.tiles[TileAttrs.of(op).tile])
-    e.writer.line(f"for pid in tl.range({_walk(e, program, _count_text(e, total(e)))}{flatten}):")
+    e.writer.line(f"for pid in tl.range({_walk(e, program, counts.total())}{flatten}):")
     with e.writer.indented():
-        _tiles(e)
+        _tiles(e, counts)
 
 
 def _has_axes(e: Context) -> bool:
@@ -106,51 +106,96 @@ def _walk(e: Context, program: str, count: str) -> str:
     return f"first, tl.minimum(first + run, {count})"
 
 
-def _count_text(e: Context, count: Expr) -> str:
-    return str(count.constant) if count.constant is not None else e.plan.text(count)
+class _Counts:
+    """How many tiles the axes have, as text that follows from the block sizes: where sizes are constants, constants of
+    the kernel's own, which are written when they are first asked for."""
+
+    def __init__(self, e: Context) -> None:
+        self._e = e
+        self._named: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        if name not in self._named:
+            self._named[name] = self._text(name)
+        return self._named[name]
+
+    def last(self, name: str) -> str:
+        """The number of the last tile."""
+        count = self._symbolic(name)
+        return f"({self.of(name)} - 1)" if self._is_static(name) else self._e.plan.text(count - 1)
+
+    def total(self) -> str:
+        grid, count = self._e.plan.ir.grid, Expr.of(1)
+        if all(map(self._is_static, grid)):
+            return " * ".join(map(self.of, grid))
+        for name in grid:
+            count = count * self._symbolic(name)
+        return self._e.plan.text(count)
+
+    def _text(self, name: str) -> str:
+        tile, count = self._e.plan.ir.tiles[name], tile_count(self._e, name)
+        if count.constant is None:
+            return self._e.plan.text(self._symbolic(name))
+        length = self._length(name)
+        if not self._e.plan.is_folded(tile.block) or length.constant is None:
+            return str(count.constant)
+        named, block = f"{self._e.tile(name)}_count", self._e.plan.text(tile.block)
+        self._e.writer.line(f"{named}: tl.constexpr = ({length.constant} + {block} - 1) // {block}")
+        return named
+
+    def _is_static(self, name: str) -> bool:
+        return tile_count(self._e, name).constant is not None
+
+    def _symbolic(self, name: str) -> Expr:
+        return self._length(name).cdiv(self._e.plan.ir.tiles[name].block)
+
+    def _length(self, name: str) -> Expr:
+        tile = self._e.plan.ir.tiles[name]
+        assert isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)
+        return tile.end - tile.begin
 
 
-def _tiles(e: Context) -> None:
+def _tiles(e: Context, counts: _Counts) -> None:
     names = axes(e)
     group = e.plan.launch(GROUP)
     rest = "pid"
     if len(names) == 1:
-        _tile(e, names[0], rest)
+        _tile(e, names[0], rest, counts)
     elif group > 1:
-        _grouped(e, names, group)
+        _grouped(e, names, group, counts)
     else:
         for name in reversed(names[1:]):
-            count = _count_text(e, tile_count(e, name))
-            _tile(e, name, f"{rest} % {count}")
+            count = counts.of(name)
+            _tile(e, name, f"{rest} % {count}", counts)
             rest = f"({rest} // {count})"
-        _tile(e, names[0], rest.removeprefix("(").removesuffix(")") if rest.startswith("(pid //") else rest)
+        plain = rest.removeprefix("(").removesuffix(")") if rest.startswith("(pid //") else rest
+        _tile(e, names[0], plain, counts)
     e.block(e.plan.ir.body)
 
 
-def _tile(e: Context, name: str, position: str) -> None:
+def _tile(e: Context, name: str, position: str, counts: _Counts) -> None:
     """The tile at a position of its axis: the last one first where those take longest and the config says so (Graham,
     1969: the longest first leaves the least idle at the end)."""
     if e.plan.launch(DESCENDING) and name in growing_tiles(e.plan.ir):
-        last = _count_text(e, tile_count(e, name) - 1)
-        position = f"{last} - {position if position.isidentifier() else f'({position})'}"
+        position = f"{counts.last(name)} - {position if position.isidentifier() else f'({position})'}"
     e.grid_tile(name, position)
 
 
-def _grouped(e: Context, names: tuple[str, ...], group: int) -> None:
+def _grouped(e: Context, names: tuple[str, ...], group: int, counts: _Counts) -> None:
     """The two fastest axes in bands of ``group`` tiles of the slower one; further axes outside."""
     *outer, slow, fast = names
-    slow_count, fast_count = (_count_text(e, tile_count(e, n)) for n in (slow, fast))
+    slow_count, fast_count = map(counts.of, (slow, fast))
     pid = "pid"
     if outer:
         e.writer.line(f"plane = pid % ({slow_count} * {fast_count})")
         rest = f"(pid // ({slow_count} * {fast_count}))"
         for name in reversed(outer[1:]):
-            count = _count_text(e, tile_count(e, name))
-            _tile(e, name, f"{rest} % {count}")
+            count = counts.of(name)
+            _tile(e, name, f"{rest} % {count}", counts)
             rest = f"({rest} // {count})"
-        _tile(e, outer[0], rest)
+        _tile(e, outer[0], rest, counts)
         pid = "plane"
     e.writer.line(f"band = {pid} // ({group} * {fast_count})")
     e.writer.line(f"height = tl.minimum({slow_count} - band * {group}, {group})")
-    _tile(e, slow, f"band * {group} + {pid} % ({group} * {fast_count}) % height")
-    _tile(e, fast, f"{pid} % ({group} * {fast_count}) // height")
+    _tile(e, slow, f"band * {group} + {pid} % ({group} * {fast_count}) % height", counts)
+    _tile(e, fast, f"{pid} % ({group} * {fast_count}) // height", counts)

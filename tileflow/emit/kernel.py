@@ -22,6 +22,7 @@ from . import scans as _scans
 from . import tiles as _tiles
 from . import views as _views
 from .context import Context
+from .heading import Origin, heading
 from .order import barriers
 from .plan import Plan
 from .source import TritonSource
@@ -48,12 +49,15 @@ import triton.language as tl
 """
 
 
-def emit(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+def emit(
+    ir: KernelIR, config: Config, target: Target, divisible: bool = True, origin: Origin | None = None
+) -> TritonSource:
     """The Triton program of a region (its structural passes done) under ``config``.
 
-    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16.
+    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16. ``origin``: what
+    comments say of the author's function.
     """
-    return TritonKernel(ir, config, target, divisible).run()
+    return TritonKernel(ir, config, target, divisible).run(origin)
 
 
 class TritonKernel(Context):
@@ -75,8 +79,9 @@ class TritonKernel(Context):
         if id(op) in self._barriers:
             self.writer.line("tl.debug_barrier()")
 
-    def run(self) -> TritonSource:
+    def run(self, origin: Origin | None) -> TritonSource:
         with self.writer.indented():
+            self.writer.at(origin.loop if origin else None)
             grid.emit_grid(self)
         launch_grid = grid.launch_grid(self)
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
@@ -85,7 +90,10 @@ class TritonKernel(Context):
         args = self.parameters.args(self.number_dtype("float32"))
         parameters = [a.name for a in args] + [f"{c}: tl.constexpr" for c in sorted(self.plan.constexprs)]
         inner = "".join(f"    {p},\n" for p in parameters)
-        header = f"{self.module.text(_HEADER, '@triton.jit')}\n\n@triton.jit\ndef {name}(\n{inner}):\n"
+        before = f"{self.module.text(_HEADER, '@triton.jit')}\n\n"
+        heading_lines = heading(self.plan, origin)
+        header = before + "".join(f"{line}\n" for line in heading_lines) + f"@triton.jit\ndef {name}(\n{inner}):\n"
+        first, above = before.count("\n"), header.count("\n")
         return TritonSource(
             name=name,
             region=self.plan.ir.region,
@@ -96,7 +104,8 @@ class TritonKernel(Context):
             grid=launch_grid,
             guards=self.plan.all_guards(),
             mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
-            lines=tuple(0 for _ in range(header.count("\n"))) + self.writer.places,
+            lines=(0,) * above + self.writer.places,
+            comments=(*range(first, first + len(heading_lines)), *(above + n for n in self.writer.comments)),
         )
 
 

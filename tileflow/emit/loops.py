@@ -55,7 +55,7 @@ def _carry(e: Context, op: Op, entry: tuple[Operand, ...]) -> None:
     (body,) = op.regions
     for number, (initial, param, out) in enumerate(zip(entry, body.params, op.outputs, strict=True)):
         held = compute_dtype(param.type.dtype)
-        name = e.fresh("c")
+        name = e.names.of(param, "c")
         text = e.as_dtype(initial, held)
         if op.kind is OpKind.FOR and accumulators(e.plan.ir).starts_opaque(op, number):
             text = f"{e.module.helper('_opaque', OPAQUE)}({text})"
@@ -113,7 +113,7 @@ def emit_if(e: Context, op: Op) -> None:
     if _is_choice(e, op):
         _emit_choice(e, op, condition)
         return
-    names = [(e.fresh("b"), compute_dtype(out.type.dtype)) for out in op.outputs]
+    names = [(e.names.of(out, "b"), compute_dtype(out.type.dtype)) for out in op.outputs]
     for keyword, side in zip((f"if {condition}:", "else:"), op.regions, strict=True):
         if keyword == "else:" and not side.ops and not side.results:
             continue

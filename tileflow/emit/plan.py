@@ -23,6 +23,7 @@ _TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0
            "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})",
            "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
            "and": "({0} & {1})", "or": "({0} | {1})", "not": "({0} == 0)"}  # fmt: skip
+_FOLDED = frozenset({"sym", "sum", "prod", "floordiv", "mod"})
 
 
 class Plan:
@@ -35,6 +36,7 @@ class Plan:
         self.config = config
         self.numbers: dict[str, int] = {name: c for name, c in config.items if isinstance(c, int)}
         self.constexprs: dict[str, Choice] = {}
+        self.used: set[str] = set()  # knobs that are constexprs
         self.symbols: dict[str, str] = {}
         self.guards: list[Expr] = list(ir.guards)
         self._grids = dict.fromkeys(ir.grid)
@@ -61,12 +63,17 @@ class Plan:
         return 1 << max(size - 1, 0).bit_length()
 
     def extent_text(self, e: Expr) -> str:
-        """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for a product of them, else the number."""
-        if e.op == "sym" and self.number(e) == self.extent(e):
-            return self.constexpr(e.args[0])
-        if e.op == "prod" and self.number(e) == self.extent(e):
+        """``BLOCK_TILE_M`` for a block symbol, ``(2 * BLOCK_TILE_M)`` for what follows from one, else the number."""
+        if self.is_folded(e) and self.number(e) == self.extent(e):
             return self.text(e)
         return str(self.extent(e))
+
+    def is_folded(self, e: Expr) -> bool:
+        """Whether an Expr over blocks has a text that Triton computes while it compiles."""
+        if e.op not in _FOLDED or not e.symbols() <= self.numbers.keys():
+            return False
+        parts = [a for a in e.args if isinstance(a, Expr) and a.op != "const"]
+        return bool(e.symbols()) and all(map(self.is_folded, parts))
 
     def fills(self, block: Expr) -> bool:
         """Whether a block is all lanes of its register extent: a power of two."""
@@ -80,6 +87,7 @@ class Plan:
         """The name of a knob's constexpr parameter."""
         name = constexpr_name(knob)
         self.constexprs[name] = self.numbers[knob]
+        self.used.add(knob)
         return name
 
     def text(self, e: Expr, wide: bool = False) -> str:
@@ -118,7 +126,7 @@ class Plan:
     def symbol(self, symbol: str) -> str:
         if symbol in self.numbers:
             return self.constexpr(symbol)
-        name = re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", symbol))
+        name = symbol_name(symbol)
         self.symbols[symbol] = name
         return name
 
@@ -203,3 +211,8 @@ class Plan:
 def constexpr_name(knob: str) -> str:
     """``BLOCK_TILE_M`` for ``block:tile_m``."""
     return re.sub(r"\W+", "_", knob).upper()
+
+
+def symbol_name(symbol: str) -> str:
+    """The parameter of a launch symbol."""
+    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", symbol))

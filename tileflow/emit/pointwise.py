@@ -33,9 +33,9 @@ def pointwise(e: Context, op: Op) -> None:
 def cast(e: Context, op: Op) -> None:
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
-        e.define(op.output, e.as_dtype(value, "bool"), "bool")
+        e.define(op.output, e.as_dtype(value, "bool", op.output), "bool")
     else:
-        e.define(op.output, e.as_dtype(value, dtype), dtype)
+        e.define(op.output, e.as_dtype(value, dtype, op.output), dtype)
 
 
 @COMMON.emits(OpKind.BITCAST)

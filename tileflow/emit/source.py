@@ -16,7 +16,8 @@ from ..runtime.abi import LaunchArg
 class TritonSource:
     """One region of a kernel as a Triton program. Pickles; two equal hashes build the same binary for a target.
 
-    ``text``: a module that defines the jitted function ``name``, standalone but for its imports.
+    ``text``: a module that defines the jitted function ``name``, standalone but for its imports. ``comments``:
+    which of its lines, from 0, are comments; ``code`` is the text without them, which is what is compiled.
     ``args``: the run-time arguments in the function's order; ``constexprs``: the others, by name.
     ``options``: Triton's compile options (``num_warps``, ``num_stages`` ...).
     ``grid``, ``guards``: Exprs over the launch symbols of :mod:`tileflow.runtime.abi`, the config's knobs already
@@ -35,12 +36,27 @@ class TritonSource:
     mode: Literal["static", "dynamic"] = "static"
     lines: tuple[int, ...] = ()
     language: Literal["triton", "gluon"] = "triton"
+    comments: tuple[int, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """What is compiled, and what the source is known by: comments change neither."""
+        if not self.comments:
+            return self.text
+        dropped = frozenset(self.comments)
+        return "".join(line for n, line in enumerate(self.text.splitlines(keepends=True)) if n not in dropped)
+
+    @property
+    def code_lines(self) -> tuple[int, ...]:
+        """``lines`` of ``code``."""
+        dropped = frozenset(self.comments)
+        return tuple(line for n, line in enumerate(self.lines) if n not in dropped)
 
     @property
     def hash(self) -> str:
-        """SHA-256 of everything that the binary depends on; the user's line numbers are not part of it."""
+        """SHA-256 of everything that the binary depends on; comments and the user's line numbers are not part of it."""
         data = [
-            self.name, self.region, self.text, [a.to_json() for a in self.args], self.constexprs, self.options,
+            self.name, self.region, self.code, [a.to_json() for a in self.args], self.constexprs, self.options,
             [g.to_json() for g in self.grid], self.guards.to_json(), self.mode,
         ]  # fmt: skip
         if self.language != "triton":

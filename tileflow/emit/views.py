@@ -51,7 +51,7 @@ def join(e: Context, op: Op) -> None:
 @TRITON.emits(OpKind.SPLIT)
 def split(e: Context, op: Op) -> None:
     value = op.inputs[0]
-    names = [e.fresh("v") for _ in op.outputs]
+    names = [e.names.of(out, "v") for out in op.outputs]
     e.writer.line(f"{', '.join(names)} = tl.split({e.name(value)})")
     for out, name in zip(op.outputs, names, strict=True):
         e.bind(out, name, e.held(value))

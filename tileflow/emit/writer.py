@@ -9,32 +9,40 @@ from ..errors import Location
 
 
 class Writer:
-    """``text`` grows line by line; ``at`` is the user's place of what is written next."""
+    """``text`` grows line by line; ``at`` is the user's place of what is written next.
 
-    def __init__(self) -> None:
+    With ``comments`` the user's own line stands above what comes from it, unless it was the last one that did.
+    """
+
+    def __init__(self, comments: bool = True) -> None:
         self._lines: list[str] = []
         self._places: list[int] = []
+        self._said: list[int] = []
         self._indent = 0
-        self._place = 0
+        self._loc: Location | None = None
+        self._last: tuple[str, int] | None = None
+        self._comments = comments
 
     def at(self, loc: Location | None) -> None:
-        self._place = loc.line if loc else 0
+        self._loc = loc
 
     def line(self, text: str) -> None:
-        self._lines.append("    " * self._indent + text)
-        self._places.append(self._place)
+        loc = self._loc
+        if self._comments and loc is not None and loc.text.strip() and (loc.file, loc.line) != self._last:
+            self._last = loc.file, loc.line
+            self._said.append(len(self._lines))
+            self._add(f"# {loc.text.strip()}")
+        self._add(text)
 
-    def comment(self, text: str) -> None:
-        """A comment on the lines to come; one on which no line followed gives way to it."""
-        if self._lines and self._lines[-1].lstrip().startswith("# "):
-            self._lines.pop()
-            self._places.pop()
-        self.line(f"# {text}")
+    def _add(self, text: str) -> None:
+        self._lines.append("    " * self._indent + text)
+        self._places.append(self._loc.line if self._loc else 0)
 
     def then(self, other: Writer) -> Writer:
         """These lines, and another's behind them."""
         both = Writer()
         both._lines, both._places = self._lines + other._lines, self._places + other._places
+        both._said = self._said + [n + len(self._lines) for n in other._said]
         return both
 
     @contextmanager
@@ -52,3 +60,8 @@ class Writer:
     @property
     def places(self) -> tuple[int, ...]:
         return tuple(self._places)
+
+    @property
+    def comments(self) -> tuple[int, ...]:
+        """The numbers of the lines that are comments, from 0."""
+        return tuple(self._said)

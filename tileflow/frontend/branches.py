@@ -39,6 +39,9 @@ def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str])
     ends = zip(flat, traced, strict=True)
     blocks = tuple(_close(t, [v for _, v in leaves], scope, ops, merged) for leaves, (_, scope, ops) in ends)
     outputs = tuple(t.builder.value(m, t.location()) for m in merged if isinstance(m, TileType))
+    given = [name for (name, _), m in zip(flat[0], merged, strict=True) if isinstance(m, TileType)]
+    for name, out in zip(given, outputs, strict=True):
+        t.name_value(out, name)
     t.builder.append(Op(OpKind.IF, inputs, outputs, IfAttrs(condition), blocks, t.location()))
     found = iter(outputs)
     return all_together(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])

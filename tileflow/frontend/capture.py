@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from ..ir.attributes import ScalarAttrs
 from ..ir.graph import ScalarParam, TensorParam
 from ..ir.kinds import OpKind
 from ..ir.types import TileType
-from ..runtime.argtree import FunctionShell, open_shell
+from ..runtime.argtree import FunctionShell, open_shell, tensors
 from ..runtime.paths import digest_of
 from .calls import is_user
 from .host_containers import HostDict, HostList
@@ -28,6 +28,12 @@ from .trace import Tracer
 from .values import TensorRef
 
 _SCALAR_FLOAT = "float32"
+Memory = Sequence[torch.UntypedStorage]
+
+
+def memory_of(values: Iterable[Any]) -> Memory:
+    """The memory of the tensors among what a call passed."""
+    return [tensor.untyped_storage() for tensor in tensors(values)]
 
 
 class Capturer:
@@ -35,16 +41,20 @@ class Capturer:
 
     ``local``: the variables that host code binds; what else is captured, the kernel's hash sees. ``passed``: those
     that hold what the call passed, whose key tells constants apart. ``varying``: paths of ints that were seen to change
-    between calls of one key. ``outside``: cells and globals, whose changes are watched.
+    between calls of one key. ``outside``: cells and globals, whose changes are watched. ``memory``: of the tensors that
+    the call passed; ``given``, the paths of captured ones that may lie in memory with each other: those that lie there,
+    and those from outside. What host code allocates lies in none but its own.
     """
 
     def __init__(
         self, tracer: Tracer, local: Collection[str] = (), passed: Collection[str] = (),
-        varying: Collection[str] = (), outside: Collection[str] = (),
+        varying: Collection[str] = (), outside: Collection[str] = (), memory: Memory = (),
     ) -> None:  # fmt: skip
         self.t = tracer
         self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
         self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
+        self._passed_memory = memory
+        self.given: set[str] = set()
 
     def capture(self, value: Any, path: str) -> Any:
         """What device code sees of ``value``, found at ``path`` of the host frame."""
@@ -156,6 +166,8 @@ class Capturer:
         memory = value.untyped_storage()
         found = tuple(p for p, known in self._memory.items() if known is memory)
         self._memory[path] = memory
+        if path.partition(".")[0] not in self._local or any(memory is passed for passed in self._passed_memory):
+            self.given.add(path)
         return found
 
     def _size(self, symbol: str, number: int) -> Expr:

@@ -50,7 +50,7 @@ class _Attempt:
         self.t, self.tile, self.names, self.entry = t, tile, names, entry
         saved_names = t.names.snapshot()
         t.open_scope()
-        self.params = [self._param(v) for v in entry]
+        self.params = [self._param(n, v) for n, v in zip(names, entry, strict=True)]
         results = run(tuple(self.params))
         self.wider = self._compare(results)
         self.yields = [] if self.wider is not None else self._yields(results)
@@ -58,11 +58,13 @@ class _Attempt:
         if self.wider is not None:
             t.names.restore(saved_names)
 
-    def _param(self, value: Any) -> Any:
+    def _param(self, name: str, value: Any) -> Any:
         if not isinstance(value, TileValue):
             return value
         type_ = value.value.type
-        return self.t.wrap(self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc))
+        param = self.t.builder.value(TileType(type_.dtype, type_.dims), value.value.loc)
+        self.t.name_value(param, name)
+        return self.t.wrap(param)
 
     def _compare(self, results: tuple[Any, ...]) -> list[Any] | None:
         widened = [self._widen(n, e, r) for n, e, r in zip(self.names, self.entry, results, strict=True)]
@@ -154,6 +156,9 @@ class _Attempt:
         entry = tuple(e.value for e in self.entry if isinstance(e, TileValue))
         bounds = () if tile is None else tile.bounds
         outputs = tuple(t.builder.value(p.type, t.location()) for p in params)
+        named = [n for n, p in zip(self.names, self.params, strict=True) if isinstance(p, TileValue)]
+        for name, out in zip(named, outputs, strict=True):
+            t.name_value(out, name)
         body = Block(params, self.ops, tuple(self.yields))
         attrs = NO_ATTRS if tile is None else LoopAttrs(tile.name, len(bounds))
         kind = OpKind.WHILE if tile is None else OpKind.FOR

@@ -74,6 +74,14 @@ class Control:
         self._asked = 0
         self.has_chosen = False  # whether what Python knows has left out or repeated some of the code
 
+    def named(self, names: tuple[str, ...], value: Any) -> Any:
+        """``value``, which the author assigns to ``names``."""
+        several = isinstance(value, (tuple, list)) and len(value) == len(names) > 1
+        for name, part in zip(names, value if several else (value,), strict=False):
+            if isinstance(part, TileValue) and (several or len(names) == 1):
+                self.tracer.name_value(part.value, name)
+        return value
+
     # ---- loops ----------------------------------------------------------------------------------
 
     def for_(

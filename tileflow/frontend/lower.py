@@ -19,19 +19,22 @@ from ..expr import Expr
 from ..ir.graph import Block, BlockSymbol, KernelIR, Op, Tile, walk
 from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
+from ..ir.overlap import with_pairs
 from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
-from .capture import Capturer
+from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .host_values import SymbolicInt, constant, expr_of
+from .liveness import local_names
 from .meta_likes import MetaLikes
 from .mistakes import explained, place
 from .operations.device_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
+from .stores import may_store
 from .trace import Names, TraceMode, Tracer
 from .values import UNDEFINED, TileProxy
 
@@ -76,9 +79,9 @@ def lower_call(
 
     Raises KernelError with the place in the user's source.
     """
-    context = _Lowering(host, mode, choices or {}, watch)
     bound = host.signature.bind(*args)
     bound.apply_defaults()
+    context = _Lowering(host, mode, choices or {}, watch, memory_of(bound.arguments.values()))
     for name, value in bound.arguments.items():
         if name in host.constants:
             bound.arguments[name] = constant(value)
@@ -113,8 +116,8 @@ def lower_launch(
 
     Host code has run up to it and answered its own knobs, which are plain numbers here.
     """
-    context = _Lowering(host, mode, {}, None)
     parameters = host.signature.parameters
+    context = _Lowering(host, mode, {}, None, memory_of(v for name, v in frame.items() if name in parameters))
     held = {
         name: constant(value) if name in host.constants
         else SymbolicInt(value, Expr.sym(name)) if type(value) is int and name in parameters else value
@@ -127,10 +130,13 @@ def lower_launch(
 
 
 class _Lowering:
-    """The host context that traces."""
+    """The host context that traces. ``memory``: of the tensors that the call passed."""
 
-    def __init__(self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None) -> None:
+    def __init__(
+        self, host: HostFunction, mode: str, choices: Mapping[str, Choice], watch: Watch | None, memory: Memory
+    ) -> None:
         self.host = host
+        self.memory = memory
         self.mode = mode
         self.choices = choices
         self.watch = watch
@@ -215,7 +221,8 @@ class _RegionTrace:
     def trace(self) -> KernelIR:
         t, fn = self.tracer, self.lowering.host.fn
         host = self.lowering.host
-        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names)
+        capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names, self.lowering.memory)
+        self.given = capturer.given
         t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
                       self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
         proxies = self._grid()
@@ -316,11 +323,13 @@ class _RegionTrace:
         return Expr.sym(symbol)
 
     def _check_effect(self) -> None:
-        """Raises TraceError for a launch that leaves nothing behind, unless a condition of the call's chose so."""
+        """Raises TraceError for a launch that leaves nothing behind, unless Python chose a way that stores nothing."""
         ops = walk(Block((), self.tracer.builder.ops, ()))
-        if self.control.has_chosen or not all(effects_of(op).is_pure for op in ops):
+        if not all(effects_of(op).is_pure for op in ops):
             return
-        loop = self.source.loop
+        loop, fn = self.source.loop, self.lowering.host.fn
+        if self.control.has_chosen and may_store(loop.body, fn, local_names(function_source(fn).tree)):
+            return
         where = Location(self.source.file, loop.lineno, loop.col_offset, self.source.lines[loop.lineno - 1].rstrip())
         raise TraceError("an outermost tile loop stores what it computes", got="a launch without an effect",
                          where=where, hint="out[tile] = value; a name assigned in the loop ends with it")  # fmt: skip
@@ -343,9 +352,10 @@ class _RegionTrace:
             body=Block((), t.builder.ops, ()),
             guards=tuple(t.guards),
             hints=dict(t.hints),
+            value_names=dict(t.value_names),
         )
         self._no_race(ir)
-        return ir
+        return with_pairs(ir, self.given)
 
     def _no_race(self, ir: KernelIR) -> None:
         found = race(ir)
@@ -354,7 +364,8 @@ class _RegionTrace:
             raise TraceError(
                 "programs that run in parallel do not overwrite each other's results", where=op.loc,
                 got=f"a value for each {tile} stored to one element of {getattr(op.attrs, 'tensor', '')}",
-                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one",
+                hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one; where any "
+                f"of them will do, let one store: tfl.store(out, index, value, extra_mask={tile}.id == 0)",
             )  # fmt: skip
 
 

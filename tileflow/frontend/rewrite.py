@@ -12,6 +12,7 @@ scalar is recorded with explicit carried values instead of being followed. What 
     a and b, a or b, not a   ->  __tf__.and_(a, lambda: b, loc), __tf__.or_(a, lambda: b, loc), __tf__.not_(a, loc)
     f(x)                     ->  __tf__.call(f, x), unless f is an attribute of a module of torch
     a += b                   ->  a = __tf__.iadd("+", a, b, loc)
+    a = e; a, b = e          ->  a = __tf__.named(("a",), e); a, b = __tf__.named(("a", "b"), e)
 
 A name without a value is passed as ``__tf__.UNDEFINED``, and one that comes back as that is unbound again, so that
 reading it is Python's own UnboundLocalError (or NameError, from inside a lambda). Nested functions and lambdas stay as
@@ -292,6 +293,10 @@ class _Statements:
                 return self._for(s, defined)
             case ast.AugAssign():
                 made = self._augmented(s)
+            case ast.Assign(targets=[ast.expr() as target]) if names := _assigned(target):
+                simple = cast(ast.Assign, self._simple(s))
+                simple.value = _named(names, simple.value)
+                made = [simple]
             case ast.AnnAssign():
                 made = [self._simple(ast.copy_location(ast.Assign([s.target], s.value), s))] if s.value else []
             case ast.Assert():
@@ -358,7 +363,9 @@ class _Statements:
             owner, key = once("owner", visit(target.value)), once("index", visit(_as_value(target.slice)))
             load, store = ast.Subscript(owner, key, ast.Load()), ast.Subscript(owner, key, ast.Store())
         load = ast.copy_location(load, target)
-        value = _tf("iadd", ast.Constant(SYMBOLS[type(s.op)]), load, visit(s.value), visit.loc(s))
+        value: ast.expr = _tf("iadd", ast.Constant(SYMBOLS[type(s.op)]), load, visit(s.value), visit.loc(s))
+        if isinstance(target, ast.Name):
+            value = _named((target.id,), ast.copy_location(value, s))
         return [*before, _at(ast.Assign([ast.copy_location(store, target)], ast.copy_location(value, s)), s)]
 
     def _if(self, s: ast.If, defined: set[str]) -> list[ast.stmt]:
@@ -462,6 +469,19 @@ class _Statements:
                     where=location(self.expressions.source, s),
                     hint=f"pass {changed[0]} to {name} as an argument",
                 )
+
+
+def _assigned(target: ast.expr) -> tuple[str, ...]:
+    """The names of an assignment to a name, or to a tuple of names; empty for any other."""
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    names = tuple(part.id for part in parts if isinstance(part, ast.Name))
+    return names if len(names) == len(parts) else ()
+
+
+def _named(names: tuple[str, ...], value: ast.expr) -> ast.expr:
+    """``value`` as it is, told what the author calls it."""
+    words: list[ast.expr] = [ast.Constant(name) for name in names]
+    return ast.copy_location(_tf("named", ast.Tuple(words, ast.Load()), value), value)
 
 
 def _tf(method: str, *arguments: ast.expr) -> ast.Call:

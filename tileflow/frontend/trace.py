@@ -26,8 +26,8 @@ from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
-from .operations.spellings import spelled
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
+from .spellings import spelled
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -79,6 +79,7 @@ class Tracer:
         self.scalars: dict[str, ScalarParam] = {}
         self.blocks: dict[str, tuple[int, int]] = {}
         self.guards: dict[Expr, None] = {}
+        self.value_names: dict[int, str] = {}  # the author's, by the value's id
         self.of_knobs: dict[str, Expr] = {}  # captured ints that host code computed from its knobs, and how
         self.scopes: list[int] = [0]
         self._scope_count = 0
@@ -109,6 +110,12 @@ class Tracer:
     def at(self, place: Location | None) -> None:
         """Say that what follows stands at ``place``; None: where the Python frames say."""
         self._forced = place
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def name_value(self, value: Value, name: str) -> None:
+        """Note what the author calls a value first."""
+        self.value_names.setdefault(value.id, name.partition(".")[0].partition("[")[0])
 
     # ---- scopes ---------------------------------------------------------------------------------
 
@@ -508,7 +515,7 @@ def _whole(x: Any) -> Any:
 def _call_hint(message: str) -> str:
     if "'out'" in message:
         return "a tile is a value: assign the result"
-    return "docs/language.md lists the operations, and what differs from torch"
+    return "docs/language-reference.md lists the operations, and what differs from torch"
 
 
 def _is_short(operand: Operand) -> bool:

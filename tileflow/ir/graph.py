@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
@@ -197,7 +197,7 @@ class KernelIR:
     """One region. ``grid``: the tiles of the outermost loop, in the user's order.
 
     ``guards``: what was assumed of launch symbols while tracing. ``hints``: the launch symbols' values in the example
-    that was traced; they may steer choices, never meaning.
+    that was traced; they may steer choices, never meaning. ``value_names``: what the author calls values, by their ids.
 
     A region never changes, so that what is asked of it often is found once and kept: its ops, where values are defined
     and used, its hash, and what :func:`once` marks.
@@ -214,6 +214,7 @@ class KernelIR:
     body: Block
     guards: tuple[Expr, ...]
     hints: dict[str, int]
+    value_names: dict[int, str] = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:

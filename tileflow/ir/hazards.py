@@ -8,7 +8,7 @@ are one; what two names' indices say is not compared, for they count from other 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..expr import Expr
@@ -66,16 +66,9 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     ``conflict``: of two accesses of one memory, of which one writes and that are not apart, whether they need one
     between them.
     """
-    defined = {v: op for op in ir.walk() for v in op.outputs}
-    parts = {
-        TileAttrs.of(op).tile: Part(TilePartAttrs.of(op).whole, TilePartAttrs.of(op).part)
-        for op in ir.walk()
-        if op.kind is OpKind.TILE_PART
-    }
+    accesses = accesses_of(ir)
     sharing = {tensor.path: ir.sharing(tensor.path) for tensor in ir.tensors}
-    written = {
-        path for op in ir.walk() for a in _accesses(op, defined, parts) if a.writes for path in sharing[a.tensor]
-    }
+    written = {path for op in ir.walk() for a in accesses(op) if a.writes for path in sharing[a.tensor]}
     found: set[int] = set()
 
     def visit(block: Block, pending: Pending) -> Pending:
@@ -97,7 +90,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
         return pending | visit(body, again)
 
     def step(op: Op, pending: Pending) -> Pending:
-        own = [a for a in _accesses(op, defined, parts) if a.tensor in written]
+        own = [a for a in accesses(op) if a.tensor in written]
         for access in own:
             for (_, loops), earlier in pending.items():
                 if earlier.tensor not in sharing[access.tensor] or not (earlier.writes or access.writes):
@@ -112,7 +105,17 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
     return found
 
 
-def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[Access]:
+def accesses_of(ir: KernelIR) -> Callable[[Op], list[Access]]:
+    """What tells the accesses of an op of ``ir``."""
+    parts = {
+        TileAttrs.of(op).tile: Part(TilePartAttrs.of(op).whole, TilePartAttrs.of(op).part)
+        for op in ir.walk()
+        if op.kind is OpKind.TILE_PART
+    }
+    return lambda op: _accesses(op, ir.definitions, parts)
+
+
+def _accesses(op: Op, defined: Mapping[Value, Op], parts: Mapping[str, Part]) -> list[Access]:
     if op.kind is OpKind.FOREIGN:  # the author's text may do anything with them
         return [Access(op, tensor, True, None, ()) for tensor in ForeignAttrs.of(op).tensors]
     if op.kind not in ACCESSES:
@@ -123,7 +126,7 @@ def _accesses(op: Op, defined: dict[Value, Op], parts: dict[str, Part]) -> list[
     return [Access(op, AccessAttrs.of(op).tensor, op.kind is not OpKind.LOAD, places, dims)]
 
 
-def _place(op: Op, item: object, defined: dict[Value, Op], parts: dict[str, Part]) -> object:
+def _place(op: Op, item: object, defined: Mapping[Value, Op], parts: Mapping[str, Part]) -> object:
     match item:
         case TileIndex(tile):
             return parts.get(tile, tile)

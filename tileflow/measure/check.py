@@ -5,7 +5,9 @@ element's row (the last dimension) where that is larger, scales the absolute par
 terms is not held to its own size: the first rows of causal attention are means over few keys, the others over many.
 ``tolerance`` goes with the least precise floating-point type among the arguments and the output, whose rounding any
 kernel may do once more inside. The smallest step of the output's type is allowed anyway. Integers and booleans must be
-equal.
+equal. Where the problem itself is more sensitive to rounding than that, its noise is measured, and says how many
+elements of each output may be further off, and how far (:mod:`.noise`). What the author says overrides both
+(:class:`tileflow.tolerances.Tolerances`).
 
 Hundreds of configs are checked against one reference, so nearly all of a check is a first pass of five operations on
 each chunk, and one bitwise comparison of each argument that must not change. Only what does not pass it is looked at
@@ -18,33 +20,40 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..tolerances import UNSAID, Tolerances
+from .deviation import by_chunk, chunks, judge, row_scales
+from .deviation import worst as worst_of
 from .inputs import clone, leaves, map_tensors, poisoned, same_bits, tensors
+from .noise import DOUBT, MARGIN, MOST_SHARE, Measured, Noise
 from .types import Status
 
 if TYPE_CHECKING:
     import torch
+
+    from .kernel import MeasurableKernel
 
 # Four units of rounding for the short types; float32's allows for another order of long sums, not for TF32.
 _TOLERANCE = {
     "float64": 1e-10, "float32": 1e-4, "float16": 4e-3, "bfloat16": 1.6e-2,
     "float8_e4m3fn": 0.13, "float8_e4m3fnuz": 0.13, "float8_e5m2": 0.25, "float8_e5m2fnuz": 0.25,
 }  # fmt: skip
-_CHUNK = 1 << 24  # elements compared at a time: the temporaries of a large output would not fit beside it
+_LEAST_RTOL = 1e-12  # an author's absolute tolerance alone is one relative to almost nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What a call on some arguments must give. ``result``, ``args``: the reference's, in its own precision.
 
-    ``tolerance``: of the least precise floating-point argument. ``strays``: the share of a leaf's elements that may be
-    off by more. ``scales``: of the leaves that were compared so far, by
-    path: the RMS that each row is held to.
+    ``tolerance``: of the least precise floating-point argument. ``author``: what overrides it. ``noise``: asked where
+    an output is further off. ``scales``: of the leaves that were compared so far, by path: the RMS that each row is
+    held to.
     """
 
     result: Any
     args: tuple[Any, ...]
     tolerance: float
-    strays: float = 0.0
+    author: Tolerances = UNSAID
+    noise: Noise | None = field(default=None, compare=False, repr=False)
     scales: dict[str, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -71,8 +80,27 @@ def upcast(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64 if tensor.dtype == torch.float32 else torch.float32)
 
 
-def make_reference(function: Callable[..., Any], args: Sequence[Any], strays: float = 0.0) -> Reference:
-    """Run ``function`` on upcast copies of ``args``. ``strays``: see :class:`Reference`.
+def reference_of(kernel: MeasurableKernel, args: Sequence[Any], measured: Measured | None = None) -> Reference:
+    """What a call of ``kernel`` on ``args`` must give. ``measured``: what is known of the problem's noise, added to."""
+    author = kernel.tolerances
+    if kernel.baseline is not None:
+        return make_reference(
+            kernel.baseline, args, author, meaning=kernel.run_eagerly, measured=measured, as_given=True
+        )
+    return make_reference(kernel.reference, args, author, meaning=kernel.run_eagerly, measured=measured)
+
+
+def make_reference(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    author: Tolerances = UNSAID,
+    *,
+    meaning: Callable[..., Any] | None = None,
+    measured: Measured | None = None,
+    as_given: bool = False,
+) -> Reference:
+    """Run ``function`` on upcast copies of ``args``, or on copies ``as_given``. ``meaning``, ``measured``: see
+    :class:`.noise.Noise`.
 
     A reference that insists on the dtypes it was written for (it multiplies by a weight it makes itself, say) gets
     copies in those; what it raises then comes through.
@@ -80,15 +108,22 @@ def make_reference(function: Callable[..., Any], args: Sequence[Any], strays: fl
     import torch
 
     tolerance = max((_tolerance(tensor) for _, tensor in leaves(tuple(args), "") if _is_float(tensor)), default=0.0)
-    copies = map_tensors(upcast, tuple(args))
+    copy = clone if as_given else upcast
+    copies = map_tensors(copy, tuple(args))
     try:
         result = function(*copies)
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, TypeError, ValueError):
-        copies = map_tensors(clone, tuple(args))
+        if as_given:
+            raise
+        copy = clone
+        copies = map_tensors(copy, tuple(args))
         result = function(*copies)
-    return Reference(result, _unless_changed(copies, args), tolerance, strays)
+    noise = None
+    if not author.given:
+        noise = Noise(function, tuple(args), copy, meaning, Measured() if measured is None else measured)
+    return Reference(result, _unless_changed(copies, args), tolerance, author, noise)
 
 
 def _unless_changed(copies: tuple[Any, ...], args: Sequence[Any]) -> tuple[Any, ...]:
@@ -115,31 +150,21 @@ def check_call(
         with poisoned():
             result = call(*copies)
         for got, expected, path in ((result, reference.result, "result"), (copies, reference.args, "args")):
-            verdict = compare(
-                got, expected, path=path, at_least=reference.tolerance, scale=scale, strays=reference.strays,
-                scales=reference.scales,
-            )  # fmt: skip
+            verdict = compare_with(reference, got, expected, path, scale)
             if not verdict.ok:
                 return verdict
             worst = max(worst, verdict.max_err)
     return Verdict(Status.OK, worst)
 
 
-def compare(
-    got: Any,
-    expected: Any,
-    *,
-    path: str = "result",
-    at_least: float = 0.0,
-    scale: float = 1.0,
-    strays: float = 0.0,
-    scales: dict[str, torch.Tensor] | None = None,
-) -> Verdict:
-    """Compare nested results leaf by leaf; ``at_least``: the tolerance that short arguments allow anyway.
+def compare(got: Any, expected: Any, *, path: str = "result") -> Verdict:
+    """Compare nested results leaf by leaf, by the types of ``got`` alone."""
+    return compare_with(Reference(expected, (), 0.0), got, expected, path)
 
-    ``strays``, ``scales``: as in :class:`Reference`; the latter are read and added to.
-    """
-    scales = {} if scales is None else scales
+
+def compare_with(reference: Reference, got: Any, expected: Any, path: str = "result", scale: float = 1.0) -> Verdict:
+    """Compare nested results leaf by leaf with ``expected``, which is the result or the arguments of ``reference``, or
+    a part of them. ``scale`` multiplies every tolerance."""
     ours, theirs = list(leaves(got, path)), list(leaves(expected, path))
     if [p for p, _ in ours] != [p for p, _ in theirs]:
         return _wrong(
@@ -147,16 +172,14 @@ def compare(
         )
     worst = 0.0
     for (where, left), (_, right) in zip(ours, theirs, strict=True):
-        verdict = _compare_leaf(left, right, where, at_least, scale, strays, scales)
+        verdict = _compare_leaf(left, right, where, reference, scale)
         if not verdict.ok:
             return verdict
         worst = max(worst, verdict.max_err)
     return Verdict(Status.OK, worst)
 
 
-def _compare_leaf(
-    got: Any, expected: Any, where: str, at_least: float, scale: float, strays: float, scales: dict[str, torch.Tensor]
-) -> Verdict:
+def _compare_leaf(got: Any, expected: Any, where: str, reference: Reference, scale: float) -> Verdict:
     import torch
 
     if not isinstance(got, torch.Tensor) or not isinstance(expected, torch.Tensor):
@@ -167,17 +190,21 @@ def _compare_leaf(
         return Verdict(Status.OK, 0.0) if same else _wrong(f"{where} is {got!r}, the reference's {expected!r}")
     if got.shape != expected.shape:
         return _wrong(f"{where} has shape {tuple(got.shape)}, the reference's {tuple(expected.shape)}")
-    if got.numel() == 0 or (got.dtype == expected.dtype and same_bits(got, expected.to(got.device))):
+    is_here = got.device == expected.device
+    if got.numel() == 0 or (is_here and got.dtype == expected.dtype and same_bits(got, expected)):
         return Verdict(Status.OK, 0.0)
     if not got.is_floating_point():
-        return _compare_exact(got, expected, where, strays)
-    return _compare_float(got, expected, where, max(_tolerance(got), at_least) * scale, strays, scales)
+        return _compare_exact(got, expected, where, reference)
+    return _compare_float(got, expected, where, reference, scale)
 
 
-def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str, strays: float) -> Verdict:
-    wrong = got != expected.to(got.device)
+def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str, reference: Reference) -> Verdict:
+    import torch
+
+    pairs = zip(chunks(got), chunks(expected), strict=True)
+    wrong = torch.cat([out != ref.to(got.device) for out, ref in pairs]).view(got.shape)
     count = int(wrong.sum())
-    if count <= strays * got.numel():
+    if count <= _strays(reference, got) or _is_noise(reference, where, got, count, 0.0, 1.0):
         return Verdict(Status.OK, float(count > 0))
     at = _first(wrong)
     return _wrong(
@@ -186,85 +213,72 @@ def _compare_exact(got: torch.Tensor, expected: torch.Tensor, where: str, strays
 
 
 def _compare_float(
-    got: torch.Tensor, expected: torch.Tensor, where: str, tolerance: float, strays: float,
-    scales: dict[str, torch.Tensor],
-) -> Verdict:  # fmt: skip
+    got: torch.Tensor, expected: torch.Tensor, where: str, reference: Reference, scale: float
+) -> Verdict:
     import torch
 
-    out, ref = _chunks(got), _chunks(expected.to(got.device))
-    if where not in scales:
-        scales[where] = _row_scales(ref)
-    rms = torch.split(scales[where], len(out[0])) if len(scales[where]) > 1 else [scales[where]] * len(out)
-    parts = list(zip(out, ref, rms, strict=True))
-    worst = float(torch.stack([_worst(*part) for part in parts]).amax()) / tolerance  # NaN where anything is not finite
-    if worst <= 1:
+    out, ref = chunks(got), chunks(expected)
+    tolerance, base = _bounds(got, ref, where, reference)
+    tolerance *= scale
+    bases = by_chunk(base, out)
+
+    def part(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """A chunk of all three; of what lies in host memory a copy."""
+        return out[number], ref[number].to(got.device), bases[number].to(got.device)
+
+    worst = float(torch.stack([worst_of(*part(n)) for n in range(len(out))]).amax()) / tolerance
+    if worst <= 1:  # it is NaN where anything is not finite
         return Verdict(Status.OK, worst)
-    facts = torch.stack([_tally(*_judge(*part, tolerance)) for part in parts]).cpu()
+    facts = torch.stack([_tally(*judge(*part(n), tolerance)) for n in range(len(out))]).cpu()
     unlike, wrong, worst = int(facts[:, 0].sum()), int(facts[:, 1].sum()), float(facts[:, 2].max())
-    if not unlike and wrong <= strays * got.numel():
+    if not unlike and (wrong <= _strays(reference, got) or _is_noise(reference, where, got, wrong, worst, tolerance)):
         return Verdict(Status.OK, min(worst, 1.0))
     chunk = int((facts[:, 0] > 0).int().argmax() if unlike else facts[:, 2].argmax())
-    special, ratio = _judge(*parts[chunk], tolerance)
+    special, ratio = judge(*part(chunk), tolerance)
     flat = int(special.int().argmax() if unlike else ratio.argmax()) + chunk * out[0].numel()
     at = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
     values = f"at {at}: {got[at].item():.6g} not {expected[at].item():.6g}"
     if unlike:
         reason = f"{where}: {unlike} of {got.numel()} not finite as the reference is, first {values}"
         return Verdict(Status.NONFINITE, float("inf"), reason)
-    least = float(scales[where].min())
+    least = float(base.min())
     reason = f"{where}: {wrong} of {got.numel()} off by more than {tolerance:g} of rms {least:.4g}, most {values}"
-    return Verdict(Status.INCORRECT, worst, reason)
+    return Verdict(Status.INCORRECT, worst, reason + _noise_text(reference, where, tolerance))
 
 
-def _chunks(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Groups of rows; a tensor of one dimension, or with rows longer than a chunk, has rows of one element."""
-    import torch
-
-    width = tensor.shape[-1] if tensor.ndim > 1 and tensor.shape[-1] <= _CHUNK else 1
-    return torch.split(tensor.reshape(-1, width), max(_CHUNK // width, 1))
-
-
-def _row_scales(ref: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The RMS of the whole tensor, or that of each row where it is larger; shape (rows, 1), or (1, 1) for rows of one
-    element."""
-    import torch
-
-    squares = [_finite_squares(part) for part in ref]
-    whole = torch.stack([part.sum(0) for part in squares]).sum(0)
-    rms = (whole[:1] / whole[1:].clamp(min=1)).sqrt()[None]
-    if ref[0].shape[1] == 1:
-        return rms
-    each = torch.cat(squares)
-    return (each[:, :1] / each[:, 1:].clamp(min=1)).sqrt().maximum(rms)
+def _bounds(
+    got: torch.Tensor, ref: Sequence[torch.Tensor], where: str, reference: Reference
+) -> tuple[float, torch.Tensor]:
+    """(the tolerance, what of it is allowed of an element that is 0): the author's, else the types'."""
+    author = reference.author
+    if author.atol is not None or author.rtol is not None:
+        rtol = max(author.rtol or 0.0, _LEAST_RTOL)
+        return rtol, ref[0].new_full((1, 1), (author.atol or 0.0) / rtol).double()
+    if where not in reference.scales:
+        reference.scales[where] = row_scales(ref)
+    return max(_tolerance(got), reference.tolerance), reference.scales[where]
 
 
-def _worst(got: torch.Tensor, expected: torch.Tensor, rms: torch.Tensor) -> torch.Tensor:
-    """The largest ``|got - expected| / (rms + |expected|)`` of a chunk, in few passes over memory.
-
-    NaN where anything is not finite, or the reference all zero.
-    """
-    import torch
-
-    wide = _wide(expected)
-    ref = expected.to(wide)
-    allowed = ref.abs().add_(rms.to(wide))
-    out = got.to(wide) if got.element_size() == 1 else got  # types of one byte promote to nothing
-    return torch.sub(out, ref).to(wide).abs_().div_(allowed).amax().double()
+def _strays(reference: Reference, got: torch.Tensor) -> float:
+    """How many elements the author lets differ."""
+    return (reference.author.max_mismatch_ratio or 0.0) * got.numel()
 
 
-def _wide(expected: torch.Tensor) -> torch.dtype:
-    import torch
+def _is_noise(reference: Reference, where: str, got: torch.Tensor, wrong: int, worst: float, tolerance: float) -> bool:
+    """Whether the problem's own rounding noise has as many elements as far off."""
+    if reference.noise is None or wrong > MOST_SHARE * got.numel():
+        return False
+    spread = reference.noise.of(where)
+    return wrong <= spread.beyond(DOUBT * tolerance) and worst * tolerance <= MARGIN * spread.worst
 
-    return torch.float64 if expected.dtype == torch.float64 else torch.float32
 
-
-def _finite_squares(ref: torch.Tensor) -> torch.Tensor:
-    """(sum of squares, count) of the finite elements of each row; shape (rows, 2)."""
-    import torch
-
-    values = ref.double()
-    finite = values.isfinite()
-    return torch.stack((values.where(finite, 0).square().sum(1), finite.sum(1).double()), 1)
+def _noise_text(reference: Reference, where: str, tolerance: float) -> str:
+    """What is known of the noise, for who reads why a result was refused."""
+    if reference.noise is None or not reference.noise.measured.done:
+        return ""
+    spread = reference.noise.of(where)
+    text = f"; by rounding alone {spread.beyond(DOUBT * tolerance)} elements may be, by {spread.worst:.3g}"
+    return text + "".join(f"; no witness: {name}" for name in reference.noise.measured.missing)
 
 
 def _tally(unlike: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
@@ -272,26 +286,6 @@ def _tally(unlike: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.stack((unlike.sum(), (ratio > 1).sum(), ratio.max()))
-
-
-def _judge(
-    got: torch.Tensor, expected: torch.Tensor, rms: torch.Tensor, tolerance: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(elements that are special where the reference is not, or otherwise; error over allowance) of one chunk."""
-    import torch
-
-    wide = _wide(expected)
-    out, ref = got.to(wide), expected.to(wide)
-    # Past the output type's range the reference's own rounding to it is infinite, and so may the output be.
-    special = out.isfinite() != ref.isfinite()
-    rounded = ref.to(got.dtype).to(wide)
-    same = (out == rounded) | (out.isnan() & rounded.isnan())
-    both = out.isfinite() & ref.isfinite()
-    unlike = (special | ~both) & ~same
-    error = (out - ref).abs().where(both, 0)
-    least = torch.finfo(got.dtype).smallest_normal * torch.finfo(got.dtype).eps  # the step between subnormal numbers
-    allowed = tolerance * (rms.to(wide) + ref.abs()) + least
-    return unlike, torch.where(error == 0, 0.0, error / allowed).double()
 
 
 def _first(mask: torch.Tensor) -> tuple[int, ...]:

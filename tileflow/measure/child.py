@@ -75,7 +75,8 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     elif outcome.status in _WRONG and prepared.key(request) in before:
         prepared.forget(request)
         outcome = _run(request, device_index)
-    return replace(outcome, device=device_facts.facts(info.uuid))
+    where = "cpu" if request.reference_on == "cpu" else ""
+    return replace(outcome, device=device_facts.facts(info.uuid), reference=where)
 
 
 def _run(request: MeasureRequest, device_index: int) -> Outcome:

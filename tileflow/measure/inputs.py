@@ -43,12 +43,13 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [*found([value])]
 
 
-def clone(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides, so that layout-specialised code sees the same layout; a broadcast stays one."""
+def clone(tensor: torch.Tensor, device: str | None = None) -> torch.Tensor:
+    """A copy with the same strides, so that layout-specialised code sees the same layout; a broadcast stays one. On
+    ``device``, else where the tensor is."""
     import torch
 
     once = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
-    copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device)
+    copy = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=device or tensor.device)
     return (copy.copy_(once) if tensor.numel() else copy).expand(tensor.shape)
 
 

@@ -16,13 +16,16 @@ from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
 from ..runtime.problem import Scalar
 from ..target import Target, target
-from .check import Reference, check_call, make_reference
+from .check import Reference, check_call, reference_of
 from .failure import build_failure, checked, failed
 from .inputs import poisoned
 from .kernel import API_LOADER, load
 from .types import Outcome, Status
 
 GROWTH = (1, 5, 25, 125)
+FULL = 250  # stands for the full size, where it is no more than MOST_FULL times the small one
+MOST_FULL = 300
+EVEN = 16  # elements: whole 16 bytes of any type
 _CHECKS = "tileflow.measure.interpret:check_here"
 
 
@@ -137,7 +140,7 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
             with poisoned():
                 args = kernel.inputs(device="cpu", seed=request.seed, **problem)
             sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
-            return _Ready(args, sources, make_reference(kernel.reference, args, kernel.strays))
+            return _Ready(args, sources, reference_of(kernel, args))
         except ConfigError as error:
             refused = refused or build_failure(error)
         except TileflowError as error:
@@ -152,9 +155,27 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
 
 
 def _grown(small: dict[str, Scalar], full: dict[str, Scalar]) -> Iterator[dict[str, Scalar]]:
-    """``small`` with every choice of growing sizes, none beyond ``full``, the least work first."""
+    """``small`` with every choice of growing sizes, none beyond ``full``, the least work first.
+
+    Each choice comes in two forms. The odd sizes show masks and tails; the others are multiples of what the full ones
+    are multiples of, without which some knobs do not exist (the copy engine's, which needs rows of whole 16 bytes).
+    """
     sizes = {n: size for n, size in small.items() if type(size) is int}
     limits = {n: limit for n, limit in full.items() if type(limit) is int and sizes.get(n, limit) < limit}
-    for factors in sorted(itertools.product(GROWTH, repeat=len(limits)), key=math.prod):
-        grown = zip(limits.items(), factors, strict=True)
-        yield {**small, **{n: min(sizes[n] * factor, limit) for (n, limit), factor in grown}}
+    chosen = {n: (*GROWTH, *((FULL,) if limit <= MOST_FULL * sizes[n] else ())) for n, limit in limits.items()}
+    tried: list[dict[str, int]] = []
+    for factors in sorted(itertools.product(*chosen.values()), key=math.prod):
+        odd = {
+            n: limit if factor == FULL else min(sizes[n] * factor, limit)
+            for (n, limit), factor in zip(limits.items(), factors, strict=True)
+        }
+        for grown in (odd, {n: _like(size, limits[n]) for n, size in odd.items()}):
+            if grown not in tried:
+                tried.append(grown)
+                yield {**small, **grown}
+
+
+def _like(size: int, full: int) -> int:
+    """The next odd multiple of the power of two in ``full``, up to :data:`EVEN`; none beyond ``full``."""
+    step = math.gcd(full, EVEN)
+    return min((-(-size // step) | 1) * step, full)

@@ -7,26 +7,34 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from ..build.serve import resolve
-from ..config import Config
+from ..config import Choice, Config
 from ..errors import SpecError
 from ..runtime.launch import Launcher
+from ..tolerances import Tolerances
 
 API_LOADER = "tileflow.api:load_kernel"
+_NEEDED = ("scope", "tolerances", "baseline", "inputs", "reference", "run_eagerly", "kind", "bind")
 
 
 class MeasurableKernel(Protocol):
     """See ``docs/architecture.md``. ``scope``: the user's function or None, for captured cells and globals.
-    ``strays``: the share of a result's elements that may be off."""
+    ``tolerances``: what its author lets differ. ``baseline``: what results are held against where it is not the
+    reference. ``run_eagerly``: its own text as plain Python."""
 
     @property
     def scope(self) -> Any: ...
 
     @property
-    def strays(self) -> float: ...
+    def tolerances(self) -> Tolerances: ...
+
+    @property
+    def baseline(self) -> Callable[..., Any] | None: ...
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]: ...
 
     def reference(self, *args: Any) -> Any: ...
+
+    def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None) -> Any: ...
 
     def kind(self, *args: Any) -> MeasurableKernel: ...
 
@@ -41,10 +49,10 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
     """
     sys.path[:0] = [path for path in sys_path if path not in sys.path]
     kernel = resolve(loader)(reference)
-    missing = [name for name in ("scope", "strays", "inputs", "reference", "kind", "bind") if not hasattr(kernel, name)]
+    missing = [name for name in _NEEDED if not hasattr(kernel, name)]
     if missing:
         raise SpecError(
-            "a measured kernel must have scope, strays, inputs, reference, kind and bind",
+            f"a measured kernel must have {', '.join(_NEEDED)}",
             got=f"no {', '.join(missing)}",
             where=reference, hint="is it decorated with @tileflow.kernel?",
         )  # fmt: skip

@@ -1,20 +1,26 @@
 """Problems' arguments and references, kept on the device: the configs of a sweep share them.
 
 Making them takes longer than measuring a config (a reference in higher precision, in plain torch), and studies take
-turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free.
+turns on a GPU, so those of several problems are kept, the latest ones, while they leave most of the card free. A
+reference that the card has no room for is made on the CPU and stays in host memory, from which checks copy it piece by
+piece.
 """
 
 from __future__ import annotations
 
 import gc
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from .check import Reference, make_reference
-from .inputs import poisoned
+from .check import Reference, reference_of
+from .inputs import clone, map_tensors, poisoned
 from .kernel import MeasurableKernel, load
+from .noise import Measured
 from .request import MeasureRequest
+
+if TYPE_CHECKING:
+    import torch
 
 KEPT_SHARE = 0.4  # of the card's memory; calls, their outputs and a contest's graphs need the rest
 
@@ -36,6 +42,7 @@ class _Problem:
 
 
 _kept: OrderedDict[Key, _Problem] = OrderedDict()
+_noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
 
 
 def key(request: MeasureRequest) -> Key:
@@ -55,7 +62,8 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))
     made = [seed for seed in request.seeds if seed not in problem.seeds]
     for seed in made:
-        problem.seeds[seed] = _prepare_seed(problem.kernel, dict(request.problem), seed)
+        measured = _noise.setdefault((key(request), seed), Measured())
+        problem.seeds[seed] = _prepare_seed(problem.kernel, request, seed, measured)
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
     _kept[key(request)] = problem
     if made:
@@ -75,11 +83,21 @@ def forget(request: MeasureRequest | None = None) -> None:
     torch.cuda.empty_cache()
 
 
-def _prepare_seed(kernel: MeasurableKernel, problem: dict[str, Any], seed: int) -> Prepared:
+def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, measured: Measured) -> Prepared:
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
-        args = kernel.inputs(device="cuda", seed=seed, **problem)
-    return Prepared(args, make_reference(kernel.reference, args, kernel.strays))
+        args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
+    if request.reference_on == "device":
+        return Prepared(args, reference_of(kernel, args, measured))
+    made = reference_of(kernel, map_tensors(lambda tensor: clone(tensor, "cpu"), args), measured)
+    return Prepared(args, replace(made, result=map_tensors(_pinned, made.result)))
+
+
+def _pinned(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor in host memory that the card copies from as fast as it can; every check does."""
+    import torch
+
+    return tensor.pin_memory() if torch.cuda.is_available() else tensor
 
 
 def _make_room() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..config import Config
 from ..runtime.abi import Binary
@@ -16,15 +17,21 @@ from .timing import Effort
 class Limits:
     """Seconds that each phase of a measurement may take. Waiting in a queue counts nowhere.
 
-    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code. Running the
+    ``device``: opening a context. ``prepare``: inputs and references, the kernel's author's own code; ``hasty``: the
+    same while other problems wait for the device. Running the
     kernel may take ``floor`` and ``factor`` times the incumbent; ``unknown`` where there is no incumbent.
     """
 
     device: float = 60.0
     prepare: float = 180.0
+    hasty: float = 20.0
     floor: float = 4.0
     factor: float = 2000.0
     unknown: float = 30.0
+
+    def in_haste(self) -> Limits:
+        """These limits while other problems wait."""
+        return replace(self, prepare=min(self.prepare, self.hasty))
 
     def phases(self, incumbent_us: float | None) -> dict[str, float]:
         """The limit of each phase that a measuring child reports."""
@@ -47,7 +54,7 @@ class MeasureRequest:
     ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
     ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
     per seed (more than one shows races). ``tolerance`` multiplies every tolerance of :mod:`.check`. ``effort``: of
-    measuring one.
+    measuring one. ``reference_on``: where references are made, ``cpu`` where the card has no room for them.
     """
 
     kernel: str
@@ -62,3 +69,4 @@ class MeasureRequest:
     effort: Effort = field(default_factory=Effort)
     rules: Rules | None = None
     loader: str = API_LOADER
+    reference_on: Literal["device", "cpu"] = "device"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from ..build.process import Answer, Child, Died, Done, Failed, TimedOut
-from ..errors import ClusterError, SpecError
+from ..errors import ClusterError, SlowProblem, SpecError
 from .device import DeviceInfo
 from .failure import NO_ROOM, failed
+from .prepared import Key, key
 from .request import Limits, MeasureRequest
 from .types import Outcome, Status
+
+log = logging.getLogger(__name__)
 
 _CALL_LIMIT_S = 60.0  # between the start of a call and its first phase
 _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
@@ -45,6 +50,8 @@ class MeasureProcess:
         self._warm = warm
         self._runs = runs
         self._served = 0
+        self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
+        self._on_cpu: set[Key] = set()  # the problems whose reference the card has no room for
         self._child = self._spawn()
         self._spare = self._spawn()
 
@@ -65,24 +72,36 @@ class MeasureProcess:
 
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
-        self._ahead(_PREPARES, (request, self._device_index), request.limits)
+        answer = self._ahead(_PREPARES, (self._placed(request), self._device_index), request.limits)
+        self._note_slow(request, answer)
 
     def run(self, request: MeasureRequest) -> Outcome:
         """Measure one config, or hold several against each other; whatever the kernel does, an Outcome.
 
-        Memory that is short is tried once more in a clean process. Raises what the kernel's author or the caller must
-        mend: an unknown kernel, inputs or a reference that raise, or that do not fit the card even then, so that it is
-        decided once for all configs.
+        Memory that is short is tried once more in a clean process, alone on the card; a reference that has no room
+        there is made on the CPU, for all further requests as well. Raises what the kernel's author or the caller must
+        mend: an unknown kernel, inputs or a reference that raise, inputs that do not fit the card even then, and
+        SlowProblem for those that are not made in time, so that it is decided once for all configs.
         """
+        self._require_quick(request)
+        request = self._placed(request)
         outcome = self._run(request)
         if outcome.status is Status.OOM:
             self._take_spare()
             outcome = self._run(request)
+            if outcome.error_class == NO_ROOM and request.reference_on == "device":
+                log.warning(
+                    "the reference of %s %s is made on the CPU: %s", request.kernel, dict(request.problem),
+                    outcome.error_digest,
+                )  # fmt: skip
+                self._on_cpu.add(key(request))
+                self._take_spare()
+                outcome = self._run(self._placed(request))
             if outcome.error_class == NO_ROOM:
                 raise SpecError(
-                    "a problem's inputs and its reference must fit the card", got=outcome.error_digest,
+                    "a problem's inputs must fit the card", got=outcome.error_digest,
                     where=f"{request.kernel} {dict(request.problem)}",
-                    hint="take smaller sizes, or a reference that needs less memory; is another process on the card?",
+                    hint="take smaller sizes; is another process on the card?",
                 )  # fmt: skip
         return outcome
 
@@ -112,13 +131,33 @@ class MeasureProcess:
                 self._take_spare()  # an author's mistake may have spoilt the device's context too
                 raise error
             case TimedOut(limit, phase):
+                self._note_slow(request, answer)
+                self._require_quick(request)
                 return failed(_timed_out(phase), f"phase {phase!r} took longer than {limit:g} s")
             case Died() as died:
                 return failed(Status.WORKER_LOST, str(died))
 
-    def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> None:
-        if isinstance(self._call(function, args, limits.phases(None)), Failed):
+    def _placed(self, request: MeasureRequest) -> MeasureRequest:
+        return replace(request, reference_on="cpu") if key(request) in self._on_cpu else request
+
+    def _note_slow(self, request: MeasureRequest, answer: Answer) -> None:
+        if isinstance(answer, TimedOut) and answer.phase == "prepare":
+            self._slow[key(request)] = max(answer.limit_s, self._slow.get(key(request), 0.0))
+
+    def _require_quick(self, request: MeasureRequest) -> None:
+        """Raises SlowProblem where a problem was not made in as much time as the request gives it."""
+        if self._slow.get(key(request), 0.0) >= request.limits.prepare:
+            raise SlowProblem(
+                f"a problem's inputs and its reference must be made in {request.limits.prepare:g} s", got="longer",
+                where=f"{request.kernel} {dict(request.problem)}",
+                hint="give the kernel a faster reference= or baseline=, or take smaller sizes",
+            )  # fmt: skip
+
+    def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> Answer:
+        answer = self._call(function, args, limits.phases(None))
+        if isinstance(answer, Failed):
             self._take_spare()  # as in :meth:`run`
+        return answer
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
         answer = self._child.call(function, args, limit_s=_CALL_LIMIT_S, phase_limits=phases)

@@ -92,6 +92,7 @@ class Outcome:
     nothing was compared, and where no number says how far off it is (a wrong shape, a NaN): the status says which.
     ``prepare_s``: for the problem's inputs and references, next to nothing where they were kept; ``load_s``: until the
     code is on the device; ``verify_s``, ``bench_s``: checking and timing. ``measured``: False for a modelled time.
+    ``reference``: how what it was checked against was made, where not on the device: ``cpu``.
     ``places``: of a contest, in the order of its entrants; its own status is then that of the whole.
     """
 
@@ -106,6 +107,7 @@ class Outcome:
     bench_s: float = 0.0
     device: DeviceFacts = field(default_factory=DeviceFacts)
     measured: bool = True
+    reference: str = ""
     places: tuple[Place, ...] = ()
 
     def __post_init__(self) -> None:

@@ -49,14 +49,14 @@ def _is_power_of_two(factor: Expr) -> bool:
 def _insert(ir: KernelIR) -> KernelIR:
     fresh = Fresh(ir)
 
-    def masked(value: Operand, axis: int, fill: float | int, ops: list[Op]) -> Operand:
+    def masked(reader: Op, value: Operand, axis: int, fill: float | int, ops: list[Op]) -> Operand:
         if not isinstance(value, Value):
             return value
         axes = tuple(a for a in (axis, *jagged_axes(ir, value.dims, axis)) if may_be_masked(value.dims[a]))
         if not axes:
             return value
         out = fresh.value(value.type, value)
-        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), WhereMaskAttrs(axes), (), value.loc))
+        ops.append(Op(OpKind.WHERE_MASK, (value, fill), (out,), WhereMaskAttrs(axes), (), reader.loc))
         return out
 
     def rewrite(op: Op) -> list[Op]:
@@ -65,7 +65,7 @@ def _insert(ir: KernelIR) -> KernelIR:
             return [op]
         ops, inputs = list[Op](), list(op.inputs)
         for fill in fills:
-            inputs[fill.input] = masked(inputs[fill.input], fill.axis, fill.number, ops)
+            inputs[fill.input] = masked(op, inputs[fill.input], fill.axis, fill.number, ops)
         return [*ops, op.with_(inputs=tuple(inputs))]
 
     return with_body(ir, map_ops(ir.body, rewrite))

@@ -114,7 +114,7 @@ class _Halves:
         makers = {v for op in chain for v in op.outputs}
         roots = [v for op in (*chain, store) for v in op.values if self.columns in v.dims and v not in makers]
         ops: list[Op] = []
-        split = {root: self._split(root, ops) for root in dict.fromkeys(roots)}
+        split = {root: self._split(root, store, ops) for root in dict.fromkeys(roots)}
         for part, tile in enumerate(self.parts):
             attrs = TilePartAttrs(tile.name, self.whole, part)
             ops.append(Op(OpKind.TILE_PART, (), (), attrs, (), store.loc))
@@ -122,15 +122,15 @@ class _Halves:
             ops += [self._cloned(op, tile, renamed) for op in (*chain, store)]
         return ops
 
-    def _split(self, value: Value, ops: list[Op]) -> tuple[Value, ...]:
+    def _split(self, value: Value, store: Op, ops: list[Op]) -> tuple[Value, ...]:
         """The left and the right half of a tile's columns."""
         rows, two, half = value.dims[0], Dim(Expr.of(2)), Dim(self.half)
         apart = self._value(value, (rows, two, half))
         last = self._value(value, (rows, half, two))
         halves = tuple(self._value(value, (rows, tile.dim)) for tile in self.parts)
-        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), ReshapeAttrs(), (), value.loc))
-        ops.append(Op(OpKind.PERMUTE, (apart,), (last,), PermuteAttrs((0, 2, 1)), (), value.loc))
-        ops.append(Op(OpKind.SPLIT, (last,), halves, NO_ATTRS, (), value.loc))
+        ops.append(Op(OpKind.RESHAPE, (value,), (apart,), ReshapeAttrs(), (), store.loc))
+        ops.append(Op(OpKind.PERMUTE, (apart,), (last,), PermuteAttrs((0, 2, 1)), (), store.loc))
+        ops.append(Op(OpKind.SPLIT, (last,), halves, NO_ATTRS, (), store.loc))
         return halves
 
     def _value(self, like: Value, dims: tuple[Dim, ...]) -> Value:

@@ -1,7 +1,8 @@
 /* What a warm call does most of, for tens of nanoseconds of host time: reading tensors, and launching.
  *
  * tensor_reader() gives a function that describes tensors by one bytes object, which tileflow.runtime.keys makes the
- * key of a call. stream_reader() gives the reader of a device's current stream. Both read through the table of functions
+ * key of a call. pairs_tester() gives a function that tells whether tensors lie apart in memory, stream_reader() the
+ * reader of a device's current stream. They read through the table of functions
  * that DLPack calls the C exchange API and that torch.Tensor offers; its layout is that of dlpack.h 1.2 and 1.3.
  *
  * bind() takes the address of the driver's launch function and what is the same in every launch of a kernel. It gives
@@ -18,7 +19,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define VERSION 2           /* of all signatures and of keys: tileflow.runtime.native refuses another */
+#define VERSION 3           /* of all signatures and of keys: tileflow.runtime.native refuses another */
 #define MAX_PARAMETERS 256  /* a launch keeps 16 bytes of stack for each */
 #define MAX_ATTRIBUTES 64
 #define LEADING 4           /* stream, gx, gy, gz stand before the values */
@@ -512,6 +513,98 @@ tensor_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return made;
 }
 
+/* ---- pairs --------------------------------------------------------------------------------------------------------- */
+
+static const char TESTING[] = "tileflow.runtime._native.testing";
+
+/* The bytes from a tensor's first element to behind its last: nothing of an empty one. Strides may count down. */
+static void
+extent_of(const dl_tensor *tensor, unsigned long *begin, unsigned long *end)
+{
+    unsigned long size = (unsigned long)(tensor->bits * tensor->lanes + 7) / 8, first = address_of(tensor);
+    *begin = first;
+    *end = first + size;
+    for (int i = 0; i < tensor->rank; i++) {
+        long reach = (tensor->shape[i] - 1) * tensor->strides[i] * (long)size;
+        if (tensor->shape[i] == 0) {
+            *end = *begin;
+            return;
+        }
+        if (reach < 0)
+            *begin += (unsigned long)reach;
+        else
+            *end += (unsigned long)reach;
+    }
+}
+
+static int
+is_same(const dl_tensor *a, const dl_tensor *b)
+{
+    size_t axes = (size_t)a->rank * sizeof(long);
+    return address_of(a) == address_of(b) && a->rank == b->rank && a->bits == b->bits && a->lanes == b->lanes &&
+           (axes == 0 || (memcmp(a->shape, b->shape, axes) == 0 && memcmp(a->strides, b->strides, axes) == 0));
+}
+
+static PyObject *
+test_pairs(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    const dl_exchange **exchange = PyCapsule_GetPointer(self, TESTING);
+    char *pairs;
+    Py_ssize_t length;
+    if (exchange == NULL || count < 1 || count > MAX_PARAMETERS || PyBytes_AsStringAndSize(args[0], &pairs, &length) < 0)
+        return exchange == NULL || PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pairs, and their tensors");
+    for (Py_ssize_t i = 0; i + 2 < length; i += 3) {
+        Py_ssize_t first = 1 + (unsigned char)pairs[i], second = 1 + (unsigned char)pairs[i + 1];
+        if (first >= count || second >= count)
+            return PyErr_Format(PyExc_ValueError, "a pair of tensors that were not given");
+        dl_tensor a, b;
+        unsigned long a_begin, a_end, b_begin, b_end;
+        if (read_tensor(*exchange, args[first], &a) < 0 || read_tensor(*exchange, args[second], &b) < 0)
+            return NULL;
+        extent_of(&a, &a_begin, &a_end);
+        extent_of(&b, &b_begin, &b_end);
+        int is_apart = a_end <= b_begin || b_end <= a_begin;
+        if (!is_apart && !(pairs[i + 2] && is_same(&a, &b)))
+            Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
+static PyMethodDef test_pairs_method = {
+    "test_pairs", (PyCFunction)(void (*)(void))test_pairs, METH_FASTCALL,
+    "test_pairs(pairs, *tensors) -> bool\n\n"
+    "Whether the tensors of each pair surely lie apart, or are the same where the pair allows it. Three bytes a pair:\n"
+    "the numbers of its tensors, and whether they may be the same. Raises RuntimeError for what has no memory."};
+
+static void
+release_testing(PyObject *capsule)
+{
+    PyMem_Free(PyCapsule_GetPointer(capsule, TESTING));
+}
+
+static PyObject *
+pairs_tester(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    const dl_exchange *exchange = count == 1 ? open_exchange(args[0]) : NULL;
+    if (count != 1)
+        return PyErr_Format(PyExc_TypeError, "pairs_tester takes 1 argument, but got %zd", count);
+    if (exchange == NULL)
+        return NULL;
+    const dl_exchange **held = PyMem_Calloc(1, sizeof *held);
+    if (held == NULL)
+        return PyErr_NoMemory();
+    *held = exchange;
+    PyObject *capsule = PyCapsule_New(held, TESTING, release_testing);
+    if (capsule == NULL) {
+        PyMem_Free(held);
+        return NULL;
+    }
+    PyObject *made = PyCFunction_NewEx(&test_pairs_method, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}
+
 /* ---- streams ------------------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -566,6 +659,7 @@ stream_reader(PyObject *module, PyObject *const *args, Py_ssize_t count)
 }
 
 static PyMethodDef methods[] = {
+    {"pairs_tester", (PyCFunction)(void (*)(void))pairs_tester, METH_FASTCALL, "pairs_tester(exchange) -> test_pairs"},
     {"stream_reader", (PyCFunction)(void (*)(void))stream_reader, METH_FASTCALL,
      "stream_reader(exchange, device_type, device_index) -> current_stream"},
     {"tensor_reader", (PyCFunction)(void (*)(void))tensor_reader, METH_FASTCALL,

@@ -5,7 +5,9 @@ A key holds the settings that the kernel's text can see, by their names. What a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 
@@ -16,13 +18,28 @@ TORCH_SEED = "__tileflow__.attr:seed"
 _SEEDS = 1 << 62
 
 _IEEE = ("ieee", "none")
+_GIVEN: ContextVar[str | None] = ContextVar("tileflow_float32_precision", default=None)
+
+
+@contextmanager
+def with_float32_precision(precision: str) -> Iterator[None]:
+    """Inside, products take float32 operands as ``precision`` says, one of torch's words, whatever torch is set to."""
+    token = _GIVEN.set(precision)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
 
 
 def float32_precision() -> str:
     """How a product may take float32 operands: ``highest`` (as they are), ``high`` or ``medium`` (rounded).
 
-    torch has two interfaces for it and its older one raises once the newer one was used, so that both are asked.
+    torch has two interfaces for it and its older one raises once the newer one was used, so that both are asked. Ask
+    here alone: torch's own question fails in such a process.
     """
+    given = _GIVEN.get()
+    if given is not None:
+        return given
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:

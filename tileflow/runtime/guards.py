@@ -36,6 +36,14 @@ def aligned_path(condition: Expr) -> Path | None:
     return symbol.path if symbol.field == "align" else None
 
 
+def pair_of(condition: Expr) -> Symbol | None:
+    """The symbol of ``1 == x.apart.out`` and ``1 == x.in_step.out``."""
+    if condition.op != "eq" or condition.args[0].constant != 1 or condition.args[1].op != "sym":
+        return None
+    symbol = Symbol.parse(condition.args[1].args[0])
+    return symbol if symbol.other is not None else None
+
+
 def failing(guards: Expr, read: Callable[[str], int]) -> Iterator[Expr]:
     """The conditions that do not hold. ``read``: the value of a symbol. Those that cannot be read are left out."""
     for condition in conjuncts(guards):

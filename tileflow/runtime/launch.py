@@ -13,14 +13,16 @@ from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..errors import CallError, TableError
+from ..errors import TableError
 from ..expr import Expr
 from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
-from .guards import aligned_path, conjuncts, explain_guards, fixed_axis
+from .guards import aligned_path, conjuncts, explain_guards, fixed_axis, pair_of
+from .launch_errors import argument_error, missing_error, tensor_error
 from .loop_bounds import bounds
-from .native import DECLINED
+from .native import DECLINED, pairs_test
+from .overlap import RELATIONS, surely_fit
 from .packing import parameter_formats
 from .paths import Path, Symbol, cell_of, default_of, digest_of, is_name, read_path, read_step, read_symbol, root_reader
 from .settled import Settled
@@ -151,11 +153,13 @@ def _generate(
         "cell_of": cell_of,
         "default_of": default_of,
         "digest_of": digest_of,
+        **RELATIONS,
+        "surely_fit": pairs_test() or surely_fit,
         "device_index": index,
         "current_stream": stream,
-        "missing": _missing_error(binary),
-        "unfit": _tensor_error(binary, index),
-        "unpackable": _argument_error(binary),
+        "missing": missing_error(binary),
+        "unfit": tensor_error(binary, index),
+        "unpackable": argument_error(binary),
         "on_device": _on_device,
         "scratch": _scratch,
         "bounds": bounds,
@@ -297,7 +301,7 @@ class _Writer:
         if not all(map(self.settled.holds, tensors.values())):
             return None
         conditions = [c for c in conjuncts(self.binary.guards.substitute(self._target)) if not c.constant]
-        open_ended = [c for c in conditions if not (c.symbols() and self.settled.decides(c))]
+        open_ended = [c for c in conditions if not (c.symbols() and self.settled.decides(c)) and pair_of(c) is None]
         aligned = {*map(aligned_path, open_ended)}
         if not aligned <= {*tensors.values()}:
             return None
@@ -314,6 +318,9 @@ class _Writer:
         own = [f"own_{_name(name)}" for name in self.names]
         values = [self._value(Path.parse(a.path)) if a.kind == "tensor" else self._argument(a) for a in abi.args]
         extents, (_, launched) = self._extents(abi), self._sizes(abi)
+        pairs = [pair for c in conjuncts(self.binary.guards) if (pair := pair_of(c)) is not None]
+        launch = f"enqueue({', '.join([*launched, *values])})"
+        launch += f" if {self._fits(pairs)} else DECLINED" if pairs else ""
         lines = [
             f"def launch({self._keyed_parameters(own)}):",
             "    try:",
@@ -325,7 +332,9 @@ class _Writer:
                 if extents
                 else []
             ),
-            f"        status = enqueue({', '.join([*launched, *values])})",
+            f"        status = {launch} if {self._fits(pairs)} else DECLINED"
+            if pairs
+            else f"        status = {launch}",
             "    except DOUBTFUL:",
             "        status = DECLINED",
             "    if status:",
@@ -455,11 +464,14 @@ class _Writer:
         rest: list[str] = []
         aligned: list[str] = []
         known: dict[tuple[str, Path], dict[int, int]] = {}
+        pairs: list[Symbol] = []
         for condition in conjuncts(guards.substitute(self._target)):
             if condition.symbols() and self.settled.decides(condition):
                 continue
-            fixed, path = fixed_axis(condition), aligned_path(condition)
-            if path is not None:
+            fixed, path, pair = fixed_axis(condition), aligned_path(condition), pair_of(condition)
+            if pair is not None:
+                pairs.append(pair)
+            elif path is not None:
                 aligned.append(self._pointer(path))
             elif fixed is None:
                 rest.append(self._expr(condition))
@@ -477,7 +489,23 @@ class _Writer:
                 rest += [f"{whole}[{int(axis)}] == {int(number)}" for axis, number in numbers.items()]
         if aligned:
             rest.append(f"not ({' | '.join(aligned)}) & 15")
+        if pairs:
+            rest.append(f"({self._fits(pairs)} or ({' and '.join(map(self._pair, pairs))}))")
         return rest
+
+    def _fits(self, pairs: list[Symbol]) -> str:
+        """A quick look at all pairs; where it fails, each is asked."""
+        paths = list(dict.fromkeys(path for pair in pairs for path in (pair.path, pair.other) if path is not None))
+        numbers = [
+            (paths.index(pair.path), paths.index(pair.other), pair.field == "in_step")
+            for pair in pairs
+            if pair.path is not None and pair.other is not None
+        ]
+        return f"surely_fit({bytes(n for pair in numbers for n in pair)!r}, {', '.join(map(self._value, paths))})"
+
+    def _pair(self, symbol: Symbol) -> str:
+        assert symbol.path is not None and symbol.other is not None
+        return f"{symbol.field}({self._value(symbol.path)}, {self._value(symbol.other)})"
 
     def _expr(self, expr: Expr) -> str:
         return expr.substitute(self._target).python(self._symbol)
@@ -501,6 +529,8 @@ class _Writer:
                 return f"{local}[{int(symbol.axis)}]"
             case "digest":
                 return f"digest_of({self._value(symbol.path)})"
+            case "apart" | "in_step":
+                return self._pair(symbol)
         return self._value(symbol.path)
 
     def _pointer(self, path: Path) -> str:
@@ -549,45 +579,6 @@ def _on_device(index: int, launch: Callable[..., Any], *args: Any) -> Any:
 
     with torch.cuda.device(index):
         return launch(*args)
-
-
-# ---- errors -------------------------------------------------------------------------------------------------------
-
-
-def _missing_error(binary: Binary) -> Callable[[Exception], CallError]:
-    def missing(error: Exception) -> CallError:
-        return CallError(
-            "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
-            got=f"{type(error).__name__}: {error}",
-            where=f"region {binary.region} ({binary.abi.symbol})",
-        )
-
-    return missing
-
-
-def _tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
-    def unfit(tensors: list[Any]) -> CallError:
-        where = f"region {binary.region} ({binary.abi.symbol})"
-        if any(tensor.get_device() != index for tensor in tensors):
-            devices = ", ".join(str(tensor.device) for tensor in tensors)
-            return CallError(f"every tensor of a launch must be on device {index}", got=devices, where=where,
-                             hint="allocate outputs with device=x.device")  # fmt: skip
-        return CallError("a launch takes no lazily negated tensor: it reads the memory as it is",
-                         got="one that host code made", where=where, hint="call .resolve_neg() on it")  # fmt: skip
-
-    return unfit
-
-
-def _argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
-    def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
-        types = [a.type for a in binary.abi.args]
-        return CallError(
-            f"the arguments must fit {', '.join(types)}",
-            got=f"{values} ({error})",
-            where=f"region {binary.region} ({binary.abi.symbol})",
-        )
-
-    return unpackable
 
 
 def _explain(

@@ -5,9 +5,10 @@ A line is one object:
     {"format": 1, "kernel": "module:qualname", "problem": Problem.to_json(), "device": "nvidia-h200" or null,
      "reason": "...", "calls": 3, "first": "2026-11-22T09:30:00Z", "last": "2026-11-22T09:31:07Z"}
 
-``calls`` is how many came since this process's line before for the same problem. A problem's calls are thus the
-sum over its lines, whoever wrote them: files can be concatenated, cut and rotated. ``first`` and ``last`` are when the
-process saw the problem first and last, in UTC.
+A line of recorded calls (:mod:`.recording`) has the reason ``recorded``, and may have ``values``: what is kept of its
+integers and booleans. ``calls`` is how many came since this process's line before for the same problem. A problem's
+calls are thus the sum over its lines, whoever wrote them: files can be concatenated, cut and rotated. ``first`` and
+``last`` are when the process saw the problem first and last, in UTC.
 
 A problem gets a line when it is new, whenever its count has doubled, and at the end: a process that is killed loses at
 most the later half of a count, and a file grows with the problems, not with the calls. One daemon thread writes. A call
@@ -115,7 +116,7 @@ class _Recorder:
             self._writing.release()
 
     def _append(self, due: list[Missed]) -> None:
-        descriptor = _open_to_append(_resolve(self._path))
+        descriptor = open_to_append(resolve(self._path))
         try:
             for record in due:
                 self._line(descriptor, record)
@@ -131,7 +132,7 @@ class _Recorder:
         if calls == record.written:
             return
         try:
-            data = _line_of(misses.snapshot(record, calls - record.written, time.time()))
+            data = line_of(misses.snapshot(record, calls - record.written, time.time()))
         except (TileflowError, TypeError, ValueError) as error:
             self._give_up(record, calls, "line", f"a problem of {record.kernel} cannot be written: {error}")
             return
@@ -197,9 +198,9 @@ def record_misses(path: str | os.PathLike[str] | None) -> None:
     recorder = None
     if path is not None:
         recorder = _Recorder(os.fspath(path))
-        file = _resolve(os.fspath(path))
+        file = resolve(os.fspath(path))
         try:
-            os.close(_open_to_append(file))
+            os.close(open_to_append(file))
         except OSError as error:
             raise SpecError("the file of misses must be one that can be appended to", got=f"{error}", where=file,
                             hint="name a folder that exists, or a file in one") from error  # fmt: skip
@@ -229,13 +230,16 @@ def read_misses(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     return tuple(sorted(merged.values(), key=lambda m: -m.calls))
 
 
-def _line_of(found: Miss) -> bytes:
+def line_of(found: Miss) -> bytes:
     """A miss as a line of a file."""
     fields = {"format": FORMAT, **found._asdict(), "problem": found.problem.to_json()}
+    values = fields.pop("values")
+    if values:
+        fields["values"] = json.loads(values)
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _resolve(path: str) -> str:
+def resolve(path: str) -> str:
     """The file that this process appends to. Raises SpecError where a rank is asked for and not known."""
     if path.endswith(os.sep) or os.path.isdir(path):
         path = os.path.join(path, "misses-{host}-{pid}.jsonl")
@@ -252,7 +256,7 @@ def _resolve(path: str) -> str:
     return path.replace("{pid}", str(os.getpid()))
 
 
-def _open_to_append(file: str) -> int:
+def open_to_append(file: str) -> int:
     """A descriptor whose writes all go to the end. Raises OSError; a pipe without a reader does not block."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(file, flags, 0o666)
@@ -296,8 +300,9 @@ def _parse(line: bytes, where: str) -> Miss | None:
     version = data.pop("format", None) if isinstance(data, dict) else None
     if version != FORMAT:
         raise TableError(f"a line of misses must be of format {FORMAT}", got=repr(version), where=where, hint=_HINT)
+    values = data.pop("values", {})
     wrong = [name for name, kinds in _FIELDS.items() if type(data.get(name)) not in kinds]
-    if wrong or len(data) != len(_FIELDS) or data["calls"] < 1:
+    if wrong or len(data) != len(_FIELDS) or data["calls"] < 1 or not isinstance(values, dict):
         raise TableError(f"a line of misses must have {', '.join(_FIELDS)}, of their types, and a call",
                          got=f"{line[:200]!r}", where=where, hint=_HINT)  # fmt: skip
     try:
@@ -308,13 +313,13 @@ def _parse(line: bytes, where: str) -> Miss | None:
         raise TableError(
             "a line of misses must hold a problem", got=f"{line[:200]!r}", where=where, hint=_HINT
         ) from error
-    return Miss(**(data | {"problem": problem}))
+    return Miss(**(data | {"problem": problem, "values": json.dumps(values) if values else ""}))
 
 
 def _sum(one: Miss, other: Miss) -> Miss:
     return Miss(
         one.kernel, one.problem, one.device, one.reason, one.calls + other.calls,
-        min(one.first, other.first), max(one.last, other.last),
+        min(one.first, other.first), max(one.last, other.last), one.values or other.values,
     )  # fmt: skip
 
 

@@ -54,7 +54,8 @@ class Missed:
 
 
 class Miss(NamedTuple):
-    """A missed problem. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``."""
+    """A missed problem, or a recorded one. ``first`` and ``last`` are UTC times as ``2026-11-22T09:30:00Z``.
+    ``values``: of a recorded call, what :mod:`.recorded` keeps, as JSON."""
 
     kernel: str
     problem: Problem
@@ -63,6 +64,7 @@ class Miss(NamedTuple):
     calls: int
     first: str
     last: str
+    values: str = ""
 
 
 class Listener(Protocol):

@@ -17,7 +17,7 @@ from ..errors import LaunchError
 from .packing import Enqueue
 
 _log = logging.getLogger(__name__)
-_VERSION = 2  # of the extension's signatures; a stale build has another
+_VERSION = 3  # of the extension's signatures; a stale build has another
 DECLINED = -1  # an enqueue's status where a tensor is not as its format says: nothing was launched
 _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=0 does without"
 
@@ -62,6 +62,17 @@ def tensors_key() -> Callable[..., bytes] | None:
     made: Callable[..., bytes] = module.tensor_reader(
         exchange, (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled
     )
+    return made
+
+
+@cache
+def pairs_test() -> Callable[..., bool] | None:
+    """A function that tells whether :func:`tileflow.runtime.overlap.surely_fit` holds; None as with
+    :func:`tensors_key`."""
+    module, exchange = _module(os.environ.get("TILEFLOW_NATIVE", "")), _exchange()
+    if module is None or exchange is None:
+        return None
+    made: Callable[..., bool] = module.pairs_tester(exchange)
     return made
 
 
@@ -118,5 +129,5 @@ def is_used() -> bool:
 
 def forget() -> None:
     """Look for the extension again."""
-    for remembered in (_module, _exchange, tensors_key):
+    for remembered in (_module, _exchange, tensors_key, pairs_test):
         remembered.cache_clear()

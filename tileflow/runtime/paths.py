@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from ..errors import TableError
 from ..lazy_dataclass import dataclass
+from .overlap import RELATIONS
 
 Step = tuple[Literal["cell", "default", "global", "item", "key", "attr"], str]
 
@@ -29,6 +30,7 @@ _MAX_ITEM = 1 << 31
 _PATH = re.compile(r"(?P<root>[^\W\d]\w*)(?P<steps>(?:\.(?:cell|default|global|item|key|attr):\w+)*)")
 _STEP = re.compile(r"\.(cell|default|global|item|key|attr):(\w+)")
 _BOUND = re.compile(r"(begin|end)\.(\d+)")
+_PAIR = re.compile(r"(?P<path>.+?)\.(?P<relation>apart|in_step)\.(?P<other>.+)")
 _FIELD = re.compile(r"(?P<path>.+?)\.(?:(?P<field>shape|stride)\.(?P<axis>\d+)|(?P<word>align|digest))")
 
 
@@ -73,11 +75,13 @@ def _may_be_read(step: Step) -> bool:
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A launch symbol: ``field`` of what is at ``path`` (``value``: the int itself, ``digest``: see
-    :func:`digest_of`), or a bound (no ``path``)."""
+    :func:`digest_of`), a bound (no ``path``), or how the memory of the tensor at ``path`` lies to that of the one at
+    ``other``: see :mod:`.overlap`."""
 
-    field: Literal["value", "shape", "stride", "align", "digest", "begin", "end"]
+    field: Literal["value", "shape", "stride", "align", "digest", "begin", "end", "apart", "in_step"]
     path: Path | None = None
     axis: int = 0
+    other: Path | None = None
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -87,6 +91,9 @@ class Symbol:
             return Symbol("value", Path.parse(name))  # which refuses it
         if bound := _BOUND.fullmatch(name):
             return Symbol("begin" if bound[1] == "begin" else "end", None, _axis(bound[2], name))
+        if pair := _PAIR.fullmatch(name):
+            relation: Literal["apart", "in_step"] = "apart" if pair["relation"] == "apart" else "in_step"
+            return Symbol(relation, Path.parse(pair["path"]), 0, Path.parse(pair["other"]))
         match = _FIELD.fullmatch(name)
         if match is None:
             return Symbol("value", Path.parse(name))
@@ -201,6 +208,9 @@ def read_symbol(
             return int(value.data_ptr() % 16 == 0)
         case "digest":
             return digest_of(value)
+        case "apart" | "in_step":
+            assert symbol.other is not None
+            return int(RELATIONS[symbol.field](value, read_path(symbol.other, frame, scope)))
     return int(value)
 
 

@@ -69,4 +69,6 @@ class Settled:
                 return not symbol.path.steps and symbol.path.root in self.arguments | self.made
             case "value":
                 return not symbol.path.steps and symbol.path.root in self.made
+            case "apart" | "in_step":  # of memory no key tells
+                return False
         return self.holds(symbol.path)

@@ -45,7 +45,10 @@ _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("la
 # what a program of this schedule calls its own; an author's number of such a name has none
 NAMES = frozenset({
     "query", "key", "value", "out", "query_full", "key_full", "key_empty", "value_full", "value_empty", "order",
-    "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot",
+    "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot", "no_scores",
+    "scores_under_way", "sums_under_way", "consumer", "producer", "weigh", "rescale", "narrow", "finish",
+    "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
+    "STAGES", "GROUPS", "ROWS", "BY_ROW", "AS_OPERAND",
 })  # fmt: skip
 
 

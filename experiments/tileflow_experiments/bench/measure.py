@@ -14,7 +14,7 @@ import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.lowered import Lowered
-from tileflow.measure.check import make_reference
+from tileflow.measure.check import reference_of
 from tileflow.measure.inputs import clone, map_tensors
 from tileflow.measure.timing import DeviceSampler, Sampler, summarise
 from tileflow.runtime.describe import device_class
@@ -104,7 +104,7 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
         }  # halves of them are taken
     args = kernel.inputs(device=bench.device, **problem)
     lowered = kernel.lower(args, target("nvidia-h200" if bench.is_dry else device_class("cuda")))
-    reference = make_reference(kernel.reference, args, kernel.strays)
+    reference = reference_of(kernel, args)
     timings: dict[str, Timing] = {}
     samplers: dict[str, Sampler] = {}
     for name, make in _contenders(cell, kernel, lowered, args, bench).items():

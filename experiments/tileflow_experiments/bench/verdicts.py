@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileflow.measure.check import Reference, check_call, compare
+from tileflow.measure.check import Reference, check_call, compare_with
 from tileflow.measure.inputs import clone, leaves, map_tensors
 
 from .opponent import Opponent
@@ -25,7 +25,7 @@ def judge(name: str, opponent: Opponent, args: tuple[Any, ...], reference: Refer
         return ("" if verdict.ok else f"{verdict.status}: {verdict.reason}"), "", verdict.max_err
     expected = opponent.part(reference.result)
     got = opponent.call(*map_tensors(clone, args))
-    verdict = compare(_alike(got, expected), expected, at_least=reference.tolerance, strays=reference.strays)
+    verdict = compare_with(reference, _alike(got, expected), expected)
     if verdict.ok:
         return "", "", verdict.max_err
     differs = f"differs by {verdict.max_err:.1f} tolerances ({verdict.reason})"

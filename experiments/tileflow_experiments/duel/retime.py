@@ -118,7 +118,7 @@ class _Bench:
 
     def __init__(self, kernel: str, problem: Mapping[str, Any]) -> None:
         from tileflow.api import load_kernel
-        from tileflow.measure.check import make_reference
+        from tileflow.measure.check import reference_of
         from tileflow.runtime.describe import device_class
         from tileflow_experiments.records import StudyKey
         from tileflow_experiments.subject import prepare
@@ -127,7 +127,7 @@ class _Bench:
         self._subject = prepare(key, "static")
         self._kernel = load_kernel(kernel)
         self._args = self._kernel.inputs(device="cuda", **problem)
-        self._reference = make_reference(self._kernel.reference, self._args, self._kernel.strays)
+        self._reference = reference_of(self._kernel, self._args)
         self._bound: Any = None
         self.default_config = self._subject.default.to_dict()
 

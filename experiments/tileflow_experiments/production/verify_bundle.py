@@ -134,10 +134,10 @@ def verdicts(
 
 
 def _prepare(problem: Problem, device: str, is_dry: bool) -> _Prepared:
-    from tileflow.measure.check import make_reference
+    from tileflow.measure.check import reference_of
 
     kernel, args = problem.shown.subject, problem.arguments(device)
-    return _Prepared(problem, args, None if is_dry else make_reference(kernel.reference, args, kernel.strays))
+    return _Prepared(problem, args, None if is_dry else reference_of(kernel, args))
 
 
 def _rest(timed: Iterable[Shown], others: Iterable[Shown], device: str, is_dry: bool) -> list[Called]:
@@ -184,11 +184,11 @@ def _checked(prepared: _Prepared, result: Any, step: str, ms: float, raised: str
 
 def _difference(result: Any, args: tuple[Any, ...], reference: Reference) -> tuple[str, str]:
     """(what is wrong, what reading the result raised)."""
-    from tileflow.measure.check import compare
+    from tileflow.measure.check import compare_with
 
     try:
         for got, expected, path in ((result, reference.result, "result"), (args, reference.args, "args")):
-            verdict = compare(got, expected, path=path, at_least=reference.tolerance, strays=reference.strays)
+            verdict = compare_with(reference, got, expected, path)
             if not verdict.ok:
                 return verdict.reason, ""
     except Exception as error:  # an illegal access comes to light where the result is read

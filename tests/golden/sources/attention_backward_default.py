@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 
+# examples.attention:attention_backward (attention.py:162), launch 0, static sizes
+#   block:tile_m=128
 @triton.jit
 def attention_backward_0(
     delta_ptr,
@@ -24,12 +26,15 @@ def attention_backward_0(
     LOG2_E,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % 32) * BLOCK_TILE_M
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_m_begin = (pid % tile_m_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
-    head_begin = (pid // 32)
+    head_begin = (pid // tile_m_count)
     head_idx = head_begin + tl.arange(0, 1)
+    # delta[head.begin, tile_m] = (out[head.begin, tile_m, :].float() * grad_out[head.begin, tile_m, :]).sum(dim=1)
     v0 = tl.load(out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None], other=0.0)
     v1 = v0.to(tl.float32)
     v2 = tl.load(grad_out_ptr + head_begin * 128000 + tile_m_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None], other=0.0)
@@ -37,6 +42,7 @@ def attention_backward_0(
     v4 = v1 * v3
     v5 = tl.sum(v4, axis=1)
     tl.store(delta_ptr + head_begin * 4000 + tile_m_idx, v5, mask=tile_m_mask)
+    # lse2[head.begin, tile_m] = lse[head.begin, tile_m] * LOG2_E
     v6 = tl.load(lse_ptr + head_begin * 4000 + tile_m_idx, mask=tile_m_mask, other=0.0)
     v7 = v6 * LOG2_E
     tl.store(lse2_ptr + head_begin * 4000 + tile_m_idx, v7, mask=tile_m_mask)
@@ -60,6 +66,10 @@ import triton
 import triton.language as tl
 
 
+# examples.attention:attention_backward (attention.py:162), launch 1, static sizes
+#   block:block_m=128, block:tile_n@1=64, load:grad_out#0@1.access=descriptor,
+#   load:k#0@1.access=descriptor, load:q#0@1.access=descriptor, load:v#0@1.access=descriptor,
+#   store:grad_k#0@1.access=descriptor, store:grad_v#0@1.access=descriptor
 @triton.jit
 def attention_backward_1(
     delta_ptr,
@@ -75,63 +85,78 @@ def attention_backward_1(
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_N_1: tl.constexpr,
 ):
+    # for head, tile_n in tfl.tile([batch * heads, n], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_n_1_begin = (pid % 63) * BLOCK_TILE_N_1
+    tile_n_1_count: tl.constexpr = (4000 + BLOCK_TILE_N_1 - 1) // BLOCK_TILE_N_1
+    tile_n_1_begin = (pid % tile_n_1_count) * BLOCK_TILE_N_1
     tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_TILE_N_1)
     tile_n_1_mask = tile_n_1_idx < 4000
-    head_1_begin = (pid // 63)
+    head_1_begin = (pid // tile_n_1_count)
     head_1_idx = head_1_begin + tl.arange(0, 1)
-    v0 = tl.reshape(k_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
-    v1 = tl.reshape(v_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
-    v2 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
-    v3 = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
-    c0 = v2
-    c1 = v3
+    # key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
+    key = tl.reshape(k_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
+    value = tl.reshape(v_desc_1x64x32.load([head_1_begin, tile_n_1_begin, 0]), [BLOCK_TILE_N_1, 32])
+    # sum_k, sum_v = tfl.zeros([tile_n, d]), tfl.zeros([tile_n, d])
+    sum_k_start = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
+    sum_v_start = tl.full([BLOCK_TILE_N_1, 32], 0.0, tl.float32)
+    # for tile_m in tfl.tile(tile_n.begin if causal else 0, m, block_size=block_m):
+    sum_k = sum_k_start
+    sum_v = sum_v_start
     for tile_m_1_begin in tl.range(tile_n_1_begin, 4000, BLOCK_BLOCK_M):
         tile_m_1_idx = tile_m_1_begin + tl.arange(0, BLOCK_BLOCK_M)
         tile_m_1_mask = tile_m_1_idx < 4000
-        v4 = tl.reshape(q_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
-        v5 = tl.reshape(grad_out_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
-        v6 = tl.permute(v4, (1, 0))
-        v7 = tl.dot(v0, v6)
-        v8 = scale * LOG2_E
-        v9 = v7 * v8
-        v10 = tl.load(lse2_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
-        v11 = v10[None, :]
-        v12 = v9 - v11
-        v13 = tl.exp2(v12)
-        v14 = tl.cast(tile_m_1_begin, tl.int32)
-        v15 = tl.minimum(tile_n_1_begin + BLOCK_TILE_N_1, 4000)
-        v16 = v14.to(tl.int64)
-        v17 = v15.to(tl.int64)
-        v18 = v16 < v17
-        if v18:
-            v19 = tile_m_1_idx[None, :]
-            v20 = tile_n_1_idx[:, None]
-            v21 = v19 >= v20
-            v22 = tl.where(v21, v13, 0.0)
-            b0 = v22
+        # query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
+        query = tl.reshape(q_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
+        grad = tl.reshape(grad_out_desc_1x128x32.load([head_1_begin, tile_m_1_begin, 0]), [BLOCK_BLOCK_M, 32])
+        # scores = tfl.dot(key, query.T) * (scale * LOG2_E)
+        v0 = tl.permute(query, (1, 0))
+        v1 = tl.dot(key, v0)
+        v2 = scale * LOG2_E
+        scores = v1 * v2
+        # weights = torch.exp2(scores - lse2[head.begin, tile_m][None, :])
+        v3 = tl.load(lse2_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v4 = v3[None, :]
+        v5 = scores - v4
+        weights = tl.exp2(v5)
+        # if causal and tile_m.begin < tile_n.end:
+        v6 = tl.cast(tile_m_1_begin, tl.int32)
+        v7 = tl.minimum(tile_n_1_begin + BLOCK_TILE_N_1, 4000)
+        v8 = v6.to(tl.int64)
+        v9 = v7.to(tl.int64)
+        v10 = v8 < v9
+        if v10:
+            # weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
+            v11 = tile_m_1_idx[None, :]
+            v12 = tile_n_1_idx[:, None]
+            v13 = v11 >= v12
+            weights_2 = tl.where(v13, weights, 0.0)
+            weights_1 = weights_2
         else:
-            b0 = v13
-        v23 = tl.permute(v5, (1, 0))
-        v24 = tl.dot(v1, v23)
-        v25 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
-        v26 = v25[None, :]
-        v27 = v24 - v26
-        v28 = b0 * v27
-        v29 = b0.to(tl.bfloat16)
-        v30 = tl.where(tile_m_1_mask[None, :], v29, 0.0)
-        v31 = tl.dot(v30, v5, acc=c1)
-        v32 = v28.to(tl.bfloat16)
-        v33 = tl.where(tile_m_1_mask[None, :], v32, 0.0)
-        v34 = tl.dot(v33, v4, acc=c0)
-        c0 = v34
-        c1 = v31
-    v35 = c0 * scale
-    v36 = v35.to(tl.bfloat16)
-    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v36, [1, 64, 32]))
-    v37 = c1.to(tl.bfloat16)
-    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v37, [1, 64, 32]))
+            weights_1 = weights
+        # inner = weights * (tfl.dot(value, grad.T) - delta[head.begin, tile_m][None, :])
+        v14 = tl.permute(grad, (1, 0))
+        v15 = tl.dot(value, v14)
+        v16 = tl.load(delta_ptr + head_1_begin * 4000 + tile_m_1_idx, mask=tile_m_1_mask, other=0.0)
+        v17 = v16[None, :]
+        v18 = v15 - v17
+        inner = weights_1 * v18
+        # sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
+        v19 = weights_1.to(tl.bfloat16)
+        v20 = tl.where(tile_m_1_mask[None, :], v19, 0.0)
+        sum_v_next = tl.dot(v20, grad, acc=sum_v)
+        # sum_k = tfl.dot(inner.to(query.dtype), query, acc=sum_k)
+        v21 = inner.to(tl.bfloat16)
+        v22 = tl.where(tile_m_1_mask[None, :], v21, 0.0)
+        sum_k_next = tl.dot(v22, query, acc=sum_k)
+        sum_k = sum_k_next
+        sum_v = sum_v_next
+    # grad_k[head.begin, tile_n, :] = sum_k * scale
+    v23 = sum_k * scale
+    v24 = v23.to(tl.bfloat16)
+    grad_k_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v24, [1, BLOCK_TILE_N_1, 32]))
+    # grad_v[head.begin, tile_n, :] = sum_v
+    v25 = sum_v.to(tl.bfloat16)
+    grad_v_desc_1x64x32.store([head_1_begin, tile_n_1_begin, 0], tl.reshape(v25, [1, BLOCK_TILE_N_1, 32]))
 
 # region 2, static
 # grid: 252, 1, 1
@@ -151,6 +176,10 @@ import triton
 import triton.language as tl
 
 
+# examples.attention:attention_backward (attention.py:162), launch 2, static sizes
+#   block:block_n=128, block:tile_m@2=64, descending@2=True, load:grad_out#0@2.access=descriptor,
+#   load:k#0@2.access=descriptor, load:q#0@2.access=descriptor, load:v#0@2.access=descriptor,
+#   store:grad_q#0@2.access=descriptor
 @triton.jit
 def attention_backward_2(
     delta_ptr,
@@ -165,52 +194,65 @@ def attention_backward_2(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M_2: tl.constexpr,
 ):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_m_2_begin = (62 - (pid % 63)) * BLOCK_TILE_M_2
+    tile_m_2_count: tl.constexpr = (4000 + BLOCK_TILE_M_2 - 1) // BLOCK_TILE_M_2
+    tile_m_2_begin = ((tile_m_2_count - 1) - (pid % tile_m_2_count)) * BLOCK_TILE_M_2
     tile_m_2_idx = tile_m_2_begin + tl.arange(0, BLOCK_TILE_M_2)
     tile_m_2_mask = tile_m_2_idx < 4000
-    head_2_begin = (pid // 63)
+    head_2_begin = (pid // tile_m_2_count)
     head_2_idx = head_2_begin + tl.arange(0, 1)
-    v0 = tl.reshape(q_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
-    v1 = tl.reshape(grad_out_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
-    v2 = tl.load(lse2_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
-    v3 = v2[:, None]
-    v4 = tl.load(delta_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
-    v5 = v4[:, None]
-    v6 = tl.full([BLOCK_TILE_M_2, 32], 0.0, tl.float32)
-    v7 = tl.minimum(tile_m_2_begin + BLOCK_TILE_M_2, 4000)
-    c0 = v6
-    for tile_n_2_begin in tl.range(0, v7, BLOCK_BLOCK_N):
+    # query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
+    query = tl.reshape(q_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
+    grad = tl.reshape(grad_out_desc_1x64x32.load([head_2_begin, tile_m_2_begin, 0]), [BLOCK_TILE_M_2, 32])
+    # row_lse, row_delta = lse2[head.begin, tile_m][:, None], delta[head.begin, tile_m][:, None]
+    v0 = tl.load(lse2_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
+    row_lse = v0[:, None]
+    v1 = tl.load(delta_ptr + head_2_begin * 4000 + tile_m_2_idx, mask=tile_m_2_mask, other=0.0)
+    row_delta = v1[:, None]
+    # sum_q = tfl.zeros([tile_m, d])
+    sum_q_start = tl.full([BLOCK_TILE_M_2, 32], 0.0, tl.float32)
+    # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+    v2 = tl.minimum(tile_m_2_begin + BLOCK_TILE_M_2, 4000)
+    sum_q = sum_q_start
+    for tile_n_2_begin in tl.range(0, v2, BLOCK_BLOCK_N):
         tile_n_2_idx = tile_n_2_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_2_mask = tile_n_2_idx < v7
-        v8 = tl.load(k_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
-        v9 = tl.load(v_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
-        v10 = tl.permute(v8, (1, 0))
-        v11 = tl.dot(v0, v10)
-        v12 = scale * LOG2_E
-        v13 = v11 * v12
-        v14 = v13 - v3
-        v15 = tl.exp2(v14)
-        v16 = tl.minimum(tl.cast(tile_n_2_begin, tl.int32) + BLOCK_BLOCK_N, v7)
-        v17 = v16.to(tl.int64)
-        v18 = tile_m_2_begin.to(tl.int64)
-        v19 = v17 > v18
-        if v19:
-            v20 = tile_m_2_idx[:, None]
-            v21 = tile_n_2_idx[None, :]
-            v22 = v20 >= v21
-            v23 = tl.where(v22, v15, 0.0)
-            b0 = v23
+        tile_n_2_mask = tile_n_2_idx < v2
+        # key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
+        key = tl.load(k_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
+        value = tl.load(v_ptr + head_2_begin * 128000 + tile_n_2_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_2_mask[:, None], other=0.0)
+        # weights = torch.exp2(tfl.dot(query, key.T) * (scale * LOG2_E) - row_lse)
+        v3 = tl.permute(key, (1, 0))
+        v4 = tl.dot(query, v3)
+        v5 = scale * LOG2_E
+        v6 = v4 * v5
+        v7 = v6 - row_lse
+        weights = tl.exp2(v7)
+        # if causal and tile_n.end > tile_m.begin:
+        v8 = tl.minimum(tl.cast(tile_n_2_begin, tl.int32) + BLOCK_BLOCK_N, v2)
+        v9 = v8.to(tl.int64)
+        v10 = tile_m_2_begin.to(tl.int64)
+        v11 = v9 > v10
+        if v11:
+            # weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
+            v12 = tile_m_2_idx[:, None]
+            v13 = tile_n_2_idx[None, :]
+            v14 = v12 >= v13
+            weights_2 = tl.where(v14, weights, 0.0)
+            weights_1 = weights_2
         else:
-            b0 = v15
-        v24 = tl.permute(v9, (1, 0))
-        v25 = tl.dot(v1, v24)
-        v26 = v25 - v5
-        v27 = b0 * v26
-        v28 = v27.to(tl.bfloat16)
-        v29 = tl.where(tile_n_2_mask[None, :], v28, 0.0)
-        v30 = tl.dot(v29, v8, acc=c0)
-        c0 = v30
-    v31 = c0 * scale
-    v32 = v31.to(tl.bfloat16)
-    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v32, [1, 64, 32]))
+            weights_1 = weights
+        # inner = weights * (tfl.dot(grad, value.T) - row_delta)
+        v15 = tl.permute(value, (1, 0))
+        v16 = tl.dot(grad, v15)
+        v17 = v16 - row_delta
+        inner = weights_1 * v17
+        # sum_q = tfl.dot(inner.to(key.dtype), key, acc=sum_q)
+        v18 = inner.to(tl.bfloat16)
+        v19 = tl.where(tile_n_2_mask[None, :], v18, 0.0)
+        sum_q_next = tl.dot(v19, key, acc=sum_q)
+        sum_q = sum_q_next
+    # grad_q[head.begin, tile_m, :] = sum_q * scale
+    v20 = sum_q * scale
+    v21 = v20.to(tl.bfloat16)
+    grad_q_desc_1x64x32.store([head_2_begin, tile_m_2_begin, 0], tl.reshape(v21, [1, BLOCK_TILE_M_2, 32]))

@@ -28,6 +28,9 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.attention:attention (attention.py:61), launch 0, run-time sizes
+#   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -48,72 +51,88 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = ((tl.cdiv(end_1, 64) + -1) - (pid % tl.cdiv(end_1, 64))) * BLOCK_TILE_M
+    tile_m_begin = ((tl.cdiv(end_1, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_1, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_1
-    head_begin = (pid // tl.cdiv(end_1, 64))
+    head_begin = (pid // tl.cdiv(end_1, BLOCK_TILE_M))
     head_idx = head_begin + tl.arange(0, 1)
     head_mask = head_idx < end_0
-    v0 = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
-    v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
-    v4 = tl.minimum(tile_m_begin + BLOCK_TILE_M, end_1)
-    v5 = tl.broadcast_to(v3, [BLOCK_TILE_M, 32])
-    c0 = v5
-    c1 = v1
-    c2 = v2
-    for tile_n_begin in tl.range(0, v4, BLOCK_BLOCK_N):
+    # query = q[head.begin, tile_m, :]
+    query = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
+    # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # acc = tfl.zeros([tile_m, d])
+    acc = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
+    # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+    v0 = tl.minimum(tile_m_begin + BLOCK_TILE_M, end_1)
+    v1 = tl.broadcast_to(acc, [BLOCK_TILE_M, 32])
+    acc_1 = v1
+    peak = peak_start
+    total = total_start
+    for tile_n_begin in tl.range(0, v0, BLOCK_BLOCK_N):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_mask = tile_n_idx < v4
-        v6 = tl.load(k_ptr + head_begin * k_stride_0 + tile_n_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
-        v7 = tl.permute(v6, (1, 0))
-        v8 = tl.dot(v0, v7)
-        v9 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v4)
-        v10 = v9.to(tl.int64)
-        v11 = tile_m_begin.to(tl.int64)
-        v12 = v10 > v11
-        if v12:
-            v13 = tile_m_idx[:, None]
-            v14 = tile_n_idx[None, :]
-            v15 = v13 >= v14
-            v16 = tl.where(v15, v8, float('-inf'))
-            b0 = v16
+        tile_n_mask = tile_n_idx < v0
+        # scores = tfl.dot(query, k[head.begin, tile_n, :].T)
+        v2 = tl.load(k_ptr + head_begin * k_stride_0 + tile_n_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
+        v3 = tl.permute(v2, (1, 0))
+        scores = tl.dot(query, v3)
+        # if causal and tile_n.end > tile_m.begin:
+        v4 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+        v5 = v4.to(tl.int64)
+        v6 = tile_m_begin.to(tl.int64)
+        v7 = v5 > v6
+        if v7:
+            # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
+            v8 = tile_m_idx[:, None]
+            v9 = tile_n_idx[None, :]
+            v10 = v8 >= v9
+            scores_2 = tl.where(v10, scores, float('-inf'))
+            scores_1 = scores_2
         else:
-            b0 = v8
-        v17 = tl.load(v_ptr + head_begin * v_stride_0 + tile_n_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :], other=0.0)
-        v18 = tl.where(tile_n_mask[None, :], b0, float('-inf'))
-        v19 = tl.reduce(v18, 1, _maximum)
-        v20 = v19 * scale
-        v21 = tl.maximum(c1, v20, propagate_nan=tl.PropagateNan.ALL)
-        v22 = b0 * scale
-        v23 = v21[:, None]
-        v24 = v22 - v23
-        v25 = tl.exp2(v24)
-        v26 = c1 - v21
-        v27 = tl.exp2(v26)
-        v28 = v25.to(tl.bfloat16)
-        v29 = v27[:, None]
-        v30 = c0 * v29
-        v31 = tl.where(tile_n_mask[None, :], v28, 0.0)
-        v32 = tl.dot(v31, v17, acc=v30)
-        v33 = c2 * v27
-        v34 = tl.where(tile_n_mask[None, :], v25, 0.0)
-        v35 = tl.sum(v34, axis=1)
-        v36 = v33 + v35
-        c0 = v32
-        c1 = v21
-        c2 = v36
-    v37 = c2[:, None]
-    v38 = c0 / v37
-    v39 = tl.broadcast_to(v38, [BLOCK_TILE_M, 32])
-    v40 = v39.to(tl.bfloat16)
-    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v40, [1, 64, 32]))
-    v41 = tl.log2(c2)
-    v42 = c1 + v41
-    v43 = v42 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * lse_stride_0 + tile_m_idx, v43, mask=tile_m_mask)
+            scores_1 = scores
+        # peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+        v11 = tl.load(v_ptr + head_begin * v_stride_0 + tile_n_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :], other=0.0)
+        # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+        v12 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
+        v13 = tl.reduce(v12, 1, _maximum)
+        v14 = v13 * scale
+        new_peak = tl.maximum(peak, v14, propagate_nan=tl.PropagateNan.ALL)
+        # weights = torch.exp2(scores * scale - new_peak[:, None])
+        v15 = scores_1 * scale
+        v16 = new_peak[:, None]
+        v17 = v15 - v16
+        weights = tl.exp2(v17)
+        # shrink = torch.exp2(peak - new_peak)
+        v18 = peak - new_peak
+        shrink = tl.exp2(v18)
+        # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+        v19 = weights.to(tl.bfloat16)
+        v20 = shrink[:, None]
+        v21 = acc_1 * v20
+        v22 = tl.where(tile_n_mask[None, :], v19, 0.0)
+        acc_next = tl.dot(v22, v11, acc=v21)
+        # return new_peak, total * shrink + weights.sum(dim=1), acc
+        v23 = total * shrink
+        v24 = tl.where(tile_n_mask[None, :], weights, 0.0)
+        v25 = tl.sum(v24, axis=1)
+        total_next = v23 + v25
+        acc_1 = acc_next
+        peak = new_peak
+        total = total_next
+    # out[head.begin, tile_m, :] = acc / total[:, None]
+    v26 = total[:, None]
+    v27 = acc_1 / v26
+    v28 = tl.broadcast_to(v27, [BLOCK_TILE_M, 32])
+    v29 = v28.to(tl.bfloat16)
+    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v29, [1, BLOCK_TILE_M, 32]))
+    # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+    v30 = tl.log2(total)
+    v31 = peak + v30
+    v32 = v31 * 0.6931471805599453
+    tl.store(lse_ptr + head_begin * lse_stride_0 + tile_m_idx, v32, mask=tile_m_mask)
 
 # region 0, dynamic
 # grid: ((-(-end.1 // 64)) * end.0), 1, 1
@@ -148,6 +167,9 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.attention:attention (attention.py:61), launch 0, run-time sizes
+#   block:block_n=128, block:tile_m=64, descending=True, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -172,69 +194,85 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = ((tl.cdiv(end_1, 64) + -1) - (pid % tl.cdiv(end_1, 64))) * BLOCK_TILE_M
+    tile_m_begin = ((tl.cdiv(end_1, BLOCK_TILE_M) + -1) - (pid % tl.cdiv(end_1, BLOCK_TILE_M))) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_1
-    head_begin = (pid // tl.cdiv(end_1, 64))
+    head_begin = (pid // tl.cdiv(end_1, BLOCK_TILE_M))
     head_idx = head_begin + tl.arange(0, 1)
     head_mask = head_idx < end_0
-    v0 = tl.load(q_ptr + head_begin * q_stride_0 + tile_m_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
-    v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
-    v4 = tl.minimum(tile_m_begin + BLOCK_TILE_M, end_1)
-    v5 = tl.broadcast_to(v3, [BLOCK_TILE_M, 32])
-    c0 = v5
-    c1 = v1
-    c2 = v2
-    for tile_n_begin in tl.range(0, v4, BLOCK_BLOCK_N):
+    # query = q[head.begin, tile_m, :]
+    query = tl.load(q_ptr + head_begin * q_stride_0 + tile_m_idx[:, None] * q_stride_1 + tl.arange(0, 32)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
+    # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # acc = tfl.zeros([tile_m, d])
+    acc = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
+    # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+    v0 = tl.minimum(tile_m_begin + BLOCK_TILE_M, end_1)
+    v1 = tl.broadcast_to(acc, [BLOCK_TILE_M, 32])
+    acc_1 = v1
+    peak = peak_start
+    total = total_start
+    for tile_n_begin in tl.range(0, v0, BLOCK_BLOCK_N):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
-        tile_n_mask = tile_n_idx < v4
-        v6 = tl.load(k_ptr + head_begin * k_stride_0 + tile_n_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
-        v7 = tl.permute(v6, (1, 0))
-        v8 = tl.dot(v0, v7)
-        v9 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v4)
-        v10 = v9.to(tl.int64)
-        v11 = tile_m_begin.to(tl.int64)
-        v12 = v10 > v11
-        if v12:
-            v13 = tile_m_idx[:, None]
-            v14 = tile_n_idx[None, :]
-            v15 = v13 >= v14
-            v16 = tl.where(v15, v8, float('-inf'))
-            b0 = v16
+        tile_n_mask = tile_n_idx < v0
+        # scores = tfl.dot(query, k[head.begin, tile_n, :].T)
+        v2 = tl.load(k_ptr + head_begin * k_stride_0 + tile_n_idx[:, None] * k_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < k_shape_2)[None, :], other=0.0)
+        v3 = tl.permute(v2, (1, 0))
+        scores = tl.dot(query, v3)
+        # if causal and tile_n.end > tile_m.begin:
+        v4 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+        v5 = v4.to(tl.int64)
+        v6 = tile_m_begin.to(tl.int64)
+        v7 = v5 > v6
+        if v7:
+            # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
+            v8 = tile_m_idx[:, None]
+            v9 = tile_n_idx[None, :]
+            v10 = v8 >= v9
+            scores_2 = tl.where(v10, scores, float('-inf'))
+            scores_1 = scores_2
         else:
-            b0 = v8
-        v17 = tl.load(v_ptr + head_begin * v_stride_0 + tile_n_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :], other=0.0)
-        v18 = tl.where(tile_n_mask[None, :], b0, float('-inf'))
-        v19 = tl.reduce(v18, 1, _maximum)
-        v20 = v19 * scale
-        v21 = tl.maximum(c1, v20, propagate_nan=tl.PropagateNan.ALL)
-        v22 = b0 * scale
-        v23 = v21[:, None]
-        v24 = v22 - v23
-        v25 = tl.exp2(v24)
-        v26 = c1 - v21
-        v27 = tl.exp2(v26)
-        v28 = v25.to(tl.bfloat16)
-        v29 = v27[:, None]
-        v30 = c0 * v29
-        v31 = tl.where(tile_n_mask[None, :], v28, 0.0)
-        v32 = tl.dot(v31, v17, acc=v30)
-        v33 = c2 * v27
-        v34 = tl.where(tile_n_mask[None, :], v25, 0.0)
-        v35 = tl.sum(v34, axis=1)
-        v36 = v33 + v35
-        c0 = v32
-        c1 = v21
-        c2 = v36
-    v37 = c2[:, None]
-    v38 = c0 / v37
-    v39 = tl.broadcast_to(v38, [BLOCK_TILE_M, 32])
-    v40 = v39.to(tl.bfloat16)
-    tl.store(out_ptr + head_begin * out_stride_0 + tile_m_idx[:, None] * out_stride_1 + tl.arange(0, 32)[None, :], v40, mask=tile_m_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :])
-    v41 = tl.log2(c2)
-    v42 = c1 + v41
-    v43 = v42 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * lse_stride_0 + tile_m_idx, v43, mask=tile_m_mask)
+            scores_1 = scores
+        # peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+        v11 = tl.load(v_ptr + head_begin * v_stride_0 + tile_n_idx[:, None] * v_stride_1 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :], other=0.0)
+        # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+        v12 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
+        v13 = tl.reduce(v12, 1, _maximum)
+        v14 = v13 * scale
+        new_peak = tl.maximum(peak, v14, propagate_nan=tl.PropagateNan.ALL)
+        # weights = torch.exp2(scores * scale - new_peak[:, None])
+        v15 = scores_1 * scale
+        v16 = new_peak[:, None]
+        v17 = v15 - v16
+        weights = tl.exp2(v17)
+        # shrink = torch.exp2(peak - new_peak)
+        v18 = peak - new_peak
+        shrink = tl.exp2(v18)
+        # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+        v19 = weights.to(tl.bfloat16)
+        v20 = shrink[:, None]
+        v21 = acc_1 * v20
+        v22 = tl.where(tile_n_mask[None, :], v19, 0.0)
+        acc_next = tl.dot(v22, v11, acc=v21)
+        # return new_peak, total * shrink + weights.sum(dim=1), acc
+        v23 = total * shrink
+        v24 = tl.where(tile_n_mask[None, :], weights, 0.0)
+        v25 = tl.sum(v24, axis=1)
+        total_next = v23 + v25
+        acc_1 = acc_next
+        peak = new_peak
+        total = total_next
+    # out[head.begin, tile_m, :] = acc / total[:, None]
+    v26 = total[:, None]
+    v27 = acc_1 / v26
+    v28 = tl.broadcast_to(v27, [BLOCK_TILE_M, 32])
+    v29 = v28.to(tl.bfloat16)
+    tl.store(out_ptr + head_begin * out_stride_0 + tile_m_idx[:, None] * out_stride_1 + tl.arange(0, 32)[None, :], v29, mask=tile_m_mask[:, None] & (tl.arange(0, 32) < out_shape_2)[None, :])
+    # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+    v30 = tl.log2(total)
+    v31 = peak + v30
+    v32 = v31 * 0.6931471805599453
+    tl.store(lse_ptr + head_begin * lse_stride_0 + tile_m_idx, v32, mask=tile_m_mask)

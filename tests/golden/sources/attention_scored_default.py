@@ -20,6 +20,9 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.attention:attention_scored (attention.py:113), launch 0, static sizes
+#   block:tile_m=64, block:tile_n=128, load:k#0.access=descriptor, load:q#0.access=descriptor,
+#   load:score.cell:bias#0.access=descriptor, load:v#0.access=descriptor, store:out#0.access=descriptor
 @triton.jit
 def attention_scored_0(
     q_desc_1x64x32,
@@ -32,54 +35,69 @@ def attention_scored_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % 63) * BLOCK_TILE_M
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_m_begin = (pid % tile_m_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < 4000
-    head_begin = (pid // 63)
+    head_begin = (pid // tile_m_count)
     head_idx = head_begin + tl.arange(0, 1)
-    v0 = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
-    v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
-    c0 = v3
-    c1 = v1
-    c2 = v2
+    # query = q[head.begin, tile_m, :]
+    query = tl.reshape(q_desc_1x64x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
+    # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # acc = tfl.zeros([tile_m, d])
+    acc_start = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
+    # for tile_n in tfl.tile(n):
+    acc = acc_start
+    peak = peak_start
+    total = total_start
     for tile_n_begin in tl.range(0, 2992, BLOCK_TILE_N):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        v4 = tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
-        v5 = tl.permute(v4, (1, 0))
-        v6 = tl.dot(v0, v5)
-        v7 = v6 * scale
-        v8 = head_begin & 1
-        v9 = tl.reshape(score_bias_desc_1x64x128.load([v8, tile_m_begin, tile_n_begin]), [BLOCK_TILE_M, BLOCK_TILE_N])
-        v10 = v9.to(tl.float32)
-        v11 = v7 + v10
-        v12 = tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
-        v13 = tl.where(tile_n_mask[None, :], v11, float('-inf'))
-        v14 = tl.reduce(v13, 1, _maximum)
-        v15 = v14 * LOG2_E
-        v16 = tl.maximum(c1, v15, propagate_nan=tl.PropagateNan.ALL)
-        v17 = v11 * LOG2_E
-        v18 = v16[:, None]
-        v19 = v17 - v18
-        v20 = tl.exp2(v19)
-        v21 = c1 - v16
-        v22 = tl.exp2(v21)
-        v23 = v20.to(tl.bfloat16)
-        v24 = v22[:, None]
-        v25 = c0 * v24
-        v26 = tl.where(tile_n_mask[None, :], v23, 0.0)
-        v27 = tl.dot(v26, v12, acc=v25)
-        v28 = c2 * v22
-        v29 = tl.where(tile_n_mask[None, :], v20, 0.0)
-        v30 = tl.sum(v29, axis=1)
-        v31 = v28 + v30
-        c0 = v27
-        c1 = v16
-        c2 = v31
-    v32 = c2[:, None]
-    v33 = c0 / v32
-    v34 = v33.to(tl.bfloat16)
-    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v34, [1, 64, 32]))
+        # scores = score(tfl.dot(query, k[head.begin, tile_n, :].T) * scale, head.begin, tile_m, tile_n)
+        v0 = tl.reshape(k_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
+        v1 = tl.permute(v0, (1, 0))
+        v2 = tl.dot(query, v1)
+        v3 = v2 * scale
+        # return lambda scores, head, tile_m, tile_n: scores + bias[head % bias.size(0), tile_m, tile_n].float()
+        v4 = head_begin & 1
+        v5 = tl.reshape(score_bias_desc_1x64x128.load([v4, tile_m_begin, tile_n_begin]), [BLOCK_TILE_M, BLOCK_TILE_N])
+        v6 = v5.to(tl.float32)
+        scores = v3 + v6
+        # peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], LOG2_E)
+        v7 = tl.reshape(v_desc_1x128x32.load([head_begin, tile_n_begin, 0]), [BLOCK_TILE_N, 32])
+        # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+        v8 = tl.where(tile_n_mask[None, :], scores, float('-inf'))
+        v9 = tl.reduce(v8, 1, _maximum)
+        v10 = v9 * LOG2_E
+        new_peak = tl.maximum(peak, v10, propagate_nan=tl.PropagateNan.ALL)
+        # weights = torch.exp2(scores * scale - new_peak[:, None])
+        v11 = scores * LOG2_E
+        v12 = new_peak[:, None]
+        v13 = v11 - v12
+        weights = tl.exp2(v13)
+        # shrink = torch.exp2(peak - new_peak)
+        v14 = peak - new_peak
+        shrink = tl.exp2(v14)
+        # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+        v15 = weights.to(tl.bfloat16)
+        v16 = shrink[:, None]
+        v17 = acc * v16
+        v18 = tl.where(tile_n_mask[None, :], v15, 0.0)
+        acc_next = tl.dot(v18, v7, acc=v17)
+        # return new_peak, total * shrink + weights.sum(dim=1), acc
+        v19 = total * shrink
+        v20 = tl.where(tile_n_mask[None, :], weights, 0.0)
+        v21 = tl.sum(v20, axis=1)
+        total_next = v19 + v21
+        acc = acc_next
+        peak = new_peak
+        total = total_next
+    # out[head.begin, tile_m, :] = acc / total[:, None]
+    v22 = total[:, None]
+    v23 = acc / v22
+    v24 = v23.to(tl.bfloat16)
+    out_desc_1x64x32.store([head_begin, tile_m_begin, 0], tl.reshape(v24, [1, BLOCK_TILE_M, 32]))

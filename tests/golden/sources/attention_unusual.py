@@ -19,6 +19,10 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.attention:attention (attention.py:61), launch 0, static sizes
+#   block:block_n=32, block:tile_m=16, descending=True, group=4, load:k#0.access=descriptor,
+#   load:q#0.access=descriptor, load:v#0.access=descriptor, num_warps=8, order=1,0, persistent=2,
+#   store:out#0.access=descriptor
 @triton.jit
 def attention_0(
     k_ptr,
@@ -30,67 +34,85 @@ def attention_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 1000, tl.num_programs(0)):
+    # for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), 4 * tile_m_count, tl.num_programs(0)):
         band = pid // (4 * 4)
-        height = tl.minimum(250 - band * 4, 4)
-        tile_m_begin = (249 - (band * 4 + pid % (4 * 4) % height)) * BLOCK_TILE_M
+        height = tl.minimum(tile_m_count - band * 4, 4)
+        tile_m_begin = ((tile_m_count - 1) - (band * 4 + pid % (4 * 4) % height)) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
         head_begin = (pid % (4 * 4) // height)
         head_idx = head_begin + tl.arange(0, 1)
-        v0 = tl.reshape(q_desc_1x16x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
-        v1 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-        v2 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-        v3 = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
-        v4 = tile_m_begin + BLOCK_TILE_M
-        c0 = v3
-        c1 = v1
-        c2 = v2
-        for tile_n_begin in tl.range(0, v4, BLOCK_BLOCK_N):
+        # query = q[head.begin, tile_m, :]
+        query = tl.reshape(q_desc_1x16x32.load([head_begin, tile_m_begin, 0]), [BLOCK_TILE_M, 32])
+        # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+        peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+        total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+        # acc = tfl.zeros([tile_m, d])
+        acc_start = tl.full([BLOCK_TILE_M, 32], 0.0, tl.float32)
+        # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+        v0 = tile_m_begin + BLOCK_TILE_M
+        acc = acc_start
+        peak = peak_start
+        total = total_start
+        for tile_n_begin in tl.range(0, v0, BLOCK_BLOCK_N):
             tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
-            tile_n_mask = tile_n_idx < v4
-            v5 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
-            v6 = tl.permute(v5, (1, 0))
-            v7 = tl.dot(v0, v6)
-            v8 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v4)
-            v9 = v8.to(tl.int64)
-            v10 = tile_m_begin.to(tl.int64)
-            v11 = v9 > v10
-            if v11:
-                v12 = tile_m_idx[:, None]
-                v13 = tile_n_idx[None, :]
-                v14 = v12 >= v13
-                v15 = tl.where(v14, v7, float('-inf'))
-                b0 = v15
+            tile_n_mask = tile_n_idx < v0
+            # scores = tfl.dot(query, k[head.begin, tile_n, :].T)
+            v1 = tl.load(k_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+            v2 = tl.permute(v1, (1, 0))
+            scores = tl.dot(query, v2)
+            # if causal and tile_n.end > tile_m.begin:
+            v3 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+            v4 = v3.to(tl.int64)
+            v5 = tile_m_begin.to(tl.int64)
+            v6 = v4 > v5
+            if v6:
+                # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
+                v7 = tile_m_idx[:, None]
+                v8 = tile_n_idx[None, :]
+                v9 = v7 >= v8
+                scores_2 = tl.where(v9, scores, float('-inf'))
+                scores_1 = scores_2
             else:
-                b0 = v7
-            v16 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
-            v17 = tl.where(tile_n_mask[None, :], b0, float('-inf'))
-            v18 = tl.reduce(v17, 1, _maximum)
-            v19 = v18 * scale
-            v20 = tl.maximum(c1, v19, propagate_nan=tl.PropagateNan.ALL)
-            v21 = b0 * scale
-            v22 = v20[:, None]
-            v23 = v21 - v22
-            v24 = tl.exp2(v23)
-            v25 = c1 - v20
-            v26 = tl.exp2(v25)
-            v27 = v24.to(tl.bfloat16)
-            v28 = v26[:, None]
-            v29 = c0 * v28
-            v30 = tl.where(tile_n_mask[None, :], v27, 0.0)
-            v31 = tl.dot(v30, v16, acc=v29)
-            v32 = c2 * v26
-            v33 = tl.where(tile_n_mask[None, :], v24, 0.0)
-            v34 = tl.sum(v33, axis=1)
-            v35 = v32 + v34
-            c0 = v31
-            c1 = v20
-            c2 = v35
-        v36 = c2[:, None]
-        v37 = c0 / v36
-        v38 = v37.to(tl.bfloat16)
-        out_desc_1x16x32.store([head_begin, tile_m_begin, 0], tl.reshape(v38, [1, 16, 32]))
-        v39 = tl.log2(c2)
-        v40 = c1 + v39
-        v41 = v40 * 0.6931471805599453
-        tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v41)
+                scores_1 = scores
+            # peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+            v10 = tl.load(v_ptr + head_begin * 128000 + tile_n_idx[:, None] * 32 + tl.arange(0, 32)[None, :], mask=tile_n_mask[:, None], other=0.0)
+            # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+            v11 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
+            v12 = tl.reduce(v11, 1, _maximum)
+            v13 = v12 * scale
+            new_peak = tl.maximum(peak, v13, propagate_nan=tl.PropagateNan.ALL)
+            # weights = torch.exp2(scores * scale - new_peak[:, None])
+            v14 = scores_1 * scale
+            v15 = new_peak[:, None]
+            v16 = v14 - v15
+            weights = tl.exp2(v16)
+            # shrink = torch.exp2(peak - new_peak)
+            v17 = peak - new_peak
+            shrink = tl.exp2(v17)
+            # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+            v18 = weights.to(tl.bfloat16)
+            v19 = shrink[:, None]
+            v20 = acc * v19
+            v21 = tl.where(tile_n_mask[None, :], v18, 0.0)
+            acc_next = tl.dot(v21, v10, acc=v20)
+            # return new_peak, total * shrink + weights.sum(dim=1), acc
+            v22 = total * shrink
+            v23 = tl.where(tile_n_mask[None, :], weights, 0.0)
+            v24 = tl.sum(v23, axis=1)
+            total_next = v22 + v24
+            acc = acc_next
+            peak = new_peak
+            total = total_next
+        # out[head.begin, tile_m, :] = acc / total[:, None]
+        v25 = total[:, None]
+        v26 = acc / v25
+        v27 = v26.to(tl.bfloat16)
+        out_desc_1x16x32.store([head_begin, tile_m_begin, 0], tl.reshape(v27, [1, BLOCK_TILE_M, 32]))
+        # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+        v28 = tl.log2(total)
+        v29 = peak + v28
+        v30 = v29 * 0.6931471805599453
+        tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v30)

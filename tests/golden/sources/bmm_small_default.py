@@ -11,6 +11,10 @@ import triton
 import triton.language as tl
 
 
+# examples.bmm:bmm_small (bmm.py:39), launch 0, static sizes
+#   block:tile_b=1, block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
+#   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=3, num_warps=8, persistent=1,
+#   store:out#0.access=descriptor
 @triton.jit
 def bmm_small_0(
     x_desc_1x128x64,
@@ -21,26 +25,35 @@ def bmm_small_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 18432, tl.num_programs(0), flatten=True):
-        plane = pid % (32 * 12)
-        tile_b_begin = ((pid // (32 * 12)))
+    # for tile_b, tile_m, tile_n in tfl.tile([b, m, n]):
+    tile_b_count: tl.constexpr = (48 + BLOCK_TILE_B - 1) // BLOCK_TILE_B
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    for pid in tl.range(tl.program_id(0), tile_b_count * tile_m_count * tile_n_count, tl.num_programs(0), flatten=True):
+        plane = pid % (tile_m_count * tile_n_count)
+        tile_b_begin = ((pid // (tile_m_count * tile_n_count))) * BLOCK_TILE_B
         tile_b_idx = tile_b_begin + tl.arange(0, BLOCK_TILE_B)
-        band = plane // (16 * 12)
-        height = tl.minimum(32 - band * 16, 16)
-        tile_m_begin = (band * 16 + plane % (16 * 12) % height) * BLOCK_TILE_M
+        tl.static_assert(48 % BLOCK_TILE_B == 0, "whole blocks of tile_b")
+        band = plane // (16 * tile_n_count)
+        height = tl.minimum(tile_m_count - band * 16, 16)
+        tile_m_begin = (band * 16 + plane % (16 * tile_n_count) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        tile_n_begin = (plane % (16 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (plane % (16 * tile_n_count) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
+        # acc = tfl.zeros([tile_b, tile_m, tile_n])
         v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(k):
         c0 = v0
         for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < 1008
+            # acc = torch.baddbmm(acc, x[tile_b, tile_m, tile_k], y[tile_b, tile_k, tile_n])
             v1 = tl.reshape(x_desc_1x128x64.load([tile_b_begin, tile_m_begin, tile_k_begin]), [BLOCK_TILE_M, BLOCK_TILE_K])
             v2 = tl.reshape(y_desc_1x64x256.load([tile_b_begin, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
             v3 = tl.dot(v1, v2, acc=c0)
             c0 = v3
+        # out[tile_b, tile_m, tile_n] = acc
         v4 = c0.to(tl.bfloat16)
-        out_desc_1x128x256.store([tile_b_begin, tile_m_begin, tile_n_begin], tl.reshape(v4, [1, 128, 256]))
+        out_desc_1x128x256.store([tile_b_begin, tile_m_begin, tile_n_begin], tl.reshape(v4, [1, BLOCK_TILE_M, BLOCK_TILE_N]))

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.concat:concat (concat.py:21), launch 0, static sizes
+#   block:tile_m=1, block:tile_n=2048
 @triton.jit
 def concat_0(
     out_ptr,
@@ -19,24 +21,31 @@ def concat_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
+    # for tile_m, tile_n in tfl.tile(out.shape):
     pid = tl.program_id(0)
-    tile_n_begin = (pid % 2) * BLOCK_TILE_N
+    tile_n_count: tl.constexpr = (4000 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    tile_n_begin = (pid % tile_n_count) * BLOCK_TILE_N
     tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
     tile_n_mask = tile_n_idx < 4000
-    tile_m_begin = (pid // 2)
+    tile_m_begin = (pid // tile_n_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    v0 = tile_n_idx < 2992
-    v1 = v0[None, :]
-    v2 = tl.broadcast_to(v1, [BLOCK_TILE_M, BLOCK_TILE_N])
-    v3 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :] & v2, other=0.0)
-    v4 = tile_n_idx - 2992
-    v5 = v0[None, :]
-    v6 = v5 == 0
-    v7 = tl.broadcast_to(v6, [BLOCK_TILE_M, BLOCK_TILE_N])
-    v8 = tl.load(y_ptr + tile_m_idx[:, None] * 1008 + v4[None, :], mask=tile_n_mask[None, :] & v7, other=0.0)
-    v9 = v0[None, :]
-    v10 = v3.to(tl.float32)
-    v11 = v8.to(tl.float32)
-    v12 = tl.where(v9, v10, v11)
-    v13 = v12.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 4000 + tile_n_idx[None, :], v13, mask=tile_n_mask[None, :])
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # left = column < n
+    left = tile_n_idx < 2992
+    # from_x = tfl.load(x, [tile_m, column], extra_mask=left[None, :])
+    v0 = left[None, :]
+    v1 = tl.broadcast_to(v0, [BLOCK_TILE_M, BLOCK_TILE_N])
+    from_x = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :] & v1, other=0.0)
+    # from_y = tfl.load(y, [tile_m, column - n], extra_mask=~left[None, :])
+    v2 = tile_n_idx - 2992
+    v3 = left[None, :]
+    v4 = v3 == 0
+    v5 = tl.broadcast_to(v4, [BLOCK_TILE_M, BLOCK_TILE_N])
+    from_y = tl.load(y_ptr + tile_m_idx[:, None] * 1008 + v2[None, :], mask=tile_n_mask[None, :] & v5, other=0.0)
+    # out[tile_m, tile_n] = torch.where(left[None, :], from_x, from_y)
+    v6 = left[None, :]
+    v7 = from_x.to(tl.float32)
+    v8 = from_y.to(tl.float32)
+    v9 = tl.where(v6, v7, v8)
+    v10 = v9.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 4000 + tile_n_idx[None, :], v10, mask=tile_n_mask[None, :])

@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 
+# examples.cross_entropy:cross_entropy_bwd (cross_entropy.py:69), launch 0, static sizes
+#   block:tile_m=1, block:tile_v=1024
 @triton.jit
 def cross_entropy_bwd_0(
     grad_logits_ptr,
@@ -25,30 +27,38 @@ def cross_entropy_bwd_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_V: tl.constexpr,
 ):
+    # for tile_m, tile_v in tfl.tile(logits.shape):
     pid = tl.program_id(0)
-    tile_v_begin = (pid % 3) * BLOCK_TILE_V
+    tile_v_count: tl.constexpr = (2992 + BLOCK_TILE_V - 1) // BLOCK_TILE_V
+    tile_v_begin = (pid % tile_v_count) * BLOCK_TILE_V
     tile_v_idx = tile_v_begin + tl.arange(0, BLOCK_TILE_V)
     tile_v_mask = tile_v_idx < 2992
-    tile_m_begin = (pid // 3)
+    tile_m_begin = (pid // tile_v_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    v0 = tl.load(labels_ptr + tile_m_idx)
-    v1 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=0.0)
-    v2 = v1.to(tl.float32)
-    v3 = tl.load(lse_ptr + tile_m_idx)
-    v4 = v3[:, None]
-    v5 = v2 - v4
-    v6 = tl.exp2(v5 * 1.4426950408889634)
-    v7 = tile_v_idx[None, :]
-    v8 = v0[:, None]
-    v9 = v7.to(tl.int64)
-    v10 = v9 == v8
-    v11 = v10.to(tl.float32)
-    v12 = ignore_index.to(tl.int64)
-    v13 = v0 != v12
-    v14 = tl.load(scale_ptr)
-    v15 = tl.where(v13, v14, 0.0)
-    v16 = v6 - v11
-    v17 = v15[:, None]
-    v18 = v16 * v17
-    v19 = v18.to(tl.bfloat16)
-    tl.store(grad_logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], v19, mask=tile_v_mask[None, :])
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # label = labels[tile_m]
+    label = tl.load(labels_ptr + tile_m_idx)
+    # probability = torch.exp(logits[tile_m, tile_v].float() - lse[tile_m][:, None])
+    v0 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=0.0)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(lse_ptr + tile_m_idx)
+    v3 = v2[:, None]
+    v4 = v1 - v3
+    probability = tl.exp2(v4 * 1.4426950408889634)
+    # wanted = (tile_v.index[None, :] == label[:, None]).float()
+    v5 = tile_v_idx[None, :]
+    v6 = label[:, None]
+    v7 = v5.to(tl.int64)
+    v8 = v7 == v6
+    wanted = v8.to(tl.float32)
+    # row_scale = torch.where(label != ignore_index, scale[()], 0.0)
+    v9 = ignore_index.to(tl.int64)
+    v10 = label != v9
+    v11 = tl.load(scale_ptr)
+    row_scale = tl.where(v10, v11, 0.0)
+    # grad_logits[tile_m, tile_v] = (probability - wanted) * row_scale[:, None]
+    v12 = probability - wanted
+    v13 = row_scale[:, None]
+    v14 = v12 * v13
+    v15 = v14.to(tl.bfloat16)
+    tl.store(grad_logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], v15, mask=tile_v_mask[None, :])

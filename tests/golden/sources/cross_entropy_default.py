@@ -18,6 +18,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.cross_entropy:cross_entropy (cross_entropy.py:31), launch 0, static sizes
+#   block:tile_m=1, block:tile_v=4096, num_stages=3
 @triton.jit
 def cross_entropy_0(
     labels_ptr,
@@ -28,40 +30,54 @@ def cross_entropy_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_V: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-    v0 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v1 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    c0 = v0
-    c1 = v1
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # peak = tfl.full([tile_m], float("-inf"))
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    # total = tfl.zeros([tile_m])
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # for tile_v in tfl.tile(v):
+    peak = peak_start
+    total = total_start
     for tile_v_begin in tl.range(0, 2992, BLOCK_TILE_V, num_stages=3):
         tile_v_idx = tile_v_begin + tl.arange(0, BLOCK_TILE_V)
         tile_v_mask = tile_v_idx < 2992
-        v2 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=float('-inf'))
-        v3 = v2.to(tl.float32)
-        v4 = tl.reduce(v3, 1, _maximum)
-        v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
-        v6 = c0 - v5
+        # values = logits[tile_m, tile_v].float()
+        v0 = tl.load(logits_ptr + tile_m_idx[:, None] * 2992 + tile_v_idx[None, :], mask=tile_v_mask[None, :], other=float('-inf'))
+        values = v0.to(tl.float32)
+        # new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+        v1 = tl.reduce(values, 1, _maximum)
+        new_peak = tl.maximum(peak, v1, propagate_nan=tl.PropagateNan.ALL)
+        # total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        v2 = peak - new_peak
+        v3 = tl.exp2(v2 * 1.4426950408889634)
+        v4 = total * v3
+        v5 = new_peak[:, None]
+        v6 = values - v5
         v7 = tl.exp2(v6 * 1.4426950408889634)
-        v8 = c1 * v7
-        v9 = v5[:, None]
-        v10 = v3 - v9
-        v11 = tl.exp2(v10 * 1.4426950408889634)
-        v12 = tl.where(tile_v_mask[None, :], v11, 0.0)
-        v13 = tl.sum(v12, axis=1)
-        v14 = v8 + v13
-        c0 = v5
-        c1 = v14
-    v15 = tl.load(labels_ptr + tile_m_idx)
-    v16 = ignore_index.to(tl.int64)
-    v17 = v15 != v16
-    v18 = tl.where(v17, v15, 0)
-    v19 = tl.load(logits_ptr + tile_m_idx * 2992 + v18, mask=(v18 >= 0) & (v18 < 2992), other=0.0)
-    v20 = v19.to(tl.float32)
-    v21 = tl.log(c1)
-    v22 = c0 + v21
-    tl.store(lse_ptr + tile_m_idx, v22)
-    v23 = v22 - v20
-    v24 = tl.where(v17, v23, 0.0)
-    tl.store(losses_ptr + tile_m_idx, v24)
+        v8 = tl.where(tile_v_mask[None, :], v7, 0.0)
+        v9 = tl.sum(v8, axis=1)
+        total_next = v4 + v9
+        peak = new_peak
+        total = total_next
+    # label = labels[tile_m]
+    label = tl.load(labels_ptr + tile_m_idx)
+    # counts = label != ignore_index
+    v10 = ignore_index.to(tl.int64)
+    counts = label != v10
+    # picked = logits[tile_m.index, torch.where(counts, label, 0)].float()
+    v11 = tl.where(counts, label, 0)
+    v12 = tl.load(logits_ptr + tile_m_idx * 2992 + v11, mask=(v11 >= 0) & (v11 < 2992), other=0.0)
+    picked = v12.to(tl.float32)
+    # row_lse = peak + torch.log(total)
+    v13 = tl.log(total)
+    row_lse = peak + v13
+    # lse[tile_m] = row_lse
+    tl.store(lse_ptr + tile_m_idx, row_lse)
+    # losses[tile_m] = torch.where(counts, row_lse - picked, 0.0)
+    v14 = row_lse - picked
+    v15 = tl.where(counts, v14, 0.0)
+    tl.store(losses_ptr + tile_m_idx, v15)

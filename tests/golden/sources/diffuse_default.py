@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.physarum:diffuse (physarum.py:106), launch 0, static sizes
+#   block:tile_x=2048, block:tile_y=1
 @triton.jit
 def diffuse_0(
     out_ptr,
@@ -19,67 +21,73 @@ def diffuse_0(
     BLOCK_TILE_X: tl.constexpr,
     BLOCK_TILE_Y: tl.constexpr,
 ):
+    # for tile_y, tile_x in tfl.tile([h, w]):
     pid = tl.program_id(0)
-    tile_x_begin = (pid % 2) * BLOCK_TILE_X
+    tile_x_count: tl.constexpr = (2992 + BLOCK_TILE_X - 1) // BLOCK_TILE_X
+    tile_x_begin = (pid % tile_x_count) * BLOCK_TILE_X
     tile_x_idx = tile_x_begin + tl.arange(0, BLOCK_TILE_X)
     tile_x_mask = tile_x_idx < 2992
-    tile_y_begin = (pid // 2)
+    tile_y_begin = (pid // tile_x_count) * BLOCK_TILE_Y
     tile_y_idx = tile_y_begin + tl.arange(0, BLOCK_TILE_Y)
-    v0 = tl.full([BLOCK_TILE_Y, BLOCK_TILE_X], 0.0, tl.float32)
-    v1 = tile_y_idx + 3999
-    v2 = v1 % 4000 + tl.where((v1 % 4000 != 0) & ((v1 < 0) != (4000 < 0)), 4000, 0)
-    v3 = tile_x_idx + 2991
-    v4 = v3 % 2992 + tl.where((v3 % 2992 != 0) & ((v3 < 0) != (2992 < 0)), 2992, 0)
-    v5 = tl.load(trail_ptr + v2[:, None] * 2992 + v4[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v6 = v0 + v5
-    v7 = tile_y_idx + 3999
-    v8 = v7 % 4000 + tl.where((v7 % 4000 != 0) & ((v7 < 0) != (4000 < 0)), 4000, 0)
-    v9 = tile_x_idx + 2992
-    v10 = v9 % 2992 + tl.where((v9 % 2992 != 0) & ((v9 < 0) != (2992 < 0)), 2992, 0)
-    v11 = tl.load(trail_ptr + v8[:, None] * 2992 + v10[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v12 = v6 + v11
-    v13 = tile_y_idx + 3999
-    v14 = v13 % 4000 + tl.where((v13 % 4000 != 0) & ((v13 < 0) != (4000 < 0)), 4000, 0)
-    v15 = tile_x_idx + 2993
-    v16 = v15 % 2992 + tl.where((v15 % 2992 != 0) & ((v15 < 0) != (2992 < 0)), 2992, 0)
-    v17 = tl.load(trail_ptr + v14[:, None] * 2992 + v16[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v18 = v12 + v17
-    v19 = tile_y_idx + 4000
-    v20 = v19 % 4000 + tl.where((v19 % 4000 != 0) & ((v19 < 0) != (4000 < 0)), 4000, 0)
-    v21 = tile_x_idx + 2991
-    v22 = v21 % 2992 + tl.where((v21 % 2992 != 0) & ((v21 < 0) != (2992 < 0)), 2992, 0)
-    v23 = tl.load(trail_ptr + v20[:, None] * 2992 + v22[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v24 = v18 + v23
+    tl.static_assert(4000 % BLOCK_TILE_Y == 0, "whole blocks of tile_y")
+    # total = tfl.zeros([tile_y, tile_x])
+    total = tl.full([BLOCK_TILE_Y, BLOCK_TILE_X], 0.0, tl.float32)
+    # total += trail[(tile_y.index + (h + dy)) % h, (tile_x.index + (w + dx)) % w]
+    v0 = tile_y_idx + 3999
+    v1 = v0 % 4000 + tl.where((v0 % 4000 != 0) & ((v0 < 0) != (4000 < 0)), 4000, 0)
+    v2 = tile_x_idx + 2991
+    v3 = v2 % 2992 + tl.where((v2 % 2992 != 0) & ((v2 < 0) != (2992 < 0)), 2992, 0)
+    v4 = tl.load(trail_ptr + v1[:, None] * 2992 + v3[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_1 = total + v4
+    v5 = tile_y_idx + 3999
+    v6 = v5 % 4000 + tl.where((v5 % 4000 != 0) & ((v5 < 0) != (4000 < 0)), 4000, 0)
+    v7 = tile_x_idx + 2992
+    v8 = v7 % 2992 + tl.where((v7 % 2992 != 0) & ((v7 < 0) != (2992 < 0)), 2992, 0)
+    v9 = tl.load(trail_ptr + v6[:, None] * 2992 + v8[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_2 = total_1 + v9
+    v10 = tile_y_idx + 3999
+    v11 = v10 % 4000 + tl.where((v10 % 4000 != 0) & ((v10 < 0) != (4000 < 0)), 4000, 0)
+    v12 = tile_x_idx + 2993
+    v13 = v12 % 2992 + tl.where((v12 % 2992 != 0) & ((v12 < 0) != (2992 < 0)), 2992, 0)
+    v14 = tl.load(trail_ptr + v11[:, None] * 2992 + v13[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_3 = total_2 + v14
+    v15 = tile_y_idx + 4000
+    v16 = v15 % 4000 + tl.where((v15 % 4000 != 0) & ((v15 < 0) != (4000 < 0)), 4000, 0)
+    v17 = tile_x_idx + 2991
+    v18 = v17 % 2992 + tl.where((v17 % 2992 != 0) & ((v17 < 0) != (2992 < 0)), 2992, 0)
+    v19 = tl.load(trail_ptr + v16[:, None] * 2992 + v18[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_4 = total_3 + v19
+    v20 = tile_y_idx + 4000
+    v21 = v20 % 4000 + tl.where((v20 % 4000 != 0) & ((v20 < 0) != (4000 < 0)), 4000, 0)
+    v22 = tile_x_idx + 2992
+    v23 = v22 % 2992 + tl.where((v22 % 2992 != 0) & ((v22 < 0) != (2992 < 0)), 2992, 0)
+    v24 = tl.load(trail_ptr + v21[:, None] * 2992 + v23[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_5 = total_4 + v24
     v25 = tile_y_idx + 4000
     v26 = v25 % 4000 + tl.where((v25 % 4000 != 0) & ((v25 < 0) != (4000 < 0)), 4000, 0)
-    v27 = tile_x_idx + 2992
+    v27 = tile_x_idx + 2993
     v28 = v27 % 2992 + tl.where((v27 % 2992 != 0) & ((v27 < 0) != (2992 < 0)), 2992, 0)
     v29 = tl.load(trail_ptr + v26[:, None] * 2992 + v28[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v30 = v24 + v29
-    v31 = tile_y_idx + 4000
-    v32 = v31 % 4000 + tl.where((v31 % 4000 != 0) & ((v31 < 0) != (4000 < 0)), 4000, 0)
-    v33 = tile_x_idx + 2993
-    v34 = v33 % 2992 + tl.where((v33 % 2992 != 0) & ((v33 < 0) != (2992 < 0)), 2992, 0)
-    v35 = tl.load(trail_ptr + v32[:, None] * 2992 + v34[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v36 = v30 + v35
-    v37 = tile_y_idx + 4001
-    v38 = v37 % 4000 + tl.where((v37 % 4000 != 0) & ((v37 < 0) != (4000 < 0)), 4000, 0)
-    v39 = tile_x_idx + 2991
-    v40 = v39 % 2992 + tl.where((v39 % 2992 != 0) & ((v39 < 0) != (2992 < 0)), 2992, 0)
-    v41 = tl.load(trail_ptr + v38[:, None] * 2992 + v40[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v42 = v36 + v41
-    v43 = tile_y_idx + 4001
-    v44 = v43 % 4000 + tl.where((v43 % 4000 != 0) & ((v43 < 0) != (4000 < 0)), 4000, 0)
-    v45 = tile_x_idx + 2992
-    v46 = v45 % 2992 + tl.where((v45 % 2992 != 0) & ((v45 < 0) != (2992 < 0)), 2992, 0)
-    v47 = tl.load(trail_ptr + v44[:, None] * 2992 + v46[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v48 = v42 + v47
-    v49 = tile_y_idx + 4001
-    v50 = v49 % 4000 + tl.where((v49 % 4000 != 0) & ((v49 < 0) != (4000 < 0)), 4000, 0)
-    v51 = tile_x_idx + 2993
-    v52 = v51 % 2992 + tl.where((v51 % 2992 != 0) & ((v51 < 0) != (2992 < 0)), 2992, 0)
-    v53 = tl.load(trail_ptr + v50[:, None] * 2992 + v52[None, :], mask=tile_x_mask[None, :], other=0.0)
-    v54 = v48 + v53
-    v55 = decay / 9.0
-    v56 = v54 * v55
-    tl.store(out_ptr + tile_y_idx[:, None] * 2992 + tile_x_idx[None, :], v56, mask=tile_x_mask[None, :])
+    total_6 = total_5 + v29
+    v30 = tile_y_idx + 4001
+    v31 = v30 % 4000 + tl.where((v30 % 4000 != 0) & ((v30 < 0) != (4000 < 0)), 4000, 0)
+    v32 = tile_x_idx + 2991
+    v33 = v32 % 2992 + tl.where((v32 % 2992 != 0) & ((v32 < 0) != (2992 < 0)), 2992, 0)
+    v34 = tl.load(trail_ptr + v31[:, None] * 2992 + v33[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_7 = total_6 + v34
+    v35 = tile_y_idx + 4001
+    v36 = v35 % 4000 + tl.where((v35 % 4000 != 0) & ((v35 < 0) != (4000 < 0)), 4000, 0)
+    v37 = tile_x_idx + 2992
+    v38 = v37 % 2992 + tl.where((v37 % 2992 != 0) & ((v37 < 0) != (2992 < 0)), 2992, 0)
+    v39 = tl.load(trail_ptr + v36[:, None] * 2992 + v38[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_8 = total_7 + v39
+    v40 = tile_y_idx + 4001
+    v41 = v40 % 4000 + tl.where((v40 % 4000 != 0) & ((v40 < 0) != (4000 < 0)), 4000, 0)
+    v42 = tile_x_idx + 2993
+    v43 = v42 % 2992 + tl.where((v42 % 2992 != 0) & ((v42 < 0) != (2992 < 0)), 2992, 0)
+    v44 = tl.load(trail_ptr + v41[:, None] * 2992 + v43[None, :], mask=tile_x_mask[None, :], other=0.0)
+    total_9 = total_8 + v44
+    # out[tile_y, tile_x] = total * (decay / 9)
+    v45 = decay / 9.0
+    v46 = total_9 * v45
+    tl.store(out_ptr + tile_y_idx[:, None] * 2992 + tile_x_idx[None, :], v46, mask=tile_x_mask[None, :])

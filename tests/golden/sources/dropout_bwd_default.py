@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 
+# examples.dropout:dropout_bwd (dropout.py:38), launch 0, static sizes
+#   block:tile=1, block:tile#1=2048
 @triton.jit
 def dropout_bwd_0(
     grad_ptr,
@@ -21,22 +23,27 @@ def dropout_bwd_0(
     BLOCK_TILE: tl.constexpr,
     BLOCK_TILE_1: tl.constexpr,
 ):
+    # for tile in tfl.tile(grad.shape):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 2) * BLOCK_TILE_1
+    tile_1_count: tl.constexpr = (2992 + BLOCK_TILE_1 - 1) // BLOCK_TILE_1
+    tile_1_begin = (pid % tile_1_count) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 2)
+    tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+    # keep = tfl.rand(tile, seed) >= p
     position0 = tile_idx[:, None] * 748 + (tile_1_begin // 4 + tl.arange(0, BLOCK_TILE_1 // 4))[None, :]
     v0 = seed.to(tl.int64)
     word0, word1, word2, word3 = tl.philox(v0, position0.to(tl.uint32), 0, 0, 0)
     bits0 = tl.reshape(tl.join(tl.join(word0, word2), tl.join(word1, word3)), [BLOCK_TILE, BLOCK_TILE_1])
     v1 = (bits0 >> 8).to(tl.float32) * 5.960464477539063e-08
-    v2 = v1 >= p
-    v3 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v4 = 1.0 - p
-    v5 = v3.to(tl.float32)
-    v6 = v5 / v4
-    v7 = tl.where(v2, v6, 0.0)
-    v8 = v7.to(tl.bfloat16)
-    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v8, mask=tile_1_mask[None, :])
+    keep = v1 >= p
+    # grad_x[tile] = torch.where(keep, grad[tile] / (1 - p), 0.0)
+    v2 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v3 = 1.0 - p
+    v4 = v2.to(tl.float32)
+    v5 = v4 / v3
+    v6 = tl.where(keep, v5, 0.0)
+    v7 = v6.to(tl.bfloat16)
+    tl.store(grad_x_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v7, mask=tile_1_mask[None, :])

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.embedding:embedding (embedding.py:22), launch 0, static sizes
+#   block:tile_m=1, block:tile_n=1024
 @triton.jit
 def embedding_0(
     indices_ptr,
@@ -19,12 +21,16 @@ def embedding_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
+    # for tile_m, tile_n in tfl.tile([m, n]):
     pid = tl.program_id(0)
-    tile_n_begin = (pid % 3) * BLOCK_TILE_N
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    tile_n_begin = (pid % tile_n_count) * BLOCK_TILE_N
     tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
     tile_n_mask = tile_n_idx < 2992
-    tile_m_begin = (pid // 3)
+    tile_m_begin = (pid // tile_n_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # out[tile_m, tile_n] = table[indices[tile_m], tile_n]
     v0 = tl.load(indices_ptr + tile_m_idx)
     v1 = tl.load(table_ptr + v0[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :] & (v0[:, None] >= 0) & (v0[:, None] < 1008), other=0.0)
     tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v1, mask=tile_n_mask[None, :])

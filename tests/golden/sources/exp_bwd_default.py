@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.exp:exp_bwd (exp.py:40), launch 0, static sizes
+#   block:tile=1, block:tile#1=2048
 @triton.jit
 def exp_bwd_0(
     grad_ptr,
@@ -19,12 +21,16 @@ def exp_bwd_0(
     BLOCK_TILE: tl.constexpr,
     BLOCK_TILE_1: tl.constexpr,
 ):
+    # for tile in tfl.tile(out.shape):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 2) * BLOCK_TILE_1
+    tile_1_count: tl.constexpr = (2992 + BLOCK_TILE_1 - 1) // BLOCK_TILE_1
+    tile_1_begin = (pid % tile_1_count) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 2)
+    tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+    # grad_x[tile] = grad[tile] * out[tile]
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v1 = tl.load(out_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v2 = v0.to(tl.float32)

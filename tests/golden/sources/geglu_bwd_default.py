@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 
 
+# examples.geglu:geglu_bwd (geglu.py:42), launch 0, static sizes
+#   block:tile=1, block:tile#1=1024
 @triton.jit
 def geglu_bwd_0(
     a_ptr,
@@ -27,42 +29,51 @@ def geglu_bwd_0(
     BLOCK_TILE: tl.constexpr,
     BLOCK_TILE_1: tl.constexpr,
 ):
+    # for tile in tfl.tile(a.shape):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 3) * BLOCK_TILE_1
+    tile_1_count: tl.constexpr = (2992 + BLOCK_TILE_1 - 1) // BLOCK_TILE_1
+    tile_1_begin = (pid % tile_1_count) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 3)
+    tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+    # g, gate = grad[tile].float(), a[tile].float()
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v3 = v2.to(tl.float32)
-    v4 = CUBIC * v3
-    v5 = v4 * v3
-    v6 = v5 * v3
-    v7 = v3 + v6
-    v8 = SCALE * v7
-    v9 = tl.where(tl.abs(v8) < 0.05, v8 * (1.0 - v8 * v8 * (1.0 / 3 - v8 * v8 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v8) + 1.0))
-    v10 = 1.0 + v9
-    v11 = 0.5 * v10
-    v12 = 0.5 * v3
-    v13 = v9 * v9
-    v14 = 1.0 - v13
-    v15 = v12 * v14
-    v16 = v15 * SCALE
-    v17 = 3.0 * CUBIC
-    v18 = v17 * v3
-    v19 = v18 * v3
-    v20 = 1.0 + v19
-    v21 = v16 * v20
-    v22 = v11 + v21
-    v23 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v24 = v23.to(tl.float32)
-    v25 = v1 * v24
-    v26 = v25 * v22
-    v27 = v26.to(tl.bfloat16)
-    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v27, mask=tile_1_mask[None, :])
-    v28 = v1 * v3
-    v29 = v28 * v11
-    v30 = v29.to(tl.bfloat16)
-    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v30, mask=tile_1_mask[None, :])
+    g = v0.to(tl.float32)
+    v1 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    gate = v1.to(tl.float32)
+    # tanh = torch.tanh(SCALE * (gate + CUBIC * gate * gate * gate))
+    v2 = CUBIC * gate
+    v3 = v2 * gate
+    v4 = v3 * gate
+    v5 = gate + v4
+    v6 = SCALE * v5
+    tanh = tl.where(tl.abs(v6) < 0.05, v6 * (1.0 - v6 * v6 * (1.0 / 3 - v6 * v6 * (2.0 / 15))), 1.0 - 2.0 / (tl.exp(2.0 * v6) + 1.0))
+    # half = 0.5 * (1 + tanh)
+    v7 = 1.0 + tanh
+    half = 0.5 * v7
+    # slope = half + 0.5 * gate * (1 - tanh * tanh) * SCALE * (1 + 3 * CUBIC * gate * gate)
+    v8 = 0.5 * gate
+    v9 = tanh * tanh
+    v10 = 1.0 - v9
+    v11 = v8 * v10
+    v12 = v11 * SCALE
+    v13 = 3.0 * CUBIC
+    v14 = v13 * gate
+    v15 = v14 * gate
+    v16 = 1.0 + v15
+    v17 = v12 * v16
+    slope = half + v17
+    # grad_a[tile] = g * b[tile] * slope
+    v18 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    v19 = v18.to(tl.float32)
+    v20 = g * v19
+    v21 = v20 * slope
+    v22 = v21.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v22, mask=tile_1_mask[None, :])
+    # grad_b[tile] = g * gate * half
+    v23 = g * gate
+    v24 = v23 * half
+    v25 = v24.to(tl.bfloat16)
+    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v25, mask=tile_1_mask[None, :])

@@ -12,6 +12,9 @@ import triton
 import triton.language as tl
 
 
+# examples.grouped_matmul:grouped_matmul_flat (grouped_matmul.py:46), launch 0, static sizes
+#   block:block_m=128, block:tile_k=64, block:tile_n=256, flatten=True, group=16,
+#   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1
 @triton.jit
 def grouped_matmul_flat_0(
     offsets_ptr,
@@ -22,14 +25,17 @@ def grouped_matmul_flat_0(
     BLOCK_TILE_K: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 948, tl.num_programs(0), flatten=True):
-        band = pid // (16 * 12)
+    # for tile, tile_n in tfl.tile([m // block_m + groups, n], block_size=[1, None]):
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    for pid in tl.range(tl.program_id(0), 79 * tile_n_count, tl.num_programs(0), flatten=True):
+        band = pid // (16 * tile_n_count)
         height = tl.minimum(79 - band * 16, 16)
-        tile_begin = (band * 16 + pid % (16 * 12) % height)
+        tile_begin = (band * 16 + pid % (16 * tile_n_count) % height)
         tile_idx = tile_begin + tl.arange(0, 1)
-        tile_n_begin = (pid % (16 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tile_n_count) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
+        # counts = (offsets[1:] - offsets[:-1] + block_m - 1) // block_m
         v0 = tl.load(offsets_ptr + (1 + tl.arange(0, 64)), mask=(tl.arange(0, 64) < 48), other=0)
         v1 = tl.load(offsets_ptr + tl.arange(0, 64), mask=(tl.arange(0, 64) < 48), other=0)
         v2 = v0 - v1
@@ -37,49 +43,57 @@ def grouped_matmul_flat_0(
         v4 = v2 + v3
         v5 = v4 - 1
         v6 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v7 = v5 // v6 - ((v5 % v6 != 0) & ((v5 < 0) != (v6 < 0)))
-        v8 = v7.to(tl.int64)
-        v9 = tl.where((tl.arange(0, 64) < 48), v8, 0)
-        v10 = tl.cumsum(v9, axis=0)
-        v11 = tile_begin.to(tl.int64)
-        v12 = v10 <= v11
-        v13 = v12.to(tl.int64)
-        v14 = tl.where((tl.arange(0, 64) < 48), v13, 0)
-        v15 = tl.sum(v14, axis=0)
-        v16 = tl.minimum(v15, 47)
-        v17 = tl.load(offsets_ptr + v16, mask=(v16 >= 0), other=0)
-        v18 = tl.where(v12, v7, 0)
-        v19 = v18.to(tl.int64)
-        v20 = tl.where((tl.arange(0, 64) < 48), v19, 0)
-        v21 = tl.sum(v20, axis=0)
-        v22 = tile_begin.to(tl.int64)
-        v23 = v22 - v21
-        v24 = tl.full([], BLOCK_BLOCK_M, tl.int32)
-        v25 = v24.to(tl.int64)
-        v26 = v23 * v25
-        v27 = v17.to(tl.int64)
-        v28 = v27 + v26
-        v29 = tl.full([], BLOCK_BLOCK_M, tl.int32)
+        counts = v5 // v6 - ((v5 % v6 != 0) & ((v5 < 0) != (v6 < 0)))
+        # is_before = torch.cumsum(counts, dim=0) <= tile.begin
+        v7 = counts.to(tl.int64)
+        v8 = tl.where((tl.arange(0, 64) < 48), v7, 0)
+        v9 = tl.cumsum(v8, axis=0)
+        v10 = tile_begin.to(tl.int64)
+        is_before = v9 <= v10
+        # group = min(is_before.sum(), groups - 1)
+        v11 = is_before.to(tl.int64)
+        v12 = tl.where((tl.arange(0, 64) < 48), v11, 0)
+        v13 = tl.sum(v12, axis=0)
+        group = tl.minimum(v13, 47)
+        # begin = offsets[group] + (tile.begin - torch.where(is_before, counts, 0).sum()) * block_m
+        v14 = tl.load(offsets_ptr + group, mask=(group >= 0), other=0)
+        v15 = tl.where(is_before, counts, 0)
+        v16 = v15.to(tl.int64)
+        v17 = tl.where((tl.arange(0, 64) < 48), v16, 0)
+        v18 = tl.sum(v17, axis=0)
+        v19 = tile_begin.to(tl.int64)
+        v20 = v19 - v18
+        v21 = tl.full([], BLOCK_BLOCK_M, tl.int32)
+        v22 = v21.to(tl.int64)
+        v23 = v20 * v22
+        v24 = v14.to(tl.int64)
+        begin = v24 + v23
+        # for tile_m in tfl.tile(begin, min(begin + block_m, offsets[group + 1]), block_size=block_m):
+        v25 = tl.full([], BLOCK_BLOCK_M, tl.int32)
+        v26 = v25.to(tl.int64)
+        v27 = begin + v26
+        v28 = group + 1
+        v29 = tl.load(offsets_ptr + v28, mask=(v28 >= 0), other=0)
         v30 = v29.to(tl.int64)
-        v31 = v28 + v30
-        v32 = v16 + 1
-        v33 = tl.load(offsets_ptr + v32, mask=(v32 >= 0), other=0)
-        v34 = v33.to(tl.int64)
-        v35 = tl.minimum(v31, v34)
-        v36 = v28.to(tl.int32)
-        v37 = v35.to(tl.int32)
-        for tile_m_begin in tl.range(v36, v37, BLOCK_BLOCK_M):
+        v31 = tl.minimum(v27, v30)
+        v32 = begin.to(tl.int32)
+        v33 = v31.to(tl.int32)
+        for tile_m_begin in tl.range(v32, v33, BLOCK_BLOCK_M):
             tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_BLOCK_M)
-            tile_m_mask = tile_m_idx < v37
-            v38 = tl.full([BLOCK_BLOCK_M, BLOCK_TILE_N], 0.0, tl.float32)
-            c0 = v38
+            tile_m_mask = tile_m_idx < v33
+            # acc = tfl.zeros([tile_m, tile_n])
+            acc_start = tl.full([BLOCK_BLOCK_M, BLOCK_TILE_N], 0.0, tl.float32)
+            # for tile_k in tfl.tile(k):
+            acc = acc_start
             for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
                 tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
                 tile_k_mask = tile_k_idx < 1008
-                v39 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_k_mask[None, :], other=0.0)
-                v40 = v16.to(tl.int32)
-                v41 = tl.reshape(y_desc_1x64x256.load([v40, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
-                v42 = tl.dot(v39, v41, acc=c0)
-                c0 = v42
-            v43 = c0.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v43, mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_n_mask[None, :])
+                # acc = torch.addmm(acc, x[tile_m, tile_k], y[group, tile_k, tile_n])
+                v34 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_k_mask[None, :], other=0.0)
+                v35 = group.to(tl.int32)
+                v36 = tl.reshape(y_desc_1x64x256.load([v35, tile_k_begin, tile_n_begin]), [BLOCK_TILE_K, BLOCK_TILE_N])
+                acc_next = tl.dot(v34, v36, acc=acc)
+                acc = acc_next
+            # out[tile_m, tile_n] = acc
+            v37 = acc.to(tl.bfloat16)
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], v37, mask=tile_m_mask[:, None] & (tile_m_idx[:, None] >= 0) & (tile_m_idx[:, None] < 4000) & tile_n_mask[None, :])

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 
+# examples.jsd:jsd (jsd.py:35), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def jsd_0(
     grad_ptr,
@@ -20,28 +22,37 @@ def jsd_0(
     losses_ptr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # student, teacher = log_q[tile_m, :].float(), log_p[tile_m, :].float()
     v0 = tl.load(log_q_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(log_p_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v3 = v2.to(tl.float32)
-    v4 = tl.exp(v1)
-    v5 = tl.exp(v3)
-    v6 = 0.5 * v5
-    v7 = 0.5 * v4
-    v8 = v6 + v7
-    v9 = tl.log(v8)
-    v10 = 0.5 * v4
-    v11 = v1 - v9
-    v12 = v10 * v11
-    v13 = 0.5 * v5
-    v14 = v3 - v9
-    v15 = v13 * v14
-    v16 = v15 + v12
-    v17 = tl.sum(v16, axis=1)
-    tl.store(losses_ptr + tile_m_idx, v17)
-    v18 = v12 / 4000.0
-    v19 = v18.to(tl.bfloat16)
-    tl.store(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v19, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    student = v0.to(tl.float32)
+    v1 = tl.load(log_p_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+    teacher = v1.to(tl.float32)
+    # q, p = torch.exp(student), torch.exp(teacher)
+    q = tl.exp(student)
+    p = tl.exp(teacher)
+    # middle = torch.log(beta * p + (1 - beta) * q)
+    v2 = 0.5 * p
+    v3 = 0.5 * q
+    v4 = v2 + v3
+    middle = tl.log(v4)
+    # slope = (1 - beta) * q * (student - middle)
+    v5 = 0.5 * q
+    v6 = student - middle
+    slope = v5 * v6
+    # terms = beta * p * (teacher - middle) + slope
+    v7 = 0.5 * p
+    v8 = teacher - middle
+    v9 = v7 * v8
+    terms = v9 + slope
+    # losses[tile_m] = terms.sum(dim=1)
+    v10 = tl.sum(terms, axis=1)
+    tl.store(losses_ptr + tile_m_idx, v10)
+    # grad[tile_m, :] = slope / m
+    v11 = slope / 4000.0
+    v12 = v11.to(tl.bfloat16)
+    tl.store(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v12, mask=(tl.arange(0, 4096) < 2992)[None, :])

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.kl_div:kl_div (kl_div.py:23), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def kl_div_0(
     log_q_ptr,
@@ -18,17 +20,22 @@ def kl_div_0(
     p_ptr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # target, guess = p[tile_m, :].float(), log_q[tile_m, :].float()
     v0 = tl.load(p_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(log_q_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v3 = v2.to(tl.float32)
-    v4 = v1 > 0.0
-    v5 = tl.log(v1)
-    v6 = v5 - v3
-    v7 = v1 * v6
-    v8 = tl.where(v4, v7, 0.0)
-    v9 = tl.sum(v8, axis=1)
-    tl.store(losses_ptr + tile_m_idx, v9)
+    target = v0.to(tl.float32)
+    v1 = tl.load(log_q_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+    guess = v1.to(tl.float32)
+    # terms = torch.where(target > 0, target * (torch.log(target) - guess), 0.0)
+    v2 = target > 0.0
+    v3 = tl.log(target)
+    v4 = v3 - guess
+    v5 = target * v4
+    terms = tl.where(v2, v5, 0.0)
+    # losses[tile_m] = terms.sum(dim=1)
+    v6 = tl.sum(terms, axis=1)
+    tl.store(losses_ptr + tile_m_idx, v6)

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 
 
+# examples.layer_norm:layer_norm (layer_norm.py:31), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def layer_norm_0(
     bias_ptr,
@@ -22,31 +24,36 @@ def layer_norm_0(
     eps,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.sum(v1, axis=1)
-    v3 = v2[:, None]
-    v4 = v3 / 2992.0
-    v5 = v1 - v4
-    v6 = v5 * v5
-    v7 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v6, 0.0)
-    v8 = tl.sum(v7, axis=1)
-    v9 = v8[:, None]
-    v10 = v9 / 2992.0
-    v11 = v1 - v4
-    v12 = v10 + eps
-    v13 = tl.rsqrt(v12)
-    v14 = v11 * v13
-    v15 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v16 = v15.to(tl.float32)
-    v17 = v16[None, :]
-    v18 = v14 * v17
-    v19 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v20 = v19.to(tl.float32)
-    v21 = v20[None, :]
-    v22 = v18 + v21
-    v23 = v22.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v23, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    row = v0.to(tl.float32)
+    # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
+    v1 = tl.sum(row, axis=1)
+    v2 = v1[:, None]
+    mean = v2 / 2992.0
+    v3 = row - mean
+    v4 = v3 * v3
+    v5 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v4, 0.0)
+    v6 = tl.sum(v5, axis=1)
+    v7 = v6[:, None]
+    variance = v7 / 2992.0
+    # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
+    v8 = row - mean
+    v9 = variance + eps
+    v10 = tl.rsqrt(v9)
+    v11 = v8 * v10
+    v12 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v13 = v12.to(tl.float32)
+    v14 = v13[None, :]
+    v15 = v11 * v14
+    v16 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v17 = v16.to(tl.float32)
+    v18 = v17[None, :]
+    v19 = v15 + v18
+    v20 = v19.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v20, mask=(tl.arange(0, 4096) < 2992)[None, :])

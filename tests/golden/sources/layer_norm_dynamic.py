@@ -18,6 +18,8 @@ import triton
 import triton.language as tl
 
 
+# examples.layer_norm:layer_norm (layer_norm.py:31), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def layer_norm_0(
     bias_ptr,
@@ -32,38 +34,42 @@ def layer_norm_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.sum(v1, axis=1)
-    v3 = v2[:, None]
-    v4 = x_shape_1.to(tl.float32)
-    v5 = v3 / v4
-    v6 = v1 - v5
-    v7 = v6 * v6
-    v8 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v7, 0.0)
-    v9 = tl.sum(v8, axis=1)
-    v10 = v9[:, None]
-    v11 = x_shape_1.to(tl.float32)
-    v12 = v10 / v11
-    v13 = v1 - v5
-    v14 = v12 + eps
-    v15 = tl.rsqrt(v14)
-    v16 = v13 * v15
-    v17 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
-    v18 = v17.to(tl.float32)
-    v19 = v18[None, :]
-    v20 = v16 * v19
-    v21 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
-    v22 = v21.to(tl.float32)
-    v23 = v22[None, :]
-    v24 = v20 + v23
-    v25 = tl.broadcast_to(v24, [BLOCK_TILE_M, 4096])
-    v26 = v25.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v26, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])
+    row = v0.to(tl.float32)
+    # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
+    v1 = tl.sum(row, axis=1)
+    v2 = v1[:, None]
+    v3 = x_shape_1.to(tl.float32)
+    mean = v2 / v3
+    v4 = row - mean
+    v5 = v4 * v4
+    v6 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v5, 0.0)
+    v7 = tl.sum(v6, axis=1)
+    v8 = v7[:, None]
+    v9 = x_shape_1.to(tl.float32)
+    variance = v8 / v9
+    # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
+    v10 = row - mean
+    v11 = variance + eps
+    v12 = tl.rsqrt(v11)
+    v13 = v10 * v12
+    v14 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v15 = v14.to(tl.float32)
+    v16 = v15[None, :]
+    v17 = v13 * v16
+    v18 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v19 = v18.to(tl.float32)
+    v20 = v19[None, :]
+    v21 = v17 + v20
+    v22 = tl.broadcast_to(v21, [BLOCK_TILE_M, 4096])
+    v23 = v22.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v23, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -84,6 +90,8 @@ import triton
 import triton.language as tl
 
 
+# examples.layer_norm:layer_norm (layer_norm.py:31), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def layer_norm_0(
     bias_ptr,
@@ -98,35 +106,39 @@ def layer_norm_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.sum(v1, axis=1)
-    v3 = v2[:, None]
-    v4 = x_shape_1.to(tl.float32)
-    v5 = v3 / v4
-    v6 = v1 - v5
-    v7 = v6 * v6
-    v8 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v7, 0.0)
-    v9 = tl.sum(v8, axis=1)
-    v10 = v9[:, None]
-    v11 = x_shape_1.to(tl.float32)
-    v12 = v10 / v11
-    v13 = v1 - v5
-    v14 = v12 + eps
-    v15 = tl.rsqrt(v14)
-    v16 = v13 * v15
-    v17 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
-    v18 = v17.to(tl.float32)
-    v19 = v18[None, :]
-    v20 = v16 * v19
-    v21 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
-    v22 = v21.to(tl.float32)
-    v23 = v22[None, :]
-    v24 = v20 + v23
-    v25 = tl.broadcast_to(v24, [BLOCK_TILE_M, 4096])
-    v26 = v25.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v26, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])
+    row = v0.to(tl.float32)
+    # variance, mean = torch.var_mean(row, dim=1, keepdim=True, correction=0)
+    v1 = tl.sum(row, axis=1)
+    v2 = v1[:, None]
+    v3 = x_shape_1.to(tl.float32)
+    mean = v2 / v3
+    v4 = row - mean
+    v5 = v4 * v4
+    v6 = tl.where((tl.arange(0, 4096) < bias_shape_0)[None, :], v5, 0.0)
+    v7 = tl.sum(v6, axis=1)
+    v8 = v7[:, None]
+    v9 = x_shape_1.to(tl.float32)
+    variance = v8 / v9
+    # out[tile_m, :] = (row - mean) * torch.rsqrt(variance + eps) * weight[:].float() + bias[:].float()
+    v10 = row - mean
+    v11 = variance + eps
+    v12 = tl.rsqrt(v11)
+    v13 = v10 * v12
+    v14 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v15 = v14.to(tl.float32)
+    v16 = v15[None, :]
+    v17 = v13 * v16
+    v18 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < bias_shape_0), other=0.0)
+    v19 = v18.to(tl.float32)
+    v20 = v19[None, :]
+    v21 = v17 + v20
+    v22 = tl.broadcast_to(v21, [BLOCK_TILE_M, 4096])
+    v23 = v22.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v23, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < bias_shape_0)[None, :])

@@ -15,6 +15,8 @@ import triton
 import triton.language as tl
 
 
+# examples.layer_norm:layer_norm_train (layer_norm.py:50), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def layer_norm_train_0(
     bias_ptr,
@@ -26,36 +28,44 @@ def layer_norm_train_0(
     eps,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.sum(v1, axis=1)
-    v3 = v2[:, None]
-    v4 = v3 / 2992.0
-    v5 = v1 - v4
-    v6 = v5 * v5
-    v7 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v6, 0.0)
-    v8 = tl.sum(v7, axis=1)
-    v9 = v8 / 2992.0
-    v10 = tl.sum(v1, axis=1)
-    v11 = v10 / 2992.0
-    v12 = v9 + eps
-    v13 = tl.rsqrt(v12)
-    tl.store(means_ptr + tile_m_idx, v11)
-    tl.store(scales_ptr + tile_m_idx, v13)
-    v14 = v11[:, None]
-    v15 = v1 - v14
-    v16 = v13[:, None]
-    v17 = v15 * v16
-    v18 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    row = v0.to(tl.float32)
+    # variance, mean = torch.var_mean(row, dim=1, correction=0)
+    v1 = tl.sum(row, axis=1)
+    v2 = v1[:, None]
+    v3 = v2 / 2992.0
+    v4 = row - v3
+    v5 = v4 * v4
+    v6 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v5, 0.0)
+    v7 = tl.sum(v6, axis=1)
+    variance = v7 / 2992.0
+    v8 = tl.sum(row, axis=1)
+    mean = v8 / 2992.0
+    # scale = torch.rsqrt(variance + eps)
+    v9 = variance + eps
+    scale = tl.rsqrt(v9)
+    # means[tile_m] = mean
+    tl.store(means_ptr + tile_m_idx, mean)
+    # scales[tile_m] = scale
+    tl.store(scales_ptr + tile_m_idx, scale)
+    # out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+    v10 = mean[:, None]
+    v11 = row - v10
+    v12 = scale[:, None]
+    v13 = v11 * v12
+    v14 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v15 = v14.to(tl.float32)
+    v16 = v15[None, :]
+    v17 = v13 * v16
+    v18 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
     v19 = v18.to(tl.float32)
     v20 = v19[None, :]
-    v21 = v17 * v20
-    v22 = tl.load(bias_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v23 = v22.to(tl.float32)
-    v24 = v23[None, :]
-    v25 = v21 + v24
-    v26 = v25.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v26, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    v21 = v17 + v20
+    v22 = v21.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v22, mask=(tl.arange(0, 4096) < 2992)[None, :])

@@ -10,15 +10,20 @@ import triton
 import triton.language as tl
 
 
+# examples.long_sum:long_sum (long_sum.py:24), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def long_sum_0(
     out_ptr,
     x_ptr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(x.size(0)):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # out[tile_m] = x[tile_m, :].sum(1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
     v1 = v0.to(tl.float32)
     v2 = tl.sum(v1, axis=1)

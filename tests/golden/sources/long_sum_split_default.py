@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 
 
+# examples.long_sum:long_sum_split (long_sum.py:45), launch 0, static sizes
+#   block:part=4096, block:tile_m=1
 @triton.jit
 def long_sum_split_0(
     partial_ptr,
@@ -17,12 +19,16 @@ def long_sum_split_0(
     BLOCK_PART: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m, tile_n in tfl.tile([m, n], block_size=[None, part]):
     pid = tl.program_id(0)
-    tile_n_begin = (pid % 1) * BLOCK_PART
+    tile_n_count: tl.constexpr = (2992 + BLOCK_PART - 1) // BLOCK_PART
+    tile_n_begin = (pid % tile_n_count) * BLOCK_PART
     tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_PART)
     tile_n_mask = tile_n_idx < 2992
-    tile_m_begin = (pid // 1)
+    tile_m_begin = (pid // tile_n_count) * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # partial[tile_m, tile_n.id] = x[tile_m, tile_n].float().sum(1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_n_mask[None, :], other=0.0)
     v1 = v0.to(tl.float32)
     v2 = tl.sum(v1, axis=1)

@@ -11,6 +11,10 @@ import triton
 import triton.language as tl
 
 
+# examples.matmul:matmul (matmul.py:31), launch 0, static sizes
+#   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
+#   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1,
+#   store:out#0.access=descriptor, store:out#0.subtile=2
 @triton.jit
 def matmul_0(
     x_desc_128x64,
@@ -20,34 +24,41 @@ def matmul_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 384, tl.num_programs(0), flatten=True):
-        band = pid // (16 * 12)
-        height = tl.minimum(32 - band * 16, 16)
-        tile_m_begin = (band * 16 + pid % (16 * 12) % height) * BLOCK_TILE_M
+    # for tile_m, tile_n in tfl.tile([m, n]):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    for pid in tl.range(tl.program_id(0), tile_m_count * tile_n_count, tl.num_programs(0), flatten=True):
+        band = pid // (16 * tile_n_count)
+        height = tl.minimum(tile_m_count - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tile_n_count) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
-        tile_n_begin = (pid % (16 * 12) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tile_n_count) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
-        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-        c0 = v0
+        # acc = tfl.zeros([tile_m, tile_n])
+        acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(k):
+        acc = acc_start
         for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < 1008
-            v1 = x_desc_128x64.load([tile_m_begin, tile_k_begin])
-            v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
-            v3 = tl.dot(v1, v2, acc=c0)
-            c0 = v3
-        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
-        v5 = tl.permute(v4, (0, 2, 1))
-        v6, v7 = tl.split(v5)
+            # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+            v0 = x_desc_128x64.load([tile_m_begin, tile_k_begin])
+            v1 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
+            acc_next = tl.dot(v0, v1, acc=acc)
+            acc = acc_next
+        # out[tile_m, tile_n] = acc
+        v2 = tl.reshape(acc, [BLOCK_TILE_M, 2, (BLOCK_TILE_N // 2)])
+        v3 = tl.permute(v2, (0, 2, 1))
+        v4, v5 = tl.split(v3)
         tile_n_half0_begin = tile_n_begin
-        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half0_mask = tile_n_half0_idx < 2992
-        v8 = v6.to(tl.bfloat16)
-        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v8)
-        tile_n_half1_begin = tile_n_begin + 128
-        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        v6 = v4.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v6)
+        tile_n_half1_begin = tile_n_begin + (BLOCK_TILE_N // 2)
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half1_mask = tile_n_half1_idx < 2992
-        v9 = v7.to(tl.bfloat16)
-        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v9)
+        v7 = v5.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v7)

@@ -15,6 +15,10 @@ import triton
 import triton.language as tl
 
 
+# examples.matmul:matmul_epilogue (matmul.py:70), launch 0, run-time sizes
+#   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
+#   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1,
+#   store:out#0.access=descriptor, store:out#0.subtile=2
 @triton.jit
 def matmul_epilogue_0(
     epilogue_bias_ptr,
@@ -28,55 +32,64 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
-        band = pid // (16 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
-        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    # for tile_m, tile_n in tfl.tile([m, n]):
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, BLOCK_TILE_N))
+        height = tl.minimum(tl.cdiv(end_0, BLOCK_TILE_M) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
-        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-        c0 = v0
+        # acc = tfl.zeros([tile_m, tile_n])
+        acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(k):
+        acc = acc_start
         for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < k
-            v1 = x_desc_128x64.load([tile_m_begin, tile_k_begin])
-            v2 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
-            v3 = tl.dot(v1, v2, acc=c0)
-            c0 = v3
-        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
-        v5 = tl.permute(v4, (0, 2, 1))
-        v6, v7 = tl.split(v5)
+            # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+            v0 = x_desc_128x64.load([tile_m_begin, tile_k_begin])
+            v1 = y_desc_64x256.load([tile_k_begin, tile_n_begin])
+            acc_next = tl.dot(v0, v1, acc=acc)
+            acc = acc_next
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v2 = tl.reshape(acc, [BLOCK_TILE_M, 2, (BLOCK_TILE_N // 2)])
+        v3 = tl.permute(v2, (0, 2, 1))
+        v4, v5 = tl.split(v3)
         tile_n_half0_begin = tile_n_begin
-        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half0_mask = tile_n_half0_idx < end_1
-        v8 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
-        v9 = v8.to(tl.float32)
-        v10 = v9[None, :]
-        v11 = v6 + v10
-        v12 = 0.5 * v11
-        v13 = v11 * 0.7071067811865476
-        v14 = tl.erf(v13)
-        v15 = 1.0 + v14
-        v16 = v12 * v15
-        v17 = v16.to(tl.bfloat16)
-        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v17)
-        tile_n_half1_begin = tile_n_begin + 128
-        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        # return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
+        v6 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
+        v7 = v6.to(tl.float32)
+        v8 = v7[None, :]
+        v9 = v4 + v8
+        v10 = 0.5 * v9
+        v11 = v9 * 0.7071067811865476
+        v12 = tl.erf(v11)
+        v13 = 1.0 + v12
+        v14 = v10 * v13
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v15 = v14.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half0_begin], v15)
+        tile_n_half1_begin = tile_n_begin + (BLOCK_TILE_N // 2)
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half1_mask = tile_n_half1_idx < end_1
-        v18 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
-        v19 = v18.to(tl.float32)
-        v20 = v19[None, :]
-        v21 = v7 + v20
-        v22 = 0.5 * v21
-        v23 = v21 * 0.7071067811865476
-        v24 = tl.erf(v23)
-        v25 = 1.0 + v24
-        v26 = v22 * v25
-        v27 = v26.to(tl.bfloat16)
-        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v27)
+        # return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
+        v16 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
+        v17 = v16.to(tl.float32)
+        v18 = v17[None, :]
+        v19 = v5 + v18
+        v20 = 0.5 * v19
+        v21 = v19 * 0.7071067811865476
+        v22 = tl.erf(v21)
+        v23 = 1.0 + v22
+        v24 = v20 * v23
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v25 = v24.to(tl.bfloat16)
+        out_desc_128x128.store([tile_m_begin, tile_n_half1_begin], v25)
 
 # region 0, dynamic
 # grid: min(132, ((-(-end.0 // 128)) * (-(-end.1 // 256)))), 1, 1
@@ -97,6 +110,10 @@ import triton
 import triton.language as tl
 
 
+# examples.matmul:matmul_epilogue (matmul.py:70), launch 0, run-time sizes
+#   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
+#   load:x#0.access=descriptor, load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1,
+#   store:out#0.access=descriptor, store:out#0.subtile=2
 @triton.jit
 def matmul_epilogue_0(
     epilogue_bias_ptr,
@@ -113,52 +130,61 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, 128) * tl.cdiv(end_1, 256)), tl.num_programs(0), flatten=True):
-        band = pid // (16 * tl.cdiv(end_1, 256))
-        height = tl.minimum(tl.cdiv(end_0, 128) - band * 16, 16)
-        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, 256)) % height) * BLOCK_TILE_M
+    # for tile_m, tile_n in tfl.tile([m, n]):
+    for pid in tl.range(tl.program_id(0), (tl.cdiv(end_0, BLOCK_TILE_M) * tl.cdiv(end_1, BLOCK_TILE_N)), tl.num_programs(0), flatten=True):
+        band = pid // (16 * tl.cdiv(end_1, BLOCK_TILE_N))
+        height = tl.minimum(tl.cdiv(end_0, BLOCK_TILE_M) - band * 16, 16)
+        tile_m_begin = (band * 16 + pid % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) % height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < end_0
-        tile_n_begin = (pid % (16 * tl.cdiv(end_1, 256)) // height) * BLOCK_TILE_N
+        tile_n_begin = (pid % (16 * tl.cdiv(end_1, BLOCK_TILE_N)) // height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < end_1
-        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-        c0 = v0
+        # acc = tfl.zeros([tile_m, tile_n])
+        acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(k):
+        acc = acc_start
         for tile_k_begin in tl.range(0, k, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < k
-            v1 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-            v2 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
-            v3 = tl.dot(v1, v2, acc=c0)
-            c0 = v3
-        v4 = tl.reshape(c0, [BLOCK_TILE_M, 2, 128])
-        v5 = tl.permute(v4, (0, 2, 1))
-        v6, v7 = tl.split(v5)
+            # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+            v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+            v1 = tl.load(y_ptr + tile_k_idx[:, None] * y_stride_0 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
+            acc_next = tl.dot(v0, v1, acc=acc)
+            acc = acc_next
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v2 = tl.reshape(acc, [BLOCK_TILE_M, 2, (BLOCK_TILE_N // 2)])
+        v3 = tl.permute(v2, (0, 2, 1))
+        v4, v5 = tl.split(v3)
         tile_n_half0_begin = tile_n_begin
-        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, 128)
+        tile_n_half0_idx = tile_n_half0_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half0_mask = tile_n_half0_idx < end_1
-        v8 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
-        v9 = v8.to(tl.float32)
-        v10 = v9[None, :]
-        v11 = v6 + v10
-        v12 = 0.5 * v11
-        v13 = v11 * 0.7071067811865476
-        v14 = tl.erf(v13)
-        v15 = 1.0 + v14
-        v16 = v12 * v15
-        v17 = v16.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half0_idx[None, :], v17, mask=tile_m_mask[:, None] & tile_n_half0_mask[None, :])
-        tile_n_half1_begin = tile_n_begin + 128
-        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, 128)
+        # return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
+        v6 = tl.load(epilogue_bias_ptr + tile_n_half0_idx, mask=tile_n_half0_mask, other=0.0)
+        v7 = v6.to(tl.float32)
+        v8 = v7[None, :]
+        v9 = v4 + v8
+        v10 = 0.5 * v9
+        v11 = v9 * 0.7071067811865476
+        v12 = tl.erf(v11)
+        v13 = 1.0 + v12
+        v14 = v10 * v13
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v15 = v14.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half0_idx[None, :], v15, mask=tile_m_mask[:, None] & tile_n_half0_mask[None, :])
+        tile_n_half1_begin = tile_n_begin + (BLOCK_TILE_N // 2)
+        tile_n_half1_idx = tile_n_half1_begin + tl.arange(0, (BLOCK_TILE_N // 2))
         tile_n_half1_mask = tile_n_half1_idx < end_1
-        v18 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
-        v19 = v18.to(tl.float32)
-        v20 = v19[None, :]
-        v21 = v7 + v20
-        v22 = 0.5 * v21
-        v23 = v21 * 0.7071067811865476
-        v24 = tl.erf(v23)
-        v25 = 1.0 + v24
-        v26 = v22 * v25
-        v27 = v26.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half1_idx[None, :], v27, mask=tile_m_mask[:, None] & tile_n_half1_mask[None, :])
+        # return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
+        v16 = tl.load(epilogue_bias_ptr + tile_n_half1_idx, mask=tile_n_half1_mask, other=0.0)
+        v17 = v16.to(tl.float32)
+        v18 = v17[None, :]
+        v19 = v5 + v18
+        v20 = 0.5 * v19
+        v21 = v19 * 0.7071067811865476
+        v22 = tl.erf(v21)
+        v23 = 1.0 + v22
+        v24 = v20 * v23
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v25 = v24.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_half1_idx[None, :], v25, mask=tile_m_mask[:, None] & tile_n_half1_mask[None, :])

@@ -12,6 +12,10 @@ import triton
 import triton.language as tl
 
 
+# examples.matmul:matmul_epilogue (matmul.py:70), launch 0, static sizes
+#   block:tile_k=32, block:tile_m=32, block:tile_n=16, flatten=True, group=4,
+#   load:epilogue.cell:bias#0.eviction=evict_last, load:x#0.access=descriptor,
+#   load:y#0.access=descriptor, num_warps=8, order=1,0, persistent=2, store:out#0.access=descriptor
 @triton.jit
 def matmul_epilogue_0(
     epilogue_bias_ptr,
@@ -22,30 +26,40 @@ def matmul_epilogue_0(
     BLOCK_TILE_M: tl.constexpr,
     BLOCK_TILE_N: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 23375, tl.num_programs(0), flatten=True):
-        band = pid // (4 * 125)
-        height = tl.minimum(187 - band * 4, 4)
-        tile_n_begin = (band * 4 + pid % (4 * 125) % height) * BLOCK_TILE_N
+    # for tile_m, tile_n in tfl.tile([m, n]):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    for pid in tl.range(tl.program_id(0), tile_m_count * tile_n_count, tl.num_programs(0), flatten=True):
+        band = pid // (4 * tile_m_count)
+        height = tl.minimum(tile_n_count - band * 4, 4)
+        tile_n_begin = (band * 4 + pid % (4 * tile_m_count) % height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
-        tile_m_begin = (pid % (4 * 125) // height) * BLOCK_TILE_M
+        tl.static_assert(2992 % BLOCK_TILE_N == 0, "whole blocks of tile_n")
+        tile_m_begin = (pid % (4 * tile_m_count) // height) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-        c0 = v0
+        tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+        # acc = tfl.zeros([tile_m, tile_n])
+        acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(k):
+        acc = acc_start
         for tile_k_begin in tl.range(0, 1008, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
             tile_k_mask = tile_k_idx < 1008
-            v1 = x_desc_32x32.load([tile_m_begin, tile_k_begin])
-            v2 = y_desc_32x16.load([tile_k_begin, tile_n_begin])
-            v3 = tl.dot(v1, v2, acc=c0)
-            c0 = v3
-        v4 = tl.load(epilogue_bias_ptr + tile_n_idx, eviction_policy='evict_last')
-        v5 = v4.to(tl.float32)
-        v6 = v5[None, :]
-        v7 = c0 + v6
-        v8 = 0.5 * v7
-        v9 = v7 * 0.7071067811865476
-        v10 = tl.erf(v9)
-        v11 = 1.0 + v10
-        v12 = v8 * v11
-        v13 = v12.to(tl.bfloat16)
-        out_desc_32x16.store([tile_m_begin, tile_n_begin], v13)
+            # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+            v0 = x_desc_32x32.load([tile_m_begin, tile_k_begin])
+            v1 = y_desc_32x16.load([tile_k_begin, tile_n_begin])
+            acc_next = tl.dot(v0, v1, acc=acc)
+            acc = acc_next
+        # return lambda acc, tile_m, tile_n: F.gelu(acc + bias[tile_n].float())
+        v2 = tl.load(epilogue_bias_ptr + tile_n_idx, eviction_policy='evict_last')
+        v3 = v2.to(tl.float32)
+        v4 = v3[None, :]
+        v5 = acc + v4
+        v6 = 0.5 * v5
+        v7 = v5 * 0.7071067811865476
+        v8 = tl.erf(v7)
+        v9 = 1.0 + v8
+        v10 = v6 * v9
+        # out[tile_m, tile_n] = epilogue(acc, tile_m, tile_n)
+        v11 = v10.to(tl.bfloat16)
+        out_desc_32x16.store([tile_m_begin, tile_n_begin], v11)

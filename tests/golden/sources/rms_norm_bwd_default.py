@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, static sizes
+#   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(
     grad_ptr,
@@ -25,38 +27,50 @@ def rms_norm_bwd_0(
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for rows in tfl.tile(m, block_size=block_m):
     pid = tl.program_id(0)
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
+    tl.static_assert(4000 % BLOCK_BLOCK_M == 0, "whole blocks of rows")
+    # factor = weight[:].float()
     v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.full([4096], 0.0, tl.float32)
-    v3 = rows_begin + BLOCK_BLOCK_M
-    c0 = v2
-    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
+    factor = v0.to(tl.float32)
+    # to_weight = tfl.zeros([n])
+    to_weight_start = tl.full([4096], 0.0, tl.float32)
+    # for tile_m in tfl.tile(rows.begin, rows.end):
+    v1 = rows_begin + BLOCK_BLOCK_M
+    to_weight = to_weight_start
+    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v4 = tl.load(inv_rms_ptr + tile_m_idx)
-        v5 = v4[:, None]
-        v6 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-        v7 = v6.to(tl.float32)
-        v8 = v7 * v5
-        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-        v10 = v9.to(tl.float32)
-        v11 = v10 * v8
-        v12 = tl.sum(v11, axis=0)
-        v13 = c0 + v12
-        v14 = v1[None, :]
-        v15 = v10 * v14
-        v16 = v15 * v8
-        v17 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v16, 0.0)
-        v18 = tl.sum(v17, axis=1)
-        v19 = v18[:, None]
-        v20 = v19 / 2992.0
-        v21 = v8 * v20
-        v22 = v15 - v21
-        v23 = v22 * v5
-        v24 = v23.to(tl.bfloat16)
-        tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v24, mask=(tl.arange(0, 4096) < 2992)[None, :])
-        c0 = v13
-    v25 = rows_begin // BLOCK_BLOCK_M
-    tl.store(partial_ptr + v25 * 2992 + tl.arange(0, 4096), c0, mask=(tl.arange(0, 4096) < 2992))
+        # scale = inv_rms[tile_m][:, None]
+        v2 = tl.load(inv_rms_ptr + tile_m_idx)
+        scale = v2[:, None]
+        # normed = x[tile_m, :].float() * scale
+        v3 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+        v4 = v3.to(tl.float32)
+        normed = v4 * scale
+        # g = grad[tile_m, :].float()
+        v5 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+        g = v5.to(tl.float32)
+        # to_weight += (g * normed).sum(dim=0)
+        v6 = g * normed
+        v7 = tl.sum(v6, axis=0)
+        to_weight_next = to_weight + v7
+        # g = g * factor
+        v8 = factor[None, :]
+        g_1 = g * v8
+        # grad_x[tile_m, :] = (g - normed * torch.mean(g * normed, dim=1, keepdim=True)) * scale
+        v9 = g_1 * normed
+        v10 = tl.where((tl.arange(0, 4096) < 2992)[None, :], v9, 0.0)
+        v11 = tl.sum(v10, axis=1)
+        v12 = v11[:, None]
+        v13 = v12 / 2992.0
+        v14 = normed * v13
+        v15 = g_1 - v14
+        v16 = v15 * scale
+        v17 = v16.to(tl.bfloat16)
+        tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v17, mask=(tl.arange(0, 4096) < 2992)[None, :])
+        to_weight = to_weight_next
+    # partial[rows.id, :] = to_weight
+    v18 = rows_begin // BLOCK_BLOCK_M
+    tl.store(partial_ptr + v18 * 2992 + tl.arange(0, 4096), to_weight, mask=(tl.arange(0, 4096) < 2992))

@@ -22,6 +22,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, run-time sizes
+#   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(
     grad_ptr,
@@ -41,46 +43,57 @@ def rms_norm_bwd_0(
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for rows in tfl.tile(m, block_size=block_m):
     pid = tl.program_id(0)
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
     rows_mask = rows_idx < end_0
+    # factor = weight[:].float()
     v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.full([4096], 0.0, tl.float32)
-    v3 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
-    c0 = v2
-    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
+    factor = v0.to(tl.float32)
+    # to_weight = tfl.zeros([n])
+    to_weight_start = tl.full([4096], 0.0, tl.float32)
+    # for tile_m in tfl.tile(rows.begin, rows.end):
+    v1 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
+    to_weight = to_weight_start
+    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v4 = tl.load(inv_rms_ptr + tile_m_idx)
-        v5 = v4[:, None]
-        v6 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v7 = v6.to(tl.float32)
-        v8 = v7 * v5
-        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v10 = v9.to(tl.float32)
-        v11 = v10 * v8
-        v12 = tl.sum(v11, axis=0)
-        v13 = c0 + v12
-        v14 = tl.broadcast_to(v13, [4096])
-        v15 = v1[None, :]
-        v16 = v10 * v15
-        v17 = v16 * v8
-        v18 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v17, 0.0)
-        v19 = tl.sum(v18, axis=1)
-        v20 = v19[:, None]
-        v21 = x_shape_1.to(tl.float32)
-        v22 = v20 / v21
-        v23 = v8 * v22
-        v24 = v16 - v23
-        v25 = v24 * v5
-        v26 = tl.broadcast_to(v25, [BLOCK_TILE_M, 4096])
-        v27 = v26.to(tl.bfloat16)
-        tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v27, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
-        c0 = v14
-    v28 = rows_begin // BLOCK_BLOCK_M
-    v29 = tl.broadcast_to(c0, [4096])
-    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v28 < partial_shape_0))
+        # scale = inv_rms[tile_m][:, None]
+        v2 = tl.load(inv_rms_ptr + tile_m_idx)
+        scale = v2[:, None]
+        # normed = x[tile_m, :].float() * scale
+        v3 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v4 = v3.to(tl.float32)
+        normed = v4 * scale
+        # g = grad[tile_m, :].float()
+        v5 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        g = v5.to(tl.float32)
+        # to_weight += (g * normed).sum(dim=0)
+        v6 = g * normed
+        v7 = tl.sum(v6, axis=0)
+        v8 = to_weight + v7
+        to_weight_next = tl.broadcast_to(v8, [4096])
+        # g = g * factor
+        v9 = factor[None, :]
+        g_1 = g * v9
+        # grad_x[tile_m, :] = (g - normed * torch.mean(g * normed, dim=1, keepdim=True)) * scale
+        v10 = g_1 * normed
+        v11 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v10, 0.0)
+        v12 = tl.sum(v11, axis=1)
+        v13 = v12[:, None]
+        v14 = x_shape_1.to(tl.float32)
+        v15 = v13 / v14
+        v16 = normed * v15
+        v17 = g_1 - v16
+        v18 = v17 * scale
+        v19 = tl.broadcast_to(v18, [BLOCK_TILE_M, 4096])
+        v20 = v19.to(tl.bfloat16)
+        tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v20, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
+        to_weight = to_weight_next
+    # partial[rows.id, :] = to_weight
+    v21 = rows_begin // BLOCK_BLOCK_M
+    v22 = tl.broadcast_to(to_weight, [4096])
+    tl.store(partial_ptr + v21 * partial_stride_0 + tl.arange(0, 4096), v22, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v21 < partial_shape_0))
 
 # region 0, dynamic
 # grid: (-(-end.0 // 16)), 1, 1
@@ -105,6 +118,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm_bwd (rms_norm.py:73), launch 0, run-time sizes
+#   block:block_m=16, block:tile_m=1, num_stages=3
 @triton.jit
 def rms_norm_bwd_0(
     grad_ptr,
@@ -124,43 +139,54 @@ def rms_norm_bwd_0(
     BLOCK_BLOCK_M: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for rows in tfl.tile(m, block_size=block_m):
     pid = tl.program_id(0)
     rows_begin = pid * BLOCK_BLOCK_M
     rows_idx = rows_begin + tl.arange(0, BLOCK_BLOCK_M)
     rows_mask = rows_idx < end_0
+    # factor = weight[:].float()
     v0 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < grad_x_shape_1), other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.full([4096], 0.0, tl.float32)
-    v3 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
-    c0 = v2
-    for tile_m_begin in tl.range(rows_begin, v3, BLOCK_TILE_M, num_stages=3):
+    factor = v0.to(tl.float32)
+    # to_weight = tfl.zeros([n])
+    to_weight_start = tl.full([4096], 0.0, tl.float32)
+    # for tile_m in tfl.tile(rows.begin, rows.end):
+    v1 = tl.minimum(rows_begin + BLOCK_BLOCK_M, end_0)
+    to_weight = to_weight_start
+    for tile_m_begin in tl.range(rows_begin, v1, BLOCK_TILE_M, num_stages=3):
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v4 = tl.load(inv_rms_ptr + tile_m_idx)
-        v5 = v4[:, None]
-        v6 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v7 = v6.to(tl.float32)
-        v8 = v7 * v5
-        v9 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
-        v10 = v9.to(tl.float32)
-        v11 = v10 * v8
-        v12 = tl.sum(v11, axis=0)
-        v13 = c0 + v12
-        v14 = tl.broadcast_to(v13, [4096])
-        v15 = v1[None, :]
-        v16 = v10 * v15
-        v17 = v16 * v8
-        v18 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v17, 0.0)
-        v19 = tl.sum(v18, axis=1)
-        v20 = v19[:, None]
-        v21 = x_shape_1.to(tl.float32)
-        v22 = v20 / v21
-        v23 = v8 * v22
-        v24 = v16 - v23
-        v25 = v24 * v5
-        v26 = tl.broadcast_to(v25, [BLOCK_TILE_M, 4096])
-        v27 = v26.to(tl.bfloat16)
-        tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v27, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
-        c0 = v14
-    v28 = rows_begin // BLOCK_BLOCK_M
-    v29 = tl.broadcast_to(c0, [4096])
-    tl.store(partial_ptr + v28 * partial_stride_0 + tl.arange(0, 4096), v29, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v28 < partial_shape_0))
+        # scale = inv_rms[tile_m][:, None]
+        v2 = tl.load(inv_rms_ptr + tile_m_idx)
+        scale = v2[:, None]
+        # normed = x[tile_m, :].float() * scale
+        v3 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        v4 = v3.to(tl.float32)
+        normed = v4 * scale
+        # g = grad[tile_m, :].float()
+        v5 = tl.load(grad_ptr + tile_m_idx[:, None] * grad_stride_0 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :], other=0.0)
+        g = v5.to(tl.float32)
+        # to_weight += (g * normed).sum(dim=0)
+        v6 = g * normed
+        v7 = tl.sum(v6, axis=0)
+        v8 = to_weight + v7
+        to_weight_next = tl.broadcast_to(v8, [4096])
+        # g = g * factor
+        v9 = factor[None, :]
+        g_1 = g * v9
+        # grad_x[tile_m, :] = (g - normed * torch.mean(g * normed, dim=1, keepdim=True)) * scale
+        v10 = g_1 * normed
+        v11 = tl.where((tl.arange(0, 4096) < grad_x_shape_1)[None, :], v10, 0.0)
+        v12 = tl.sum(v11, axis=1)
+        v13 = v12[:, None]
+        v14 = x_shape_1.to(tl.float32)
+        v15 = v13 / v14
+        v16 = normed * v15
+        v17 = g_1 - v16
+        v18 = v17 * scale
+        v19 = tl.broadcast_to(v18, [BLOCK_TILE_M, 4096])
+        v20 = v19.to(tl.bfloat16)
+        tl.store(grad_x_ptr + tile_m_idx[:, None] * grad_x_stride_0 + tl.arange(0, 4096)[None, :], v20, mask=(tl.arange(0, 4096) < grad_x_shape_1)[None, :])
+        to_weight = to_weight_next
+    # partial[rows.id, :] = to_weight
+    v21 = rows_begin // BLOCK_BLOCK_M
+    v22 = tl.broadcast_to(to_weight, [4096])
+    tl.store(partial_ptr + v21 * partial_stride_0 + tl.arange(0, 4096), v22, mask=(tl.arange(0, 4096) < grad_x_shape_1) & (v21 < partial_shape_0))

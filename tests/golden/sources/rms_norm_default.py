@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def rms_norm_0(
     out_ptr,
@@ -20,21 +22,26 @@ def rms_norm_0(
     eps,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = v1 * v1
-    v3 = tl.sum(v2, axis=1)
-    v4 = v3[:, None]
-    v5 = v4 / 2992.0
-    v6 = v5 + eps
-    v7 = tl.rsqrt(v6)
-    v8 = v1 * v7
-    v9 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v10 = v9.to(tl.float32)
-    v11 = v10[None, :]
-    v12 = v8 * v11
-    v13 = v12.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v13, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    row = v0.to(tl.float32)
+    # scale = torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps)
+    v1 = row * row
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2[:, None]
+    v4 = v3 / 2992.0
+    v5 = v4 + eps
+    scale = tl.rsqrt(v5)
+    # out[tile_m, :] = row * scale * weight[:].float()
+    v6 = row * scale
+    v7 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v8 = v7.to(tl.float32)
+    v9 = v8[None, :]
+    v10 = v6 * v9
+    v11 = v10.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v11, mask=(tl.arange(0, 4096) < 2992)[None, :])

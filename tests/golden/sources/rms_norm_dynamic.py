@@ -17,6 +17,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def rms_norm_0(
     out_ptr,
@@ -30,27 +32,31 @@ def rms_norm_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = v1 * v1
-    v3 = tl.sum(v2, axis=1)
-    v4 = v3[:, None]
-    v5 = x_shape_1.to(tl.float32)
-    v6 = v4 / v5
-    v7 = v6 + eps
-    v8 = tl.rsqrt(v7)
-    v9 = v1 * v8
-    v10 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < out_shape_1), other=0.0)
-    v11 = v10.to(tl.float32)
-    v12 = v11[None, :]
-    v13 = v9 * v12
-    v14 = tl.broadcast_to(v13, [BLOCK_TILE_M, 4096])
-    v15 = v14.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v15, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
+    row = v0.to(tl.float32)
+    # scale = torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps)
+    v1 = row * row
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2[:, None]
+    v4 = x_shape_1.to(tl.float32)
+    v5 = v3 / v4
+    v6 = v5 + eps
+    scale = tl.rsqrt(v6)
+    # out[tile_m, :] = row * scale * weight[:].float()
+    v7 = row * scale
+    v8 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < out_shape_1), other=0.0)
+    v9 = v8.to(tl.float32)
+    v10 = v9[None, :]
+    v11 = v7 * v10
+    v12 = tl.broadcast_to(v11, [BLOCK_TILE_M, 4096])
+    v13 = v12.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v13, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -70,6 +76,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def rms_norm_0(
     out_ptr,
@@ -83,24 +91,28 @@ def rms_norm_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = v1 * v1
-    v3 = tl.sum(v2, axis=1)
-    v4 = v3[:, None]
-    v5 = x_shape_1.to(tl.float32)
-    v6 = v4 / v5
-    v7 = v6 + eps
-    v8 = tl.rsqrt(v7)
-    v9 = v1 * v8
-    v10 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < out_shape_1), other=0.0)
-    v11 = v10.to(tl.float32)
-    v12 = v11[None, :]
-    v13 = v9 * v12
-    v14 = tl.broadcast_to(v13, [BLOCK_TILE_M, 4096])
-    v15 = v14.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v15, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])
+    row = v0.to(tl.float32)
+    # scale = torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps)
+    v1 = row * row
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2[:, None]
+    v4 = x_shape_1.to(tl.float32)
+    v5 = v3 / v4
+    v6 = v5 + eps
+    scale = tl.rsqrt(v6)
+    # out[tile_m, :] = row * scale * weight[:].float()
+    v7 = row * scale
+    v8 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < out_shape_1), other=0.0)
+    v9 = v8.to(tl.float32)
+    v10 = v9[None, :]
+    v11 = v7 * v10
+    v12 = tl.broadcast_to(v11, [BLOCK_TILE_M, 4096])
+    v13 = v12.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tl.arange(0, 4096)[None, :], v13, mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :])

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm_train (rms_norm.py:44), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def rms_norm_train_0(
     inv_rms_ptr,
@@ -22,22 +24,28 @@ def rms_norm_train_0(
     eps,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # row = x[tile_m, :].float()
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = v1 * v1
-    v3 = tl.sum(v2, axis=1)
-    v4 = v3 / 2992.0
-    v5 = v4 + eps
-    v6 = tl.rsqrt(v5)
-    tl.store(inv_rms_ptr + tile_m_idx, v6)
-    v7 = v6[:, None]
-    v8 = v1 * v7
-    v9 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
-    v10 = v9.to(tl.float32)
-    v11 = v10[None, :]
-    v12 = v8 * v11
-    v13 = v12.to(tl.bfloat16)
-    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v13, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    row = v0.to(tl.float32)
+    # scale = torch.rsqrt(torch.mean(row * row, dim=1) + eps)
+    v1 = row * row
+    v2 = tl.sum(v1, axis=1)
+    v3 = v2 / 2992.0
+    v4 = v3 + eps
+    scale = tl.rsqrt(v4)
+    # inv_rms[tile_m] = scale
+    tl.store(inv_rms_ptr + tile_m_idx, scale)
+    # out[tile_m, :] = row * scale[:, None] * weight[:].float()
+    v5 = scale[:, None]
+    v6 = row * v5
+    v7 = tl.load(weight_ptr + tl.arange(0, 4096), mask=(tl.arange(0, 4096) < 2992), other=0.0)
+    v8 = v7.to(tl.float32)
+    v9 = v8[None, :]
+    v10 = v6 * v9
+    v11 = v10.to(tl.bfloat16)
+    tl.store(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v11, mask=(tl.arange(0, 4096) < 2992)[None, :])

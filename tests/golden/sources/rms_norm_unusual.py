@@ -12,6 +12,9 @@ import triton
 import triton.language as tl
 
 
+# examples.rms_norm:rms_norm (rms_norm.py:28), launch 0, static sizes
+#   block:tile_m=32, load:weight#0.eviction=evict_last, load:x#0.eviction=evict_last, num_warps=8,
+#   persistent=2, reduce:sum#0=512
 @triton.jit
 def rms_norm_0(
     out_ptr,
@@ -21,16 +24,22 @@ def rms_norm_0(
     BLOCK_TILE_M: tl.constexpr,
     REDUCE_SUM_0: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+    # for tile_m in tfl.tile(m):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), tile_m_count, tl.num_programs(0)):
         tile_m_begin = pid * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+        tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+        # scale = torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps)
         v0 = tl.full([BLOCK_TILE_M, REDUCE_SUM_0], 0.0, tl.float32)
         c0 = v0
         for reduce_sum_0_0_begin in tl.range(0, 2992, REDUCE_SUM_0, num_stages=2):
             reduce_sum_0_0_idx = reduce_sum_0_0_begin + tl.arange(0, REDUCE_SUM_0)
             reduce_sum_0_0_mask = reduce_sum_0_0_idx < 2992
+            # row = x[tile_m, :].float()
             v1 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_0_idx[None, :], mask=reduce_sum_0_0_mask[None, :], other=0.0, eviction_policy='evict_last')
             v2 = v1.to(tl.float32)
+            # scale = torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps)
             v3 = v2 * v2
             v4 = c0 + v3
             c0 = v4
@@ -38,16 +47,19 @@ def rms_norm_0(
         v6 = v5[:, None]
         v7 = v6 / 2992.0
         v8 = v7 + eps
-        v9 = tl.rsqrt(v8)
+        scale = tl.rsqrt(v8)
+        # out[tile_m, :] = row * scale * weight[:].float()
         for reduce_sum_0_1_begin in tl.range(0, 2992, REDUCE_SUM_0, num_stages=2):
             reduce_sum_0_1_idx = reduce_sum_0_1_begin + tl.arange(0, REDUCE_SUM_0)
             reduce_sum_0_1_mask = reduce_sum_0_1_idx < 2992
-            v10 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], mask=reduce_sum_0_1_mask[None, :], other=0.0, eviction_policy='evict_last')
-            v11 = v10.to(tl.float32)
-            v12 = v11 * v9
-            v13 = tl.load(weight_ptr + reduce_sum_0_1_idx, mask=reduce_sum_0_1_mask, other=0.0, eviction_policy='evict_last')
-            v14 = v13.to(tl.float32)
-            v15 = v14[None, :]
-            v16 = v12 * v15
-            v17 = v16.to(tl.bfloat16)
-            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], v17, mask=reduce_sum_0_1_mask[None, :])
+            # row = x[tile_m, :].float()
+            v9 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], mask=reduce_sum_0_1_mask[None, :], other=0.0, eviction_policy='evict_last')
+            v10 = v9.to(tl.float32)
+            # out[tile_m, :] = row * scale * weight[:].float()
+            v11 = v10 * scale
+            v12 = tl.load(weight_ptr + reduce_sum_0_1_idx, mask=reduce_sum_0_1_mask, other=0.0, eviction_policy='evict_last')
+            v13 = v12.to(tl.float32)
+            v14 = v13[None, :]
+            v15 = v11 * v14
+            v16 = v15.to(tl.bfloat16)
+            tl.store(out_ptr + tile_m_idx[:, None] * 2992 + reduce_sum_0_1_idx[None, :], v16, mask=reduce_sum_0_1_mask[None, :])

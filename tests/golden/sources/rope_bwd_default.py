@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 
+# examples.rope:rope_bwd (rope.py:67), launch 0, static sizes
+#   block:tile_h=1, block:tile_h#1=1, block:tile_s=32, num_stages=3
 @triton.jit
 def rope_bwd_0(
     cos_ptr,
@@ -26,61 +28,75 @@ def rope_bwd_0(
     BLOCK_TILE_H_1: tl.constexpr,
     BLOCK_TILE_S: tl.constexpr,
 ):
+    # for tile_b, tile_s in tfl.tile([b, s], block_size=[1, None]):
     pid = tl.program_id(0)
-    tile_s_begin = (pid % 125) * BLOCK_TILE_S
+    tile_s_count: tl.constexpr = (4000 + BLOCK_TILE_S - 1) // BLOCK_TILE_S
+    tile_s_begin = (pid % tile_s_count) * BLOCK_TILE_S
     tile_s_idx = tile_s_begin + tl.arange(0, BLOCK_TILE_S)
-    tile_b_begin = (pid // 125)
+    tl.static_assert(4000 % BLOCK_TILE_S == 0, "whole blocks of tile_s")
+    tile_b_begin = (pid // tile_s_count)
     tile_b_idx = tile_b_begin + tl.arange(0, 1)
+    # c, s_ = cos[tile_s, :].float(), -sin[tile_s, :].float()
     v0 = tl.load(cos_ptr + tile_s_idx[:, None] * 64 + tl.arange(0, 64)[None, :])
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(sin_ptr + tile_s_idx[:, None] * 64 + tl.arange(0, 64)[None, :])
-    v3 = v2.to(tl.float32)
-    v4 = -v3
+    c = v0.to(tl.float32)
+    v1 = tl.load(sin_ptr + tile_s_idx[:, None] * 64 + tl.arange(0, 64)[None, :])
+    v2 = v1.to(tl.float32)
+    s_ = -v2
+    # for tile_h in tfl.tile(x.size(1)):
     for tile_h_begin in tl.range(0, 4, BLOCK_TILE_H, num_stages=3):
         tile_h_idx = tile_h_begin + tl.arange(0, BLOCK_TILE_H)
-        v5 = tl.load(grad_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :])
-        v6 = v5.to(tl.float32)
-        v7 = tl.load(grad_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]))
-        v8 = v7.to(tl.float32)
-        v9 = v1[None, :, :]
-        v10 = v9[None, :, :, :]
-        v11 = v6 * v10
-        v12 = v4[None, :, :]
-        v13 = v12[None, :, :, :]
-        v14 = v8 * v13
-        v15 = v11 - v14
-        v16 = v15.to(tl.bfloat16)
-        tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :], v16)
-        v17 = v1[None, :, :]
-        v18 = v17[None, :, :, :]
-        v19 = v8 * v18
-        v20 = v4[None, :, :]
-        v21 = v20[None, :, :, :]
-        v22 = v6 * v21
-        v23 = v19 + v22
-        v24 = v23.to(tl.bfloat16)
-        tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v24)
+        tl.static_assert(4 % BLOCK_TILE_H == 0, "whole blocks of tile_h")
+        # first, second = x[tile_b, tile_h, tile_s, :half].float(), x[tile_b, tile_h, tile_s, half:].float()
+        v3 = tl.load(grad_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :])
+        first_1 = v3.to(tl.float32)
+        v4 = tl.load(grad_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]))
+        second = v4.to(tl.float32)
+        # out[tile_b, tile_h, tile_s, :half] = first * cos - second * sin
+        v5 = c[None, :, :]
+        v6 = v5[None, :, :, :]
+        v7 = first_1 * v6
+        v8 = s_[None, :, :]
+        v9 = v8[None, :, :, :]
+        v10 = second * v9
+        v11 = v7 - v10
+        v12 = v11.to(tl.bfloat16)
+        tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :], v12)
+        # out[tile_b, tile_h, tile_s, half:] = second * cos + first * sin
+        v13 = c[None, :, :]
+        v14 = v13[None, :, :, :]
+        v15 = second * v14
+        v16 = s_[None, :, :]
+        v17 = v16[None, :, :, :]
+        v18 = first_1 * v17
+        v19 = v15 + v18
+        v20 = v19.to(tl.bfloat16)
+        tl.store(out_q_ptr + tile_b_idx[:, None, None, None] * 2048000 + tile_h_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v20)
+    # for tile_h in tfl.tile(x.size(1)):
     for tile_h_1_begin in tl.range(0, 2, BLOCK_TILE_H_1, num_stages=3):
         tile_h_1_idx = tile_h_1_begin + tl.arange(0, BLOCK_TILE_H_1)
-        v25 = tl.load(grad_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :])
-        v26 = v25.to(tl.float32)
-        v27 = tl.load(grad_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]))
-        v28 = v27.to(tl.float32)
-        v29 = v1[None, :, :]
-        v30 = v29[None, :, :, :]
-        v31 = v26 * v30
-        v32 = v4[None, :, :]
-        v33 = v32[None, :, :, :]
-        v34 = v28 * v33
-        v35 = v31 - v34
-        v36 = v35.to(tl.bfloat16)
-        tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :], v36)
-        v37 = v1[None, :, :]
-        v38 = v37[None, :, :, :]
-        v39 = v28 * v38
-        v40 = v4[None, :, :]
-        v41 = v40[None, :, :, :]
-        v42 = v26 * v41
-        v43 = v39 + v42
-        v44 = v43.to(tl.bfloat16)
-        tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v44)
+        tl.static_assert(2 % BLOCK_TILE_H_1 == 0, "whole blocks of tile_h_1")
+        # first, second = x[tile_b, tile_h, tile_s, :half].float(), x[tile_b, tile_h, tile_s, half:].float()
+        v21 = tl.load(grad_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :])
+        first_2 = v21.to(tl.float32)
+        v22 = tl.load(grad_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]))
+        second_1 = v22.to(tl.float32)
+        # out[tile_b, tile_h, tile_s, :half] = first * cos - second * sin
+        v23 = c[None, :, :]
+        v24 = v23[None, :, :, :]
+        v25 = first_2 * v24
+        v26 = s_[None, :, :]
+        v27 = v26[None, :, :, :]
+        v28 = second_1 * v27
+        v29 = v25 - v28
+        v30 = v29.to(tl.bfloat16)
+        tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + tl.arange(0, 64)[None, None, None, :], v30)
+        # out[tile_b, tile_h, tile_s, half:] = second * cos + first * sin
+        v31 = c[None, :, :]
+        v32 = v31[None, :, :, :]
+        v33 = second_1 * v32
+        v34 = s_[None, :, :]
+        v35 = v34[None, :, :, :]
+        v36 = first_2 * v35
+        v37 = v33 + v36
+        v38 = v37.to(tl.bfloat16)
+        tl.store(out_k_ptr + tile_b_idx[:, None, None, None] * 1024000 + tile_h_1_idx[None, :, None, None] * 512000 + tile_s_idx[None, None, :, None] * 128 + (64 + tl.arange(0, 64)[None, None, None, :]), v38)

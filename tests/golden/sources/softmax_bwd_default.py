@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.softmax:softmax_bwd (softmax.py:62), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def softmax_bwd_0(
     grad_ptr,
@@ -18,17 +20,21 @@ def softmax_bwd_0(
     out_ptr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(out.size(0)):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # y, g = out[tile_m, :].float(), grad[tile_m, :].float()
     v0 = tl.load(out_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
-    v3 = v2.to(tl.float32)
-    v4 = v1 * v3
-    v5 = tl.sum(v4, axis=1)
-    v6 = v5[:, None]
-    v7 = v3 - v6
-    v8 = v1 * v7
-    v9 = v8.to(tl.bfloat16)
-    tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v9, mask=(tl.arange(0, 4096) < 2992)[None, :])
+    y = v0.to(tl.float32)
+    v1 = tl.load(grad_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=0.0)
+    g = v1.to(tl.float32)
+    # grad_x[tile_m, :] = y * (g - (y * g).sum(dim=1, keepdim=True))
+    v2 = y * g
+    v3 = tl.sum(v2, axis=1)
+    v4 = v3[:, None]
+    v5 = g - v4
+    v6 = y * v5
+    v7 = v6.to(tl.bfloat16)
+    tl.store(grad_x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], v7, mask=(tl.arange(0, 4096) < 2992)[None, :])

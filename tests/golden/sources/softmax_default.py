@@ -15,15 +15,20 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax (softmax.py:23), launch 0, static sizes
+#   block:tile_m=1
 @triton.jit
 def softmax_0(
     out_ptr,
     x_ptr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(x.size(0)):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+    # out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + tl.arange(0, 4096)[None, :], mask=(tl.arange(0, 4096) < 2992)[None, :], other=float('-inf'))
     v1 = v0.to(tl.float32)
     v2 = tl.reduce(v1, 1, _maximum)

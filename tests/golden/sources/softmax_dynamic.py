@@ -19,6 +19,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax (softmax.py:23), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def softmax_0(
     out_ptr,
@@ -29,10 +31,12 @@ def softmax_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(x.size(0)):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :], other=float('-inf'))
     v1 = v0.to(tl.float32)
     v2 = tl.reduce(v1, 1, _maximum)
@@ -67,6 +71,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax (softmax.py:23), launch 0, run-time sizes
+#   block:tile_m=1
 @triton.jit
 def softmax_0(
     out_ptr,
@@ -77,10 +83,12 @@ def softmax_0(
     x_stride_0,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(x.size(0)):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
+    # out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
     v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tl.arange(0, 4096)[None, :], mask=tile_m_mask[:, None] & (tl.arange(0, 4096) < out_shape_1)[None, :], other=float('-inf'))
     v1 = v0.to(tl.float32)
     v2 = tl.reduce(v1, 1, _maximum)

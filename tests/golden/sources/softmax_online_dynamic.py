@@ -19,6 +19,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+#   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(
     out_ptr,
@@ -30,44 +32,54 @@ def softmax_online_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
-    v0 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v1 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    c0 = v0
-    c1 = v1
+    # peak = tfl.full([tile_m], float("-inf"))
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    # total = tfl.zeros([tile_m])
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # for tile_n in tfl.tile(n, block_size=block_n):
+    peak = peak_start
+    total = total_start
     for tile_n_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_mask = tile_n_idx < n
-        v2 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
-        v3 = v2.to(tl.float32)
-        v4 = tl.reduce(v3, 1, _maximum)
-        v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
-        v6 = c0 - v5
+        # values = x[tile_m, tile_n].float()
+        v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
+        values = v0.to(tl.float32)
+        # new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+        v1 = tl.reduce(values, 1, _maximum)
+        new_peak = tl.maximum(peak, v1, propagate_nan=tl.PropagateNan.ALL)
+        # total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        v2 = peak - new_peak
+        v3 = tl.exp2(v2 * 1.4426950408889634)
+        v4 = total * v3
+        v5 = new_peak[:, None]
+        v6 = values - v5
         v7 = tl.exp2(v6 * 1.4426950408889634)
-        v8 = c1 * v7
-        v9 = v5[:, None]
-        v10 = v3 - v9
-        v11 = tl.exp2(v10 * 1.4426950408889634)
-        v12 = tl.where(tile_n_mask[None, :], v11, 0.0)
-        v13 = tl.sum(v12, axis=1)
-        v14 = v8 + v13
-        c0 = v5
-        c1 = v14
+        v8 = tl.where(tile_n_mask[None, :], v7, 0.0)
+        v9 = tl.sum(v8, axis=1)
+        total_next = v4 + v9
+        peak = new_peak
+        total = total_next
+    # for tile_n in tfl.tile(n, block_size=block_n):
     for tile_n_1_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < n
-        v15 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
-        v16 = v15.to(tl.float32)
-        v17 = c0[:, None]
-        v18 = v16 - v17
-        v19 = tl.exp2(v18 * 1.4426950408889634)
-        v20 = c1[:, None]
-        v21 = v19 / v20
-        v22 = v21.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v22, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+        # values = x[tile_m, tile_n].float()
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
+        # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
 
 # region 0, dynamic
 # grid: end.0, 1, 1
@@ -89,6 +101,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+#   block:block_n=4096, block:tile_m=1, num_stages=3
 @triton.jit
 def softmax_online_0(
     out_ptr,
@@ -100,41 +114,51 @@ def softmax_online_0(
     BLOCK_BLOCK_N: tl.constexpr,
     BLOCK_TILE_M: tl.constexpr,
 ):
+    # for tile_m in tfl.tile(m):
     pid = tl.program_id(0)
-    tile_m_begin = pid
+    tile_m_begin = pid * BLOCK_TILE_M
     tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
     tile_m_mask = tile_m_idx < end_0
-    v0 = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
-    v1 = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
-    c0 = v0
-    c1 = v1
+    # peak = tfl.full([tile_m], float("-inf"))
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    # total = tfl.zeros([tile_m])
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # for tile_n in tfl.tile(n, block_size=block_n):
+    peak = peak_start
+    total = total_start
     for tile_n_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_mask = tile_n_idx < n
-        v2 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
-        v3 = v2.to(tl.float32)
-        v4 = tl.reduce(v3, 1, _maximum)
-        v5 = tl.maximum(c0, v4, propagate_nan=tl.PropagateNan.ALL)
-        v6 = c0 - v5
+        # values = x[tile_m, tile_n].float()
+        v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
+        values = v0.to(tl.float32)
+        # new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+        v1 = tl.reduce(values, 1, _maximum)
+        new_peak = tl.maximum(peak, v1, propagate_nan=tl.PropagateNan.ALL)
+        # total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        v2 = peak - new_peak
+        v3 = tl.exp2(v2 * 1.4426950408889634)
+        v4 = total * v3
+        v5 = new_peak[:, None]
+        v6 = values - v5
         v7 = tl.exp2(v6 * 1.4426950408889634)
-        v8 = c1 * v7
-        v9 = v5[:, None]
-        v10 = v3 - v9
-        v11 = tl.exp2(v10 * 1.4426950408889634)
-        v12 = tl.where(tile_n_mask[None, :], v11, 0.0)
-        v13 = tl.sum(v12, axis=1)
-        v14 = v8 + v13
-        c0 = v5
-        c1 = v14
+        v8 = tl.where(tile_n_mask[None, :], v7, 0.0)
+        v9 = tl.sum(v8, axis=1)
+        total_next = v4 + v9
+        peak = new_peak
+        total = total_next
+    # for tile_n in tfl.tile(n, block_size=block_n):
     for tile_n_1_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
         tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
         tile_n_1_mask = tile_n_1_idx < n
-        v15 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
-        v16 = v15.to(tl.float32)
-        v17 = c0[:, None]
-        v18 = v16 - v17
-        v19 = tl.exp2(v18 * 1.4426950408889634)
-        v20 = c1[:, None]
-        v21 = v19 / v20
-        v22 = v21.to(tl.bfloat16)
-        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v22, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+        # values = x[tile_m, tile_n].float()
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
+        # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])

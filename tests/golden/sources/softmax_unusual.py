@@ -15,6 +15,8 @@ def _maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# examples.softmax:softmax (softmax.py:23), launch 0, static sizes
+#   block:tile_m=32, load:x#0.eviction=evict_last, num_warps=8, persistent=2, reduce:max#0=512
 @triton.jit
 def softmax_0(
     out_ptr,
@@ -22,18 +24,22 @@ def softmax_0(
     BLOCK_TILE_M: tl.constexpr,
     REDUCE_MAX_0: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+    # for tile_m in tfl.tile(x.size(0)):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    for pid in tl.range(tl.program_id(0), tile_m_count, tl.num_programs(0)):
         tile_m_begin = pid * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
-        v0 = tl.full([BLOCK_TILE_M, 64], float('-inf'), tl.float32)
-        v1 = tl.full([BLOCK_TILE_M, 64], 0.0, tl.float32)
+        tl.static_assert(4000 % BLOCK_TILE_M == 0, "whole blocks of tile_m")
+        # out[tile_m, :] = torch.softmax(x[tile_m, :], dim=1)
+        v0 = tl.full([BLOCK_TILE_M, (REDUCE_MAX_0 // 8)], float('-inf'), tl.float32)
+        v1 = tl.full([BLOCK_TILE_M, (REDUCE_MAX_0 // 8)], 0.0, tl.float32)
         c0 = v0
         c1 = v1
         for reduce_max_0_0_begin in tl.range(0, 2992, REDUCE_MAX_0, num_stages=2):
             reduce_max_0_0_idx = reduce_max_0_0_begin + tl.arange(0, REDUCE_MAX_0)
             reduce_max_0_0_mask = reduce_max_0_0_idx < 2992
             v2 = tl.load(x_ptr + tile_m_idx[:, None] * 2992 + reduce_max_0_0_idx[None, :], mask=reduce_max_0_0_mask[None, :], other=float('-inf'), eviction_policy='evict_last')
-            v3 = tl.reshape(v2, [BLOCK_TILE_M, 64, 8])
+            v3 = tl.reshape(v2, [BLOCK_TILE_M, (REDUCE_MAX_0 // 8), 8])
             v4 = v3.to(tl.float32)
             v5 = tl.reduce(v4, 2, _maximum)
             v6 = tl.maximum(c0, v5, propagate_nan=tl.PropagateNan.ALL)

@@ -11,6 +11,9 @@ import triton
 import triton.language as tl
 
 
+# examples.split_k:split_k_matmul (split_k.py:27), launch 0, static sizes
+#   block:tile_k=64, block:tile_m=128, block:tile_n=256, flatten=True, group=16,
+#   load:y#0.access=descriptor, num_stages=4, num_warps=8, persistent=1, tunable:split_k=4
 @triton.jit
 def split_k_matmul_0(
     out_ptr,
@@ -21,31 +24,38 @@ def split_k_matmul_0(
     BLOCK_TILE_N: tl.constexpr,
     TUNABLE_SPLIT_K: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 1536, tl.num_programs(0), flatten=True):
-        plane = pid % (12 * 4)
-        tile_m_begin = ((pid // (12 * 4))) * BLOCK_TILE_M
+    # for tile_m, tile_n, part in tfl.tile([m, n, parts], block_size=[None, None, 1]):
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_n_count: tl.constexpr = (2992 + BLOCK_TILE_N - 1) // BLOCK_TILE_N
+    for pid in tl.range(tl.program_id(0), tile_m_count * tile_n_count * 4, tl.num_programs(0), flatten=True):
+        plane = pid % (tile_n_count * 4)
+        tile_m_begin = ((pid // (tile_n_count * 4))) * BLOCK_TILE_M
         tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
         tile_m_mask = tile_m_idx < 4000
         band = plane // (16 * 4)
-        height = tl.minimum(12 - band * 16, 16)
+        height = tl.minimum(tile_n_count - band * 16, 16)
         tile_n_begin = (band * 16 + plane % (16 * 4) % height) * BLOCK_TILE_N
         tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_TILE_N)
         tile_n_mask = tile_n_idx < 2992
         part_begin = (plane % (16 * 4) // height)
         part_idx = part_begin + tl.arange(0, 1)
-        v0 = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
-        v1 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-        v2 = part_begin * v1
-        v3 = part_begin + 1
-        v4 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
-        v5 = v3 * v4
-        v6 = tl.minimum(v5, 1008)
-        c0 = v0
-        for tile_k_begin in tl.range(v2, v6, BLOCK_TILE_K):
+        # acc = tfl.zeros([tile_m, tile_n])
+        acc_start = tl.full([BLOCK_TILE_M, BLOCK_TILE_N], 0.0, tl.float32)
+        # for tile_k in tfl.tile(part.begin * length, min((part.begin + 1) * length, k)):
+        v0 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v1 = part_begin * v0
+        v2 = part_begin + 1
+        v3 = tl.full([], (-128 * (-1008 // (128 * TUNABLE_SPLIT_K))), tl.int32)
+        v4 = v2 * v3
+        v5 = tl.minimum(v4, 1008)
+        acc = acc_start
+        for tile_k_begin in tl.range(v1, v5, BLOCK_TILE_K):
             tile_k_idx = tile_k_begin + tl.arange(0, BLOCK_TILE_K)
-            tile_k_mask = tile_k_idx < v6
-            v7 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
-            v8 = tl.load(y_ptr + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
-            v9 = tl.dot(v7, v8, acc=c0)
-            c0 = v9
-        v10 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], c0, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')
+            tile_k_mask = tile_k_idx < v5
+            # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+            v6 = tl.load(x_ptr + tile_m_idx[:, None] * 1008 + tile_k_idx[None, :], mask=tile_m_mask[:, None] & tile_k_mask[None, :], other=0.0)
+            v7 = tl.load(y_ptr + tile_k_idx[:, None] * 2992 + tile_n_idx[None, :], mask=tile_k_mask[:, None] & tile_n_mask[None, :], other=0.0)
+            acc_next = tl.dot(v6, v7, acc=acc)
+            acc = acc_next
+        # tfl.atomic_add(out, [tile_m, tile_n], acc)
+        v8 = tl.atomic_add(out_ptr + tile_m_idx[:, None] * 2992 + tile_n_idx[None, :], acc, mask=tile_m_mask[:, None] & tile_n_mask[None, :], sem='relaxed')

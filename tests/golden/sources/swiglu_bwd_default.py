@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 
 
+# examples.swiglu:swiglu_bwd (swiglu.py:41), launch 0, static sizes
+#   block:tile=1, block:tile#1=1024
 @triton.jit
 def swiglu_bwd_0(
     a_ptr,
@@ -23,28 +25,35 @@ def swiglu_bwd_0(
     BLOCK_TILE: tl.constexpr,
     BLOCK_TILE_1: tl.constexpr,
 ):
+    # for tile in tfl.tile(a.shape):
     pid = tl.program_id(0)
-    tile_1_begin = (pid % 3) * BLOCK_TILE_1
+    tile_1_count: tl.constexpr = (2992 + BLOCK_TILE_1 - 1) // BLOCK_TILE_1
+    tile_1_begin = (pid % tile_1_count) * BLOCK_TILE_1
     tile_1_idx = tile_1_begin + tl.arange(0, BLOCK_TILE_1)
     tile_1_mask = tile_1_idx < 2992
-    tile_begin = (pid // 3)
+    tile_begin = (pid // tile_1_count) * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+    tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+    # g, gate = grad[tile].float(), a[tile].float()
     v0 = tl.load(grad_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    g = v0.to(tl.float32)
+    v1 = tl.load(a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
+    gate = v1.to(tl.float32)
+    # sigmoid = torch.sigmoid(gate)
+    sigmoid = 1.0 / (1.0 + tl.exp2(gate * -1.4426950408889634))
+    # grad_a[tile] = g * b[tile] * sigmoid * (1 + gate * (1 - sigmoid))
+    v2 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
     v3 = v2.to(tl.float32)
-    v4 = 1.0 / (1.0 + tl.exp2(v3 * -1.4426950408889634))
-    v5 = tl.load(b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], mask=tile_1_mask[None, :], other=0.0)
-    v6 = v5.to(tl.float32)
-    v7 = v1 * v6
-    v8 = v7 * v4
-    v9 = 1.0 - v4
-    v10 = v3 * v9
-    v11 = 1.0 + v10
-    v12 = v8 * v11
+    v4 = g * v3
+    v5 = v4 * sigmoid
+    v6 = 1.0 - sigmoid
+    v7 = gate * v6
+    v8 = 1.0 + v7
+    v9 = v5 * v8
+    v10 = v9.to(tl.bfloat16)
+    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v10, mask=tile_1_mask[None, :])
+    # grad_b[tile] = g * gate * sigmoid
+    v11 = g * gate
+    v12 = v11 * sigmoid
     v13 = v12.to(tl.bfloat16)
-    tl.store(grad_a_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v13, mask=tile_1_mask[None, :])
-    v14 = v1 * v3
-    v15 = v14 * v4
-    v16 = v15.to(tl.bfloat16)
-    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v16, mask=tile_1_mask[None, :])
+    tl.store(grad_b_ptr + tile_idx[:, None] * 2992 + tile_1_idx[None, :], v13, mask=tile_1_mask[None, :])

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.vector_add:vector_add (vector_add.py:19), launch 0, static sizes
+#   block:tile=2048
 @triton.jit
 def vector_add_0(
     out_ptr,
@@ -18,10 +20,12 @@ def vector_add_0(
     y_ptr,
     BLOCK_TILE: tl.constexpr,
 ):
+    # for tile in tfl.tile(x.numel()):
     pid = tl.program_id(0)
     tile_begin = pid * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tile_mask = tile_idx < 4000
+    # out[tile] = x[tile] + y[tile]
     v0 = tl.load(x_ptr + tile_idx, mask=tile_mask, other=0.0)
     v1 = tl.load(y_ptr + tile_idx, mask=tile_mask, other=0.0)
     v2 = v0.to(tl.float32)

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 
 
+# examples.vector_add:vector_add (vector_add.py:19), launch 0, run-time sizes
+#   block:tile=2048
 @triton.jit
 def vector_add_0(
     out_ptr,
@@ -20,10 +22,12 @@ def vector_add_0(
     end_0,
     BLOCK_TILE: tl.constexpr,
 ):
+    # for tile in tfl.tile(x.numel()):
     pid = tl.program_id(0)
     tile_begin = pid * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tile_mask = tile_idx < end_0
+    # out[tile] = x[tile] + y[tile]
     v0 = tl.load(x_ptr + tile_idx, mask=tile_mask, other=0.0)
     v1 = tl.load(y_ptr + tile_idx, mask=tile_mask, other=0.0)
     v2 = v0.to(tl.float32)
@@ -45,6 +49,8 @@ import triton
 import triton.language as tl
 
 
+# examples.vector_add:vector_add (vector_add.py:19), launch 0, run-time sizes
+#   block:tile=2048
 @triton.jit
 def vector_add_0(
     out_ptr,
@@ -53,10 +59,12 @@ def vector_add_0(
     end_0,
     BLOCK_TILE: tl.constexpr,
 ):
+    # for tile in tfl.tile(x.numel()):
     pid = tl.program_id(0)
     tile_begin = pid * BLOCK_TILE
     tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
     tile_mask = tile_idx < end_0
+    # out[tile] = x[tile] + y[tile]
     v0 = tl.load(x_ptr + tile_idx, mask=tile_mask, other=0.0)
     v1 = tl.load(y_ptr + tile_idx, mask=tile_mask, other=0.0)
     v2 = v0.to(tl.float32)

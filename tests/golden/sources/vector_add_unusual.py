@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 
 
+# examples.vector_add:vector_add (vector_add.py:19), launch 0, static sizes
+#   block:tile=32, load:x#0.eviction=evict_last, load:y#0.eviction=evict_last, num_warps=8, persistent=2
 @triton.jit
 def vector_add_0(
     out_ptr,
@@ -18,9 +20,13 @@ def vector_add_0(
     y_ptr,
     BLOCK_TILE: tl.constexpr,
 ):
-    for pid in tl.range(tl.program_id(0), 125, tl.num_programs(0)):
+    # for tile in tfl.tile(x.numel()):
+    tile_count: tl.constexpr = (4000 + BLOCK_TILE - 1) // BLOCK_TILE
+    for pid in tl.range(tl.program_id(0), tile_count, tl.num_programs(0)):
         tile_begin = pid * BLOCK_TILE
         tile_idx = tile_begin + tl.arange(0, BLOCK_TILE)
+        tl.static_assert(4000 % BLOCK_TILE == 0, "whole blocks of tile")
+        # out[tile] = x[tile] + y[tile]
         v0 = tl.load(x_ptr + tile_idx, eviction_policy='evict_last')
         v1 = tl.load(y_ptr + tile_idx, eviction_policy='evict_last')
         v2 = v0.to(tl.float32)

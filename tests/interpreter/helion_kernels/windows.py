@@ -77,13 +77,15 @@ def cases() -> Iterator[Case]:
         "average": (nn.AvgPool1d(2), 5), "overlapping": (nn.AvgPool1d(3, 2), 4), "largest": (nn.MaxPool1d(5), 2),
         "dilated": (nn.MaxPool1d(2, 1, dilation=3), 7), "rest_left_out": (nn.MaxPool1d(4), 2),
         "adaptive": (nn.AdaptiveAvgPool1d(5), 5), "adaptive_largest": (nn.AdaptiveMaxPool1d(2), 2),
-        "of_all": (nn.AdaptiveAvgPool1d(1), 1),
+        "of_all": (nn.AdaptiveAvgPool1d(1), 1), "padded": (nn.AvgPool1d(3, 2, padding=1), 5),
+        "padded_uncounted": (nn.AvgPool1d(4, 2, padding=2, count_include_pad=False), 6),
+        "padded_largest": (nn.MaxPool1d(3, 2, padding=1, dilation=2), 4),
     }  # fmt: skip
     for name, (pool, size) in rows.items():
         yield f"pool_{name}", pooled, (x, pool, size), lambda x, f, n: f(x)
     planes: dict[str, tuple[Any, int, int]] = {
         "average": (nn.AvgPool2d(2), 3, 4), "largest": (nn.MaxPool2d((3, 2), stride=(3, 2)), 2, 4),
-        "adaptive": (nn.AdaptiveAvgPool2d((3, 2)), 3, 2),
+        "adaptive": (nn.AdaptiveAvgPool2d((3, 2)), 3, 2), "padded": (nn.AvgPool2d(3, 2, padding=(1, 0)), 3, 3),
     }  # fmt: skip
     for name, (pool, height, width) in planes.items():
         yield f"pool_planes_{name}", pooled_planes, (wide, pool, height, width), lambda x, f, m, n: f(x)

@@ -17,6 +17,7 @@ from ...errors import CallError, ConfigError, VariantError
 from ...runtime.argtree import tensors
 from ...runtime.describe import device_class
 from ...runtime.keys import call_key
+from ...runtime.recording import recorders
 from ...target import Target, target
 from . import notes
 from .autotuner import Search
@@ -38,7 +39,7 @@ class Traced(api.Kernel):
 
     def __init__(self, fn: Callable[..., Any], settings: Settings) -> None:
         with errors_in_the_dialect():
-            super().__init__(fn)
+            super().__init__(fn, tolerances=settings.tolerances, baseline=settings.autotune_baseline_fn)
         self.settings = settings
 
     def tracing(self) -> AbstractContextManager[None]:
@@ -108,6 +109,8 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_dynamo_compiling() or api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
+        if recorders:
+            self.__tileflow_kernel__.note_call(args, kwargs)
         try:
             return self._prepared(args, kwargs)(*args, **kwargs)
         except VariantError as error:

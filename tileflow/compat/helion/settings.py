@@ -12,6 +12,8 @@ import torch
 
 from ...errors import ConfigError
 from ...language.rules import OUTER_CONSTANTS
+from ...runtime.ambient import with_float32_precision
+from ...tolerances import Tolerances
 from . import notes
 from .autotuner import Search
 from .wording import errors_in_the_dialect
@@ -52,7 +54,8 @@ class Settings:
     """The keyword arguments of ``helion.kernel`` that are no config, as attributes.
 
     ``dot_precision`` (``tf32`` by default, as there), ``static_shapes``, ``ref_mode``, ``print_output_code``,
-    ``autotuner_fn`` and ``autotune_budget_seconds`` have a meaning here; the others are accepted and noted. Raises
+    ``autotuner_fn``, ``autotune_budget_seconds``, ``autotune_baseline_fn`` and its ``_atol`` and ``_rtol`` have a
+    meaning here; the others are accepted and noted. Raises
     ConfigError for a name that the dialect does not have.
     """
 
@@ -91,6 +94,11 @@ class Settings:
         return ALIASES.get(given, given)
 
     @property
+    def tolerances(self) -> Tolerances:
+        """What results may differ by from those of ``autotune_baseline_fn``, or of what stands for it."""
+        return Tolerances(self.autotune_baseline_atol, self.autotune_baseline_rtol)
+
+    @property
     def mode(self) -> str:
         """The shape mode that a call is lowered in."""
         return "static" if self.values["static_shapes"] is not False else "dynamic"
@@ -110,17 +118,12 @@ class Settings:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Inside, kernels are traced as these settings say: without autograd, products in ``dot_precision``."""
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision(PRECISIONS[self.precision])
         if self.precision == "tf32x3":
             notes.once(
                 f"dot_precision={self.values['dot_precision'] or 'tf32x3'!r}", "computed in full float32 precision"
             )
-        try:
-            with of_the_dialect():
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before)
+        with of_the_dialect(), with_float32_precision(PRECISIONS[self.precision]):
+            yield
 
 
 @contextmanager

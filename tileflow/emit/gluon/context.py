@@ -16,6 +16,7 @@ from ...expr import Expr
 from ...ir.graph import Block, KernelIR, Op, Tile
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, Value
+from ...schedule.attention import NAMES
 from ...schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
 from ...schedule.types import ROWS_OF_A_GROUP
 from ...target import Target
@@ -44,7 +45,7 @@ class GluonContext(Context):
         self.found: Chained = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
-        self._last_line = 0  # the author's, above which a comment was written
+        self.names.reserve(NAMES)
 
     # ---- layouts --------------------------------------------------------------------------------
 
@@ -108,9 +109,9 @@ class GluonContext(Context):
         for value, name in moved.items():
             other = self.fresh("v")
             self.writer.line(f"{other} = gl.convert_layout({name}, {wanted})")
-            self._names[value] = other
+            self._bound[value] = other
         yield
-        self._names.update(moved)
+        self._bound.update(moved)
         self._converted = kept
 
     # ---- what the family says itself ------------------------------------------------------------
@@ -133,14 +134,11 @@ class GluonContext(Context):
         return self.module.constant("ROWS", f"gl.constexpr({ROWS_OF_A_GROUP})")
 
     def before(self, op: Op) -> None:
-        """Follow which values have no layout yet, and write the author's line above its first operation."""
+        """Follow which values have no layout yet."""
         tiles = [v for v in op.values if v.dims]
         derived = op.kind in _LANE_BY_LANE and tiles and all(self.is_auto(v) for v in tiles)
         if op.kind in _FROM_NOTHING or derived:
             self._auto.add(op.output)
-        if op.loc is not None and op.loc.text and op.loc.line != self._last_line and (tiles or op.regions):
-            self.writer.comment(op.loc.text.strip())
-            self._last_line = op.loc.line
 
     def tile_header(self, tile: Tile) -> None:
         """Nothing yet: each function counts the lanes that it needs (:meth:`define_function`)."""
@@ -158,13 +156,13 @@ class GluonContext(Context):
     @contextmanager
     def lines(self) -> Iterator[Writer]:
         """Lines of another function, with conversions of their own; names stay unique in the module."""
-        outer = self.writer, self._converted, self._last_line
-        self.writer, self._converted, self._last_line = Writer(), [{}], 0
+        outer = self.writer, self._converted
+        self.writer, self._converted = Writer(), [{}]
         try:
             with self.writer.indented():
                 yield self.writer
         finally:
-            self.writer, self._converted, self._last_line = outer
+            self.writer, self._converted = outer
 
     def define_function(self, name: str, says: str, writer: Writer, first: tuple[str, ...] = ()) -> Function:
         """Add a function to the module, with the lanes of the tiles that its lines name in front."""

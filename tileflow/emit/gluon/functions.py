@@ -17,13 +17,15 @@ _CONSTEXPR = frozenset({"who"})  # the number of a consumer group, which each is
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function: what is said about it, its parameters and its body. ``places``: the user's line of each line."""
+    """One function: what is said about it, its parameters and its body. ``places``: the user's line of each line;
+    ``said``: which lines are comments, from 0."""
 
     name: str
     says: str
     parameters: tuple[str, ...]
     body: str
     places: tuple[int, ...]
+    said: tuple[int, ...]
 
     @property
     def header(self) -> str:
@@ -43,6 +45,11 @@ class Function:
         """The user's line of each line of the text."""
         return (*(0 for _ in range(self.header.count("\n"))), *self.places)
 
+    @property
+    def comments(self) -> tuple[int, ...]:
+        """Which lines of the text are the author's, from 0."""
+        return tuple(n + self.header.count("\n") for n in self.said)
+
     def call(self, **other: str) -> str:
         """A call by the names that its parameters have; ``other``: by other texts."""
         return f"{self.name}({', '.join(other.get(p, p) for p in self.parameters)})"
@@ -52,7 +59,7 @@ def function(name: str, says: str, writer: Writer, module: Collection[str], firs
     """The function of a writer's lines, which are indented once. ``module``: names that the module knows; ``first``:
     parameters in front of the others."""
     free = [n for n in free_names(writer.text) if n not in module and n not in first]
-    return Function(name, says, (*first, *free), writer.text, writer.places)
+    return Function(name, says, (*first, *free), writer.text, writer.places, writer.comments)
 
 
 def free_names(body: str) -> tuple[str, ...]:

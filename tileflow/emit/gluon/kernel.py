@@ -65,7 +65,9 @@ class GluonKernel(GluonContext):
         args = self.parameters.args(self.number_dtype("float32"))
         for knob, number in sorted(self.plan.constexprs.items()):
             self.module.constant(knob, f"gl.constexpr({number})")
-        entry = Function(name, "", tuple(a.name for a in args), self.writer.text, self.writer.places)
+        entry = Function(
+            name, "", tuple(a.name for a in args), self.writer.text, self.writer.places, self.writer.comments
+        )
         header = self.module.text(_HEADER, "@gluon.jit")
         functions = (*self.functions, entry)
         return TritonSource(
@@ -79,6 +81,7 @@ class GluonKernel(GluonContext):
             guards=self.plan.all_guards(),
             mode="static" if self.plan.ir.shape_mode.is_static else "dynamic",
             lines=(*(0 for _ in range(header.count("\n"))), *(n for f in functions for n in f.lines)),
+            comments=_comments(header, functions),
             language="gluon",
         )
 
@@ -193,3 +196,13 @@ class GluonKernel(GluonContext):
             f"turns = ({length} + {self.plan.step_text(tile.block)} - 1) // {self.plan.step_text(tile.block)}"
         )
         return "turns", always
+
+
+def _comments(header: str, functions: tuple[Function, ...]) -> tuple[int, ...]:
+    """Which lines of the module are the author's, from 0."""
+    found: list[int] = []
+    start = header.count("\n")
+    for function in functions:
+        found += [start + n for n in function.comments]
+        start += function.text.count("\n")
+    return tuple(found)

@@ -18,28 +18,11 @@ from ..indexing import load, store
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TileValue
-from . import atomics as _atomics
-from . import escapes as _escapes
-from . import matmul as _matmul
-from . import packing as _packing
-from . import random_numbers as _random_numbers
-from . import scaled as _scaled
-from . import scans as _scans
 from .device_table import DEVICE, device_function
 from .factories import arange
 from .reductions import reduce as reduce_tile
 
 __all__ = ["DEVICE", "PYTHON"]
-
-_FAMILIES = (
-    _atomics,
-    _random_numbers,
-    _scaled,
-    _scans,
-    _escapes,
-    _matmul,
-    _packing,
-)  # imported for the meanings that they register
 
 
 @device_function("tile")

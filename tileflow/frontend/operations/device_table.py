@@ -15,6 +15,7 @@ def device_function(name: str) -> Callable[[M], M]:
     """Register what ``tfl.<name>`` means while tracing: it takes the tracer, then the function's own arguments."""
 
     def register(meaning: M) -> M:
+        assert name not in DEVICE, name  # two meanings: which one counts would follow from the order of imports
         DEVICE[name] = meaning
         return meaning
 

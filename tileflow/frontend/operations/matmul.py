@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from ...errors import ShapeError, TraceError
 from ...ir.attributes import DotAttrs
 from ...ir.graph import Operand
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, is_float
+from ...runtime import ambient
 from ..promotion import dtype_name, promote
 from ..trace import Tracer, show
 from ..values import TileValue
@@ -34,7 +33,7 @@ def accumulator(a: str, b: str) -> str:
 
 def float32_precision() -> str:
     """How the matrix units take float32 operands: rounded to ``tf32`` where torch's own setting allows it."""
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return "ieee" if ambient.float32_precision() == "highest" else "tf32"
 
 
 def dot(t: Tracer, a: Any, b: Any, acc: Any = None, out_dtype: str | None = None) -> TileValue:

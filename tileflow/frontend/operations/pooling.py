@@ -1,17 +1,24 @@
 """Pooling: the sum or the largest of the elements of windows, along the last dimensions.
 
-A window's members are slices of the whole dimension, one apart from the next, so that windows may overlap. Nothing is
-padded: what lies outside of a tensor is the load's affair.
+A window's members are slices of the whole dimension, one apart from the next, so that windows may overlap. Padding is
+what joins without a trace, in front of the dimension and behind it: zeros for sums, minus infinity for extremes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ...errors import ShapeError, TraceError
+from ...expr import Expr
+from ...ir.types import Dim, is_float
+from ..promotion import torch_dtype
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
+from .packing import cat
 from .slices import part, size_of
 from .torch_table import row
 
@@ -24,22 +31,32 @@ def _averages(size: int) -> Callable[..., Any]:
     @row(name)
     def average(t: Tracer, x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                 count_include_pad: bool = True, divisor_override: Any = None) -> Any:  # fmt: skip
-        _refuse(t, name, padding=padding, ceil_mode=ceil_mode)
+        _refuse(t, name, ceil_mode=ceil_mode)
         widths = _each(t, name, kernel_size, size)
         steps = widths if _is_none(stride) else _each(t, name, stride, size)
-        members = 1
-        for width in widths:
-            members *= width
-        return _averaged(t, name, x, widths, steps, members if divisor_override is None else divisor_override)
+        room = _room(t, name, padding, widths)
+        divisor: Any = math.prod(widths) if divisor_override is None else divisor_override
+        if divisor_override is None and any(room) and not count_include_pad:
+            divisor = _members(t, name, x, widths, steps, room)
+        return _averaged(t, name, x, widths, steps, divisor, room)
 
     return average
 
 
-def _averaged(t: Tracer, name: str, x: Any, widths: list[int], steps: list[int], divisor: Any) -> Any:
+def _averaged(
+    t: Tracer, name: str, x: Any, widths: list[int], steps: list[int], divisor: Any, room: list[int]
+) -> Any:  # fmt: skip
     dtype = x.value.type.dtype
     wide = t.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
-    total = _pooled(t, name, wide, widths, steps, [1] * len(widths), lambda a, b: a + b)
+    padded = _padded(t, name, wide, room, 0.0)
+    total = _pooled(t, name, padded, widths, steps, [1] * len(widths), lambda a, b: a + b)
     return t.cast(total / divisor, dtype)
+
+
+def _members(t: Tracer, name: str, x: TileValue, widths: list[int], steps: list[int], room: list[int]) -> Any:
+    """How many elements of the dimensions themselves each window has."""
+    ones = t.full(x.value.dims, 1, "float32")
+    return _pooled(t, name, _padded(t, name, ones, room, 0.0), widths, steps, [1] * len(widths), lambda a, b: a + b)
 
 
 def _largest(size: int) -> Callable[..., Any]:
@@ -48,11 +65,12 @@ def _largest(size: int) -> Callable[..., Any]:
     @row(name)
     def largest(t: Tracer, x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
                 ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
-        _refuse(t, name, padding=padding, ceil_mode=ceil_mode, return_indices=return_indices)
+        _refuse(t, name, ceil_mode=ceil_mode, return_indices=return_indices)
         widths = _each(t, name, kernel_size, size)
         steps = widths if _is_none(stride) else _each(t, name, stride, size)
         apart = _each(t, name, dilation, size)
-        return _pooled(t, name, x, widths, steps, apart, lambda a, b: t.pointwise("maximum", a, b))
+        padded = _padded(t, name, x, _room(t, name, padding, widths), _least(x.value.type.dtype))
+        return _pooled(t, name, padded, widths, steps, apart, lambda a, b: t.pointwise("maximum", a, b))
 
     return largest
 
@@ -76,10 +94,7 @@ def _adaptive(kind: str, size: int) -> Callable[..., Any]:
             return _whole(t, kind, x, size)
         if kind == "max":
             return _pooled(t, name, x, widths, widths, [1] * size, lambda a, b: t.pointwise("maximum", a, b))
-        members = 1
-        for width in widths:
-            members *= width
-        return _averaged(t, name, x, widths, widths, members)
+        return _averaged(t, name, x, widths, widths, math.prod(widths), [0] * size)
 
     return adaptive
 
@@ -118,6 +133,32 @@ def _pooled(
     return x
 
 
+def _room(t: Tracer, name: str, padding: Any, widths: list[int]) -> list[int]:
+    """The padding of each dimension. Raises ShapeError where a window may lie in it altogether, as torch does."""
+    found = _each(t, name, padding, len(widths))
+    if any(not 0 <= room <= width // 2 for room, width in zip(found, widths, strict=True)):
+        raise ShapeError(f"{name}'s padding is half of the window at most", got=f"{found} of {widths}",
+                         where=t.location())  # fmt: skip
+    return found
+
+
+def _padded(t: Tracer, name: str, x: TileValue, room: list[int], filler: float) -> TileValue:
+    """``x`` with ``filler`` on both sides of its last dimensions."""
+    _check(t, name, x, len(room))
+    for axis, beside in zip(range(x.ndim - len(room), x.ndim), room, strict=True):
+        if beside:
+            dims = [*x.value.dims]
+            dims[axis] = Dim(Expr.of(beside))
+            pad = t.full(tuple(dims), filler, x.value.type.dtype)
+            x = cat(t, [pad, x, pad], axis)
+    return x
+
+
+def _least(dtype: str) -> float:
+    """What is no larger than anything of a dtype."""
+    return -math.inf if is_float(dtype) else torch.iinfo(torch_dtype(dtype)).min
+
+
 def _check(t: Tracer, name: str, x: TileValue, size: int) -> None:
     if x.ndim not in (size + 1, size + 2):
         raise ShapeError(f"{name} takes channels and {size} more dimensions, examples before them or not",
@@ -142,7 +183,6 @@ def _each(t: Tracer, name: str, given: Any, size: int) -> list[int]:
 def _refuse(t: Tracer, name: str, **options: Any) -> None:
     for option, value in options.items():
         if any(value) if isinstance(value, (tuple, list)) else value:
-            hint = {"padding": "load with the padding: torch.where(inside, x[...], 0.0)",
-                    "ceil_mode": "load with the padding: torch.where(inside, x[...], 0.0)"}.get(option)  # fmt: skip
+            hint = "load with the padding: torch.where(inside, x[...], 0.0)" if option == "ceil_mode" else ""
             raise TraceError(f"{name} in a tile loop has no {option}", got=f"{option}={value!r}", where=t.location(),
                              hint=hint or "compare the windows with their extremes")  # fmt: skip

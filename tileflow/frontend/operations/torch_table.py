@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 
 from ...errors import UnsupportedOp
+from ..spellings import remedy
 from ..trace import Tracer
-from .spellings import remedy
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -30,6 +30,7 @@ def row(*names: str) -> Callable[[H], H]:
 
     def register(handler: H) -> H:
         for name in names:
+            assert name not in METHODS, name  # two rows: which one counts would follow from the order of imports
             METHODS[name] = handler
             for namespace in _NAMESPACES:
                 function = getattr(namespace, name, None)
@@ -60,5 +61,5 @@ def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
 def nearest(name: str) -> str:
     """What to write for a function that the table lacks."""
     near = difflib.get_close_matches(name, METHODS, n=3)
-    listed = f"near it: {', '.join(near)}" if near else "see docs/language.md for the list"
+    listed = f"near it: {', '.join(near)}" if near else "see docs/language-reference.md for the list"
     return remedy(name, METHODS) or listed

@@ -1,0 +1,74 @@
+"""A sweep over what programs called, or missed: ``tileflow sweep run calls`` of files of ``tileflow.record``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tileflow.api import load_kernel
+from tileflow.errors import SpecError, TileflowError
+from tileflow.runtime.miss_file import read_misses
+from tileflow.runtime.miss_record import Miss
+from tileflow.runtime.recorded import RECORDED, text_of
+
+from .spec import SweepSpec, parse
+
+SECONDS = 60.0  # for a problem that is called as often as the mean of them
+
+log = logging.getLogger(__name__)
+
+
+def is_recorded(path: Path) -> bool:
+    """Whether ``path`` is what a program recorded, and no spec."""
+    return path.is_dir() or path.suffix == ".jsonl"
+
+
+def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float = SECONDS) -> SweepSpec:
+    """A sweep over the calls in a file or a folder of files, on the devices that they were made on where none is named.
+
+    What cannot be made from metadata again is logged with its count and left out. Raises SpecError where nothing is
+    left, and TableError for a file that is another.
+    """
+    found = read_misses(path)
+    devices = tuple(device_classes) or tuple(dict.fromkeys(call.device for call in found if call.device is not None))
+    if not devices:
+        raise SpecError("a sweep over recorded calls needs a device class", got="calls on the CPU alone",
+                        where=str(path), hint="tileflow sweep run CALLS --device-class nvidia-h200")  # fmt: skip
+    kernels: dict[str, dict[str, tuple[dict[str, object], int]]] = {}
+    for call in found:
+        try:
+            problem = _problem(call)
+        except TileflowError as error:
+            log.warning("left out, %d calls of %s: %s", call.calls, call.problem, error)
+            continue
+        of_kernel = kernels.setdefault(call.kernel, {})
+        known, before = of_kernel.get(call.problem.key, (problem, 0))
+        of_kernel[call.problem.key] = (problem if call.values else known), before + call.calls
+    if not kernels:
+        raise SpecError("a sweep over recorded calls needs one that can be made again", got=f"{len(found)} that cannot",
+                        where=str(path))  # fmt: skip
+    return parse({
+        "name": "recorded",
+        "kernels": [
+            {"kernel": name, "problems": [p for p, _ in calls.values()], "calls": [n for _, n in calls.values()]}
+            for name, calls in kernels.items()
+        ],
+        "device_classes": list(devices),
+        "strategy": {"name": "default", "seed": 0},
+        "budget": {"seconds": seconds},
+    })  # fmt: skip
+
+
+def _problem(call: Miss) -> dict[str, Any]:
+    """Keyword arguments of ``Kernel.inputs`` that make arguments like the call's. Raises SpecError."""
+    kernel = load_kernel(call.kernel)
+    text = text_of(call.problem, json.loads(call.values or "{}"))
+    problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}
+    made = kernel.describe(*kernel.inputs(device="meta", **problem))
+    if made.key != call.problem.key:
+        raise SpecError("a recorded call must be made again as it was", got=made.key, where=call.problem.key,
+                        hint="was torch's setting for float32 products another, or the kernel?")  # fmt: skip
+    return problem

@@ -1,0 +1,156 @@
+"""A program's calls, recorded and searched for."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tileflow_experiments import sweep
+from tileflow_experiments.recorded import spec_of_calls
+from tileflow_experiments.spec import parse
+from tileflow_experiments.subject import prepare
+
+import tileflow
+from tileflow.api import load_kernel
+from tileflow.errors import SpecError
+from tileflow.runtime import miss_file, miss_record
+from tileflow.runtime.describe import describe
+from tileflow.runtime.recorded import RECORDED, arguments, text_of, values_of
+
+MODULE = """
+import torch
+import tileflow
+import tileflow.language as tfl
+
+@tileflow.kernel
+def rows(x: torch.Tensor, which: torch.Tensor, scale: float, flip: bool = False) -> torch.Tensor:
+    out = torch.empty(which.size(0), x.size(1), dtype=x.dtype, device=x.device)
+    for tile, column in tfl.tile([which.size(0), x.size(1)]):
+        out[tile, column] = x[which[tile], column] * scale
+    return out
+
+@tileflow.kernel
+def listed(xs: list[torch.Tensor]) -> torch.Tensor:
+    out = torch.empty_like(xs[0])
+    for tile in tfl.tile(out.size(0)):
+        out[tile] = xs[0][tile]
+    return out
+"""
+GPU = "nvidia-h200"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "recorded_kernels.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("recorded_kernels", None)
+    return __import__("recorded_kernels")
+
+
+def test_a_programs_calls_are_a_sweep(program: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    x, which = torch.randn(20, 12).t(), torch.tensor([3, 1, 11], dtype=torch.int32)
+    with tileflow.interpret(), tileflow.record(tmp_path / "calls"):
+        for _ in range(9):
+            program.rows(x, which, 2.0)
+        program.rows(x[:, :8], which, scale=2.0, flip=True)
+        program.listed([x[0]])
+    program.rows.describe(x, which, 2.0)  # counted no more
+    (file,) = (tmp_path / "calls").iterdir()
+    assert [json.loads(line)["calls"] for line in file.read_text().splitlines()] == [9, 1, 1]
+    with pytest.raises(SpecError, match="--device-class"):
+        spec_of_calls(tmp_path / "calls")
+    spec = spec_of_calls(tmp_path / "calls", (GPU,), seconds=10)
+    assert "left out, 1 calls of recorded_kernels:listed" in caplog.text
+    (kernel,) = spec.kernels
+    assert kernel.calls == (9, 1) and parse(spec.to_json()) == spec
+    often, seldom = (spec.budget_of(kernel.kernel, problem).seconds for problem in kernel.problems)
+    assert often is not None and seldom is not None and often + seldom == pytest.approx(20) and often > 4 * seldom
+    made = load_kernel(kernel.kernel).inputs(seed=1, **dict(kernel.problems[0]))
+    assert made[0].stride() == x.stride() and made[0].shape == x.shape and made[1].dtype == torch.int32
+    assert made[1].tolist() == [3, 1, 11] and made[2:] == (2.0, False)
+    assert "x=float32[12x20]" in sweep.study_keys(spec)[0].title
+
+
+def test_a_study_of_a_recorded_call_has_the_calls_own_key(program: Any, tmp_path: Path) -> None:
+    """So that its row serves the call."""
+    x, which = torch.randn(20, 12).t(), torch.tensor([3, 1, 11])
+    with tileflow.interpret(), tileflow.record(tmp_path / "calls.jsonl"):
+        program.rows(x, which, 2.0)
+    (key,) = sweep.study_keys(spec_of_calls(tmp_path / "calls.jsonl", (GPU,)))
+    assert prepare(key, "static").problem == program.rows.describe(x, which, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kept"),
+    [
+        (torch.arange(1000), {"low": 0, "high": 999, "ascending": True}),
+        (torch.arange(1000).flip(0) + 5, {"low": 5, "high": 1004, "ascending": False}),
+        (torch.arange(1000) < 250, {"share": 0.25}),
+        (torch.tensor([[1, 2], [0, 3]]).t(), {"data": [1, 0, 2, 3]}),
+        (torch.tensor([True, False]), {"data": [True, False]}),
+    ],
+)
+def test_integers_and_masks_are_made_again(tensor: torch.Tensor, kept: dict[str, Any]) -> None:
+    values = values_of({"x": tensor, "y": torch.randn(3)})
+    assert values == {"x": kept}
+    signature = inspect.Signature([inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    problem = describe("m:f", signature, (tensor,), {}, lambda function: "")
+    (made,) = arguments(text_of(problem, values), signature, "cpu")
+    assert (made.shape, made.stride(), made.dtype) == (tensor.shape, tensor.stride(), tensor.dtype)
+    if "data" in kept:
+        assert torch.equal(made, tensor)
+    elif "share" in kept:
+        assert abs(float(made.float().mean()) - 0.25) < 0.1
+    else:
+        assert (int(made.min()), int(made.max())) >= (kept["low"], 0) and int(made.max()) <= kept["high"]
+        assert not kept["ascending"] or (torch.equal(made, made.sort().values) and int(made[-1]) == kept["high"])
+
+
+def test_misses_are_a_sweep_as_well(program: Any, tmp_path: Path) -> None:
+    """Their lines have no values: an index is zero, which every index may be."""
+    problem = program.rows.describe(torch.randn(20, 12), torch.tensor([3, 1, 11]), 2.0)
+    line = miss_record.Miss(problem.kernel, problem, GPU, "no table", 5, "2026-11-22T09:30:00Z", "2026-11-22T09:30:00Z")
+    (tmp_path / "misses.jsonl").write_bytes(miss_file.line_of(line))
+    spec = spec_of_calls(tmp_path / "misses.jsonl")
+    assert spec.device_classes == (GPU,) and spec.kernels[0].calls == (5,)
+    made = load_kernel(problem.kernel).inputs(**dict(spec.kernels[0].problems[0]))
+    assert made[1].tolist() == [0, 0, 0]
+
+
+def test_what_an_interpreter_cannot_be_given_is_no_check(program: Any) -> None:
+    problem = program.rows.describe(torch.empty(2000, 1000), torch.tensor([3]), 2.0)
+    small = program.rows.small({RECORDED: text_of(problem, {})})
+    with pytest.raises(ValueError, match="an interpreter is given"):
+        program.rows.inputs(**small)
+
+
+def test_the_environment_records_a_whole_process(tmp_path: Path) -> None:
+    (tmp_path / "recorded_kernels.py").write_text(MODULE)
+    (tmp_path / "program.py").write_text(textwrap.dedent("""
+        import torch, recorded_kernels
+        for _ in range(3):
+            recorded_kernels.rows(torch.randn(4, 4), torch.tensor([0]), 1.0)
+    """))  # fmt: skip
+    roots = os.environ.get("PYTHONPATH", "")
+    environment = os.environ | {
+        "TILEFLOW_RECORD": "calls", "TILEFLOW_INTERPRET": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{roots}",
+    }  # fmt: skip
+    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True)
+    (found,) = miss_file.read_misses(tmp_path / "calls")
+    assert (found.kernel, found.calls, found.values) == ("recorded_kernels:rows", 3, '{"which": {"data": [0]}}')
+
+
+def test_counts_must_be_of_the_problems() -> None:
+    with pytest.raises(SpecError, match="a count for each problem"):
+        parse({
+            "name": "n", "kernels": [{"kernel": "a:b", "problems": [{"n": 1}], "calls": [1, 2]}],
+            "device_classes": [GPU], "strategy": {"name": "random"}, "budget": {"trials": 1},
+        })  # fmt: skip

@@ -1,0 +1,238 @@
+"""How far apart are right results of one problem? Measured, by computing it again with other roundings.
+
+Where many small roundings meet a sensitive problem (a recurrence, a difference of large sums), a right result may
+have elements that are further from the reference than the type's tolerance. Witnesses show how many, and how far:
+
+- the kernel's own text as plain Python, in the kernel's own precisions, against the same text over the same blocks in
+  higher precision; at two block sizes. A mistake in the text is in both of a pair, so it is no noise.
+- the reference, its inputs moved by an ulp of float32, in which kernels compute, against itself (floating-point outputs
+  only: an index of the largest input must not move). Where the text has no answer in time, by an ulp of their own type,
+  which is more than most kernels round.
+
+What may differ follows, for each output: as many elements as all witnesses together have beyond :data:`DOUBT`
+tolerances, at most :data:`MOST_SHARE` of them, by up to :data:`MARGIN` times what the worst witness shows. An output
+that no witness shows to be sensitive is held to the type's tolerance. Nothing is measured before a config's result is
+off by more than that, so right kernels of ordinary problems pay nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from .deviation import by_chunk, chunks, row_scales, wide_dtype
+from .inputs import clone, leaves, map_tensors
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..config import Choice
+
+MARGIN = 2.0
+DOUBT = 0.5
+MOST_SHARE = 0.25
+WITNESS_S = 10.0  # that one of them may take
+BLOCKS = (32, 128)  # of the kernel's text
+MOVES = 2  # of the inputs
+_STEPS = 4  # bins of distances for each factor of two
+_FINEST = -40 * _STEPS  # 2**-40 and whatever is below share a bin
+_BINS = 60 * _STEPS
+
+Call = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of one output: how many elements the witnesses have that are at least so far apart, by bins of
+    ``|a - b| / (rms + |b|)``, and the largest distance. Integers and booleans that differ are infinitely far."""
+
+    counts: tuple[int, ...] = (0,) * _BINS
+    worst: float = 0.0
+
+    def beyond(self, distance: float) -> int:
+        """How many elements are further apart than ``distance``, rounded down to a bin."""
+        first = max(math.floor(_STEPS * math.log2(distance)) - _FINEST, 0) if distance > 0 else 0
+        return sum(self.counts[first:])
+
+    def __add__(self, other: Spread) -> Spread:
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return Spread(counts, max(self.worst, other.worst))
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the witnesses of one problem and seed showed, by the path of an output. ``missing``: those that there were
+    none of, and why. ``done``: they were asked. It outlives the tensors that it was found with."""
+
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    done: bool = False
+
+
+@dataclass(slots=True)
+class Noise:
+    """A problem's rounding noise, measured when it is first asked for.
+
+    ``function``: the reference. ``widen``: a copy of an argument in the precision that the reference was given.
+    ``meaning``: the kernel's own text as Python, under a config of block sizes; None where there is none. ``measured``:
+    kept by whoever makes this.
+    """
+
+    function: Call
+    args: tuple[Any, ...]
+    widen: Callable[[torch.Tensor], torch.Tensor]
+    meaning: Call | None = None
+    measured: Measured = field(default_factory=Measured)
+
+    def of(self, path: str) -> Spread:
+        """The spread of the output at ``path``."""
+        if not self.measured.done:
+            self._measure()
+        return self.measured.spreads.get(path, Spread())
+
+    def _measure(self) -> None:
+        from ..build.serve import report
+
+        report("prepare")  # it is the problem's time, not the config's
+        self.measured.done = True
+        blocks = BLOCKS if self.meaning is not None else ()
+        answers = [self._ask(f"the kernel's text over blocks of {b}", partial(self._rounded, b)) for b in blocks]
+        for seed in range(MOVES):
+            self._ask("inputs moved by an ulp of float32", partial(self._moved, seed, "float32"))
+            if not any(answers):
+                self._ask("inputs moved by an ulp of their own types", partial(self._moved, seed, ""))
+        report("check")
+
+    def _ask(self, name: str, witness: Callable[[], dict[str, Spread]]) -> bool:
+        """Count what a witness shows; False where it shows nothing, which is noted."""
+        found = self.measured
+        try:
+            with _deadline()(WITNESS_S):
+                spreads = witness()
+        except Exception as error:  # the author's functions under other roundings: a witness less
+            found.missing.append(f"{name}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            return False
+        for path, spread in spreads.items():
+            found.spreads[path] = found.spreads.get(path, Spread()) + spread
+        return True
+
+    def _moved(self, seed: int, of: str) -> dict[str, Spread]:
+        """``of``: the type whose ulp it is, else each input's own."""
+        still = self._outputs(self.function, self.widen)
+        draw = _Mover(seed, self.widen, of)
+        return _spreads(self._outputs(self.function, draw), still, exact=False)
+
+    def _rounded(self, block: int) -> dict[str, Spread]:
+        def text(*args: Any) -> Any:
+            assert self.meaning is not None
+            return self.meaning(*args, config=_EveryBlock(block))
+
+        return _spreads(self._outputs(text, clone), self._outputs(text, self.widen), exact=True)
+
+    def _outputs(self, function: Call, copy: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
+        """What a call on copies gives, and what it makes of them, by path."""
+        copies = map_tensors(copy, self.args)
+        result = function(*copies)
+        return dict(leaves(result, "result")) | dict(leaves(copies, "args"))
+
+
+class _Mover:
+    """Copies floating-point tensors, each element an ulp away, up or down: of the type ``of``, else of its own, and of
+    the copy's where that is coarser."""
+
+    def __init__(self, seed: int, widen: Callable[[torch.Tensor], torch.Tensor], of: str) -> None:
+        self._seed, self._widen, self._of = seed, widen, of
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        copy = self._widen(tensor)
+        if not tensor.is_floating_point() or not tensor.numel():
+            return copy
+        self._seed += MOVES
+        generator = torch.Generator(tensor.device).manual_seed(self._seed)
+        signs = torch.randint(0, 2, copy.shape, generator=generator, device=tensor.device, dtype=torch.int8)
+        ulp = max(torch.finfo(getattr(torch, self._of) if self._of else tensor.dtype).eps, torch.finfo(copy.dtype).eps)
+        moved = copy.double() * (1 + (2 * signs - 1) * ulp)
+        return moved.to(copy.dtype)
+
+
+class _EveryBlock(Mapping[str, "Choice"]):
+    """A config that gives each loop blocks of ``size`` and names no knob."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __getitem__(self, knob: str) -> int:
+        if not knob.startswith("block:") or knob == "block:None":
+            raise KeyError(knob)
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@cache
+def _deadline() -> Any:
+    """A context that ends what calls torch inside once so many seconds are over; made late, because it needs torch."""
+    from torch.overrides import TorchFunctionMode
+
+    class Deadline(TorchFunctionMode):
+        def __init__(self, seconds: float) -> None:
+            super().__init__()
+            self._until = time.monotonic() + seconds
+            self._seconds = seconds
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if time.monotonic() > self._until:
+                raise TimeoutError(f"took longer than {self._seconds:g} s")
+            return func(*args, **(kwargs or {}))
+
+    return Deadline
+
+
+def _spreads(left: Mapping[str, Any], right: Mapping[str, Any], *, exact: bool) -> dict[str, Spread]:
+    """The spread of every output that both have in one shape; of integers and booleans where they are ``exact``."""
+    import torch
+
+    found = {}
+    for path in left.keys() & right.keys():
+        one, other = left[path], right[path]
+        if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+            continue
+        if one.shape != other.shape or not one.numel():
+            continue
+        if one.is_floating_point() and other.is_floating_point():
+            found[path] = _float_spread(one, other)
+        elif exact and not one.is_floating_point():
+            differ = int((one != other).sum())
+            found[path] = Spread((0,) * (_BINS - 1) + (differ,), float("inf") if differ else 0.0)
+    return found
+
+
+def _float_spread(one: torch.Tensor, other: torch.Tensor) -> Spread:
+    """Elements that are not finite in both do not count: no noise excuses them."""
+    import torch
+
+    left, right = chunks(one), chunks(other)
+    counts = torch.zeros(_BINS, dtype=torch.int64)
+    worst = 0.0
+    for out, ref, base in zip(left, right, by_chunk(row_scales(right), right), strict=True):
+        wide = wide_dtype(ref)
+        distance = (out.to(wide) - ref.to(wide)).abs() / (base.to(wide) + ref.to(wide).abs())
+        distance = distance[distance.isfinite() & (distance > 0)].double()
+        if distance.numel():
+            worst = max(worst, float(distance.amax()))
+            bins = (distance.log2() * _STEPS).floor().long() - _FINEST
+            counts += torch.bincount(bins.clamp(0, _BINS - 1), minlength=_BINS).cpu()
+    return Spread(tuple(counts.tolist()), worst)

@@ -1,0 +1,45 @@
+"""The errors of a launch that cannot be made of what it captured, each with the region that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import CallError
+from .abi import Binary
+
+
+def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
+    def missing(error: Exception) -> CallError:
+        return CallError(
+            "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
+            got=f"{type(error).__name__}: {error}",
+            where=f"region {binary.region} ({binary.abi.symbol})",
+        )
+
+    return missing
+
+
+def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
+    def unfit(tensors: list[Any]) -> CallError:
+        where = f"region {binary.region} ({binary.abi.symbol})"
+        if any(tensor.get_device() != index for tensor in tensors):
+            devices = ", ".join(str(tensor.device) for tensor in tensors)
+            return CallError(f"every tensor of a launch must be on device {index}", got=devices, where=where,
+                             hint="allocate outputs with device=x.device")  # fmt: skip
+        return CallError("a launch takes no lazily negated tensor: it reads the memory as it is",
+                         got="one that host code made", where=where, hint="call .resolve_neg() on it")  # fmt: skip
+
+    return unfit
+
+
+def argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
+    def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
+        types = [a.type for a in binary.abi.args]
+        return CallError(
+            f"the arguments must fit {', '.join(types)}",
+            got=f"{values} ({error})",
+            where=f"region {binary.region} ({binary.abi.symbol})",
+        )
+
+    return unpackable
