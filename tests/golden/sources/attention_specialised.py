@@ -51,53 +51,50 @@ def weigh(tile_m_begin, who: gl.constexpr, tile_n_begin, v0, scores, scale, c0, 
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
     tile_n_mask = tile_n_idx < v0
-    v4 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
-    v5 = v4.to(tl.int64)
-    v6 = tile_m_begin.to(tl.int64)
-    v7 = v5 > v6
     # if causal and tile_n.end > tile_m.begin:
-    if v7:
+    v1 = tl.minimum(tl.cast(tile_n_begin, tl.int32) + BLOCK_BLOCK_N, v0)
+    v2 = v1.to(tl.int64)
+    v3 = tile_m_begin.to(tl.int64)
+    v4 = v2 > v3
+    if v4:
         # scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
-        v8 = tile_m_idx[:, None]
-        v9 = tile_n_idx[None, :]
-        v10 = v8 >= v9
-        v11 = tl.where(v10, scores, float('-inf'))
-        b0 = v11
+        v5 = tile_m_idx[:, None]
+        v6 = tile_n_idx[None, :]
+        v7 = v5 >= v6
+        scores_2 = tl.where(v7, scores, float('-inf'))
+        scores_1 = scores_2
     else:
-        b0 = scores
-    # if causal and tile_n.end > tile_m.begin:
-    v12 = tl.where(tile_n_mask[None, :], b0, float('-inf'))
+        scores_1 = scores
     # new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
-    v13 = gl.reduce(v12, 1, _maximum)
-    v14 = v13 * scale
-    v15 = tl.maximum(c0, v14, propagate_nan=tl.PropagateNan.ALL)
+    v8 = tl.where(tile_n_mask[None, :], scores_1, float('-inf'))
+    v9 = gl.reduce(v8, 1, _maximum)
+    v10 = v9 * scale
+    new_peak = tl.maximum(c0, v10, propagate_nan=tl.PropagateNan.ALL)
     # weights = torch.exp2(scores * scale - new_peak[:, None])
-    v16 = b0 * scale
-    v17 = v15[:, None]
-    v18 = v16 - v17
-    v19 = tl.exp2(v18)
+    v11 = scores_1 * scale
+    v12 = new_peak[:, None]
+    v13 = v11 - v12
+    weights_1 = tl.exp2(v13)
     # shrink = torch.exp2(peak - new_peak)
-    v20 = c0 - v15
-    v21 = tl.exp2(v20)
+    v14 = c0 - new_peak
+    shrink = tl.exp2(v14)
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v22 = v21[:, None]
+    v15 = shrink[:, None]
     # return new_peak, total * shrink + weights.sum(dim=1), acc
-    v23 = c1 * v21
-    # weights = torch.exp2(scores * scale - new_peak[:, None])
-    v24 = tl.where(tile_n_mask[None, :], v19, 0.0)
-    # return new_peak, total * shrink + weights.sum(dim=1), acc
-    v25 = gl.sum(v24, axis=1)
-    v26 = v23 + v25
-    return v19, v15, v26, v22
+    v16 = c1 * shrink
+    v17 = tl.where(tile_n_mask[None, :], weights_1, 0.0)
+    v18 = gl.sum(v17, axis=1)
+    total_next = v16 + v18
+    return weights_1, new_peak, total_next, v15
 
 
 @gluon.jit
-def rescale(v22, sums):
+def rescale(v15, sums):
     # The sums of the turns before, as this turn takes them.
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v27 = gl.convert_layout(v22, BY_32)
-    v28 = sums * v27
-    return v28
+    v19 = gl.convert_layout(v15, BY_32)
+    v20 = sums * v19
+    return v20
 
 
 @gluon.jit
@@ -106,9 +103,9 @@ def narrow(tile_n_begin, v0, weights):
     tile_n_idx = tile_n_begin + gl.arange(0, BLOCK_BLOCK_N)
     tile_n_mask = tile_n_idx < v0
     # acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
-    v29 = weights.to(tl.bfloat16)
-    v30 = tl.where(tile_n_mask[None, :], v29, 0.0)
-    return gl.convert_layout(v30, AS_OPERAND)
+    v21 = weights.to(tl.bfloat16)
+    v22 = tl.where(tile_n_mask[None, :], v21, 0.0)
+    return gl.convert_layout(v22, AS_OPERAND)
 
 
 @gluon.jit
@@ -117,16 +114,16 @@ def finish(tile_m_begin, who: gl.constexpr, c1, sums, c0, lse_ptr, head_begin):
     tile_m_idx = tile_m_begin + who * ROWS + gl.arange(0, ROWS)
     tile_m_mask = tile_m_idx < 4000
     # out[head.begin, tile_m, :] = acc / total[:, None]
-    v31 = c1[:, None]
-    v32 = gl.convert_layout(v31, BY_32)
-    v33 = sums / v32
+    v23 = c1[:, None]
+    v24 = gl.convert_layout(v23, BY_32)
+    v25 = sums / v24
     # lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
-    v34 = tl.log2(c1)
-    v35 = c0 + v34
-    v36 = v35 * 0.6931471805599453
-    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v36, mask=tile_m_mask)
-    v37 = v33.to(tl.bfloat16)
-    return v37
+    v26 = tl.log2(c1)
+    v27 = c0 + v26
+    v28 = v27 * 0.6931471805599453
+    tl.store(lse_ptr + head_begin * 4000 + tile_m_idx, v28, mask=tile_m_mask)
+    v29 = v25.to(tl.bfloat16)
+    return v29
 
 
 @gluon.jit
@@ -150,12 +147,14 @@ def consumer(
     out_desc_1x64x32,
 ):
     # A group of rows: their products, and what the author computes between them.
-    v1 = gl.full([ROWS], float('-inf'), tl.float32, BY_ROW)
-    v2 = gl.full([ROWS], 0.0, tl.float32, BY_ROW)
-    v3 = gl.full([ROWS, 32], 0.0, tl.float32, BY_32)
-    sums = v3
-    c0 = v1
-    c1 = v2
+    # peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+    peak_start = gl.full([ROWS], float('-inf'), tl.float32, BY_ROW)
+    total_start = gl.full([ROWS], 0.0, tl.float32, BY_ROW)
+    # acc = tfl.zeros([tile_m, d])
+    acc_start = gl.full([ROWS, 32], 0.0, tl.float32, BY_32)
+    sums = acc_start
+    c0 = peak_start
+    c1 = total_start
     no_scores = gl.full([ROWS, BLOCK_BLOCK_N], 0.0, gl.float32, BY_128)
     mbarrier.wait(query_full.index(who), 0)  # a group's queries are there
     if turns > 0:
@@ -164,8 +163,8 @@ def consumer(
         scores_under_way = warpgroup_mma(query.index(who).reshape([64, 32]), key.index(0).reshape([128, 32]).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         scores = warpgroup_mma_wait(0, [scores_under_way])
         mbarrier.arrive(key_empty.index(0), count=1)
-        weights, c0, c1, v22 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
-        sums = rescale(v22, sums)
+        weights, c0, c1, v15 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
+        sums = rescale(v15, sums)
         operand = narrow(tile_n_begin, v0, weights)
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
@@ -177,11 +176,11 @@ def consumer(
             mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
             scores = warpgroup_mma_wait(1, [scores_under_way])
             mbarrier.arrive(key_empty.index(turn % STAGES), count=1)
-            weights, c0, c1, v22 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
+            weights, c0, c1, v15 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
             mbarrier.wait(value_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's values are there
             sums, weights = warpgroup_mma_wait(0, [sums_under_way, weights])
             mbarrier.arrive(value_empty.index((turn - 1) % STAGES), count=1)
-            sums = rescale(v22, sums)
+            sums = rescale(v15, sums)
             operand = narrow(tile_n_begin, v0, weights)
         sums_under_way = warpgroup_mma(operand, value.index((turns - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
         sums = warpgroup_mma_wait(0, [sums_under_way])
@@ -227,8 +226,10 @@ def producer(
 @gluon.jit
 def attention_0(lse_ptr, q_desc_1x64x32, k_desc_1x128x32, v_desc_1x128x32, out_desc_1x64x32, scale):
     pid = tl.program_id(0)
-    tile_m_begin = (pid % 32) * BLOCK_TILE_M
-    head_begin = (pid // 32)
+    tile_m_count: tl.constexpr = (4000 + BLOCK_TILE_M - 1) // BLOCK_TILE_M
+    tile_m_begin = (pid % tile_m_count) * BLOCK_TILE_M
+    head_begin = (pid // tile_m_count)
+    # for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
     v0 = tl.minimum(tile_m_begin + BLOCK_TILE_M, 4000)
     turns = (v0 + BLOCK_BLOCK_N - 1) // BLOCK_BLOCK_N
     query = gl.allocate_shared_memory(q_desc_1x64x32.dtype, [2, 1, 64, 32], q_desc_1x64x32.layout)
