@@ -17,9 +17,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mlflow_servers as servers
-from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log
-from tileflow_experiments.tracking import rate, replay, state
+from tileflow_experiments.tracking import rate, replay
 from tileflow_experiments.tracking.runs import ATTEMPT, SWEEP, TRIAL
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -206,22 +205,3 @@ def _run_page(server: str) -> str:
     experiment = client.get_experiment_by_name("friday").experiment_id
     run = client.search_runs([experiment], "attributes.run_name LIKE 'matmul%'")[0]
     return f"{server}/#/experiments/{experiment}/runs/{run.info.run_id}?workflowType=machine_learning"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_a_server_that_comes_back_is_given_what_it_lacks(out: Path, tmp_path: Path) -> None:
-    """Killed in the middle of a log: the next one completes it."""
-    store = f"sqlite:///{tmp_path / 'served.db'}"
-    with servers.mlflow_server(store, tmp_path) as address:
-        half = tmp_path / "half" / "journal.jsonl"
-        half.parent.mkdir()
-        content = (out / "journal.jsonl").read_bytes()
-        half.write_bytes(content[: content.index(b'"kind":"trial"', len(content) // 2)])
-        mlflow_log.replay(half, address)
-    logged = state.read(half.parent)
-    assert logged is not None and 0 < logged.trials < TRIALS
-    with servers.mlflow_server(store, tmp_path) as address:
-        assert mlflow_log.replay(out / "journal.jsonl", address).trials == TRIALS
-        wanted = set(journals.trials(journals.read(out / "journal.jsonl")))
-        assert {key for key in found(address) if not key.startswith("matmul")} == wanted
