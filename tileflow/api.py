@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache, cached_property, partial
@@ -56,26 +57,33 @@ def kernel(
     *,
     inputs: Callable[..., tuple[Any, ...]] | None = None,
     reference: Callable[..., Any] | None = None,
-    small: Mapping[str, Any] | None = None,
+    debug_sizes: Mapping[str, Any] | None = None,
     baseline: Callable[..., Any] | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     max_mismatch_ratio: float | None = None,
+    small: Mapping[str, Any] | None = None,
+    strays: float | None = None,
 ) -> Any:
     """Make a GPU kernel of a function whose outermost tile loops are launches.
 
     ``inputs(**problem, device=...)``: the arguments for a problem, which a sweep names by its keywords; it must work on
     the meta device. ``reference(*args)``: what the result must be, in plain torch; without one the eager meaning is it.
     ``baseline(*args)``: what checks of a search compare with instead, on copies of the arguments as they are; the
-    reference is given copies in higher precision. ``small``: what of a problem to replace when it is checked at small
-    sizes; without it, large ints become small odd ones. ``atol``, ``rtol``, ``max_mismatch_ratio``: see
+    reference is given copies in higher precision. ``debug_sizes``: what of a problem to replace when it is checked at
+    small sizes; without it, large ints become small odd ones. ``atol``, ``rtol``, ``max_mismatch_ratio``: see
     :class:`tileflow.tolerances.Tolerances`; without any, the types and the measured rounding noise of a problem say
-    what may differ. Raises SplitError where the function cannot be cut into host code and device regions.
+    what may differ. ``small`` and ``strays`` are former names, of ``debug_sizes`` and ``max_mismatch_ratio``.
+    Raises SplitError where the function cannot be cut into host code and device regions.
     """
-    tolerances = Tolerances(atol, rtol, max_mismatch_ratio)
+    for former, name, given in (("small", "debug_sizes", small), ("strays", "max_mismatch_ratio", strays)):
+        if given is not None:
+            warnings.warn(f"{former}= is called {name}= now", DeprecationWarning, stacklevel=2)
+    tolerances = Tolerances(atol, rtol, strays if max_mismatch_ratio is None else max_mismatch_ratio)
+    sizes = small if debug_sizes is None else debug_sizes
     if fn is None:
-        return lambda function: Kernel(function, inputs, reference, small, tolerances, baseline)
-    return Kernel(fn, inputs, reference, small, tolerances, baseline)
+        return lambda function: Kernel(function, inputs, reference, sizes, tolerances, baseline)
+    return Kernel(fn, inputs, reference, sizes, tolerances, baseline)
 
 
 class Kernel:
@@ -86,7 +94,7 @@ class Kernel:
         fn: Callable[..., Any],
         inputs: Callable[..., tuple[Any, ...]] | None = None,
         reference: Callable[..., Any] | None = None,
-        small: Mapping[str, Any] | None = None,
+        debug_sizes: Mapping[str, Any] | None = None,
         tolerances: Tolerances = UNSAID,
         baseline: Callable[..., Any] | None = None,
     ) -> None:
@@ -95,7 +103,7 @@ class Kernel:
         self.host: HostFunction = split(self.scope)
         self.name = f"{fn.__module__}:{fn.__qualname__}"
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
-        self._inputs, self._reference, self._small = inputs, reference, small
+        self._inputs, self._reference, self._debug_sizes = inputs, reference, debug_sizes
         self.tolerances, self.baseline = tolerances, baseline
         self._meanings: BoundedCache[tuple[str, str]] = BoundedCache(MOST_STATES)  # by the number of what it reads
         self._multiplies: BoundedCache[int] = BoundedCache(MOST_STATES)
@@ -110,7 +118,7 @@ class Kernel:
 
     def by_value(self) -> tuple[Callable[..., Kernel], tuple[Any, ...]]:
         """What makes the kernel again, of what arguments, in a process that cannot import it. ``inputs`` stays here."""
-        return Kernel, (self.__wrapped__, None, self._reference, self._small, self.tolerances, self.baseline)
+        return Kernel, (self.__wrapped__, None, self._reference, self._debug_sizes, self.tolerances, self.baseline)
 
     @property
     def semantic_hash(self) -> str:
@@ -318,8 +326,8 @@ class Kernel:
         """The problem at small odd sizes, for the interpreter; a recorded call itself, of which there are none."""
         if RECORDED in problem:
             return {**problem, "interpreted": True}
-        if self._small is not None:
-            return {**problem, **self._small}
+        if self._debug_sizes is not None:
+            return {**problem, **self._debug_sizes}
         odd = iter((33, 49, 71, 19, 37, 23, 29, 31))
         return {k: next(odd) if type(v) is int and v > 64 else v for k, v in problem.items()}
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 STOPPED = 3
+UNLOGGED = 4
 
 app = typer.Typer(no_args_is_help=True)
 sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_is_help=True)
@@ -106,6 +107,23 @@ def export_sweep(out: Out) -> None:
 
     import_from_here()
     sweep.export(_folder(out))
+
+
+@sweeps.command("log")
+def log_sweep(out: Out, mlflow: Mlflow = None) -> None:
+    """Bring MLflow up to date with a sweep's journal, finished or not. Doing it again changes nothing. Ends with 4
+    where MLflow does not take all of it."""
+    from . import sweep
+    from .tracking.store import MlflowAway, MlflowUnusable
+
+    try:
+        state = sweep.to_mlflow(_folder(out), mlflow)
+    except (MlflowAway, MlflowUnusable) as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(UNLOGGED) from None
+    for line in state.lines():
+        typer.echo(line, err=True)
+    typer.echo(f"{state.trials} trials are in MLflow at {state.uri}; their page is {state.page}")
 
 
 @sweeps.command("status")
@@ -287,11 +305,19 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
 
 def _finish(stopped: str, out: Path) -> None:
+    """The last line and the exit code: the sweep's own end counts before its log's."""
+    from .tracking import state as states
+
+    logged = states.read(out)
+    for line in logged.lines() if logged is not None else ():
+        typer.echo(line, err=True)
     if stopped:
         report = out / "report.md"
         typer.echo(f"stopped before its end ({stopped}): see {report}; `tileflow sweep resume {out}` goes on", err=True)
         raise typer.Exit(STOPPED)
     typer.echo(f"{time.strftime('%H:%M:%S')} done: {out / 'report.md'}")
+    if logged is not None and not logged.complete:
+        raise typer.Exit(UNLOGGED)
 
 
 if __name__ == "__main__":

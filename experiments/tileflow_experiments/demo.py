@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .tracking import state as states
+
 AS_DEVICE = "nvidia-h200"
 SPEC = "configs/demo.yaml"
 MARK = "TILEFLOW_DEMO"
@@ -71,6 +73,9 @@ def run(out: Path) -> int:
         f"  MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false {_tool('mlflow')} server --host 127.0.0.1 --port 5000 --workers 1 "
         f"--backend-store-uri sqlite:///{out / 'mlflow.db'}"
     )
+    logged = states.read(out)
+    if logged is not None:
+        print(f"at http://127.0.0.1:5000/{logged.page}")
     return code
 
 

@@ -281,8 +281,8 @@ def parse(content: bytes) -> Parsed:
     while (newline := content.find(b"\n", begin)) >= 0:
         end = newline + 1
         try:
-            lines.append(_line(content[begin:newline]))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, TileflowError):
+            lines.append(_line(content[begin:newline])[0])
+        except _UNREADABLE:
             damaged.append((begin, end))
         begin = end
     return Parsed(lines, begin, tuple(damaged))
@@ -306,16 +306,27 @@ EVENT_FIELDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _line(content: bytes) -> Line:
-    """Raises one of many errors for what is no line of a journal, or lacks what every reader of its kind asks for."""
+def read_line(content: bytes) -> tuple[Line, TrialRecord | None]:
+    """One line, and what it records. Raises JournalError for what is no line of a journal, or lacks what every reader
+    of its kind asks for."""
+    try:
+        return _line(content)
+    except _UNREADABLE as error:
+        raise JournalError("a journal's line must be readable", got=f"{type(error).__name__}: {error}"[:300]) from error
+
+
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, TileflowError)
+
+
+def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
     line: Line = json.loads(content, parse_constant=_refuse)
-    kind = line["kind"]
+    kind, record = line["kind"], None
     if kind in ("trial", "remeasure"):
-        TrialRecord.from_json(line)
+        record = TrialRecord.from_json(line)
     elif kind == "event":
         for field in EVENT_FIELDS.get(line["event"], ()):
             line[field]
-    return {"kind": kind} | line
+    return {"kind": kind} | line, record
 
 
 def _refuse(constant: str) -> float:
@@ -362,8 +373,12 @@ def stopped(lines: Iterable[Line]) -> dict[str, str]:
 
 def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
     """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet."""
+    return _states(attempts(lines))
+
+
+def _states(tried: Iterable[TrialRecord]) -> dict[str, TrialRecord]:
     state: dict[str, TrialRecord] = {}
-    for attempt in attempts(lines):
+    for attempt in tried:
         if not attempt.trial_id:
             continue
         known = state.get(attempt.trial_id)
@@ -393,10 +408,11 @@ class Folded:
 
 def fold(lines: Sequence[Line]) -> Folded:
     """Everything that reports and tables are made of. Raises JournalError where the header is missing."""
+    tried = list(attempts(lines))  # once: a record takes as long to make as a line to read
     return Folded(
         header(lines),
-        by_study(trials(lines).values()),
-        by_study(attempts(lines)),
+        by_study(_states(tried).values()),
+        by_study(tried),
         by_study(attempts(lines, "remeasure")),
         tuple(line for line in lines if line["kind"] == "event"),
     )

@@ -49,5 +49,10 @@ def _type(pa: Any, name: str) -> Any:
 
 
 def _row(record: TrialRecord) -> dict[str, Any]:
-    row = record.columns()
+    row = {name: _text(value) if isinstance(value, str) else value for name, value in record.columns().items()}
     return row | {name: json.dumps(row[name], sort_keys=True) for name in _MAPPINGS}
+
+
+def _text(value: str) -> str:
+    """Half a character of UTF-16, which JSON can hold, spelt out: Parquet's text is UTF-8."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -12,6 +12,7 @@ from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
 from .subject import Subject
 from .tables import Winner, winner
+from .tracking.state import SHOWN, LogState
 from .verify import MADE
 
 MODEL_PAIRS = 5  # fewer say nothing of a ranking
@@ -27,8 +28,9 @@ PHASES = {
 ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
-def render(folded: Folded, subjects: Sequence[Subject]) -> str:
-    """The report as Markdown. Every figure is of this journal; modelled times are marked as such."""
+def render(folded: Folded, subjects: Sequence[Subject], logged: LogState | None = None) -> str:
+    """The report as Markdown. Every figure is of this journal; modelled times are marked as such. ``logged``: how far
+    MLflow is."""
     header = folded.header
     stopped = journals.stopped(folded.events)
     lines = [
@@ -61,6 +63,8 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
         *_checks(folded.events),
         "",
         *_events(folded.events),
+        "",
+        *_mlflow(logged),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -199,6 +203,14 @@ def _events(events: Iterable[Line]) -> list[str]:
         if event["event"] == "salvaged":
             lines.append(f"- {event['lines']} damaged lines of the journal were set aside in {event['kept']}")
     return ["## What went wrong", "", *lines] if lines else []
+
+
+def _mlflow(logged: LogState | None) -> list[str]:
+    said = logged.lines() if logged is not None else []
+    if logged is None or not said:
+        return []
+    shown = [f"  - {item.place}: {item.why}" for item in logged.set_aside[:SHOWN]]
+    return ["## MLflow", "", *(f"- {line}" for line in said), *shown]
 
 
 def _first_line(text: str) -> str:

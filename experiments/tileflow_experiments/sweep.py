@@ -8,6 +8,7 @@ OUT/bundle/          the tables with the winners' machine code, and defaults tha
 OUT/report.md        what was found
 OUT/report.html      the same with charts, a page that needs no network
 OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
+OUT/mlflow-log.json  how far MLflow is, and which lines of the journal it was spared
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from .records import StudyKey
 from .spec import SweepSpec
 from .study import Study
 from .subject import Prepare, Subject, prepare
+from .tracking import state as states
 from .verify import Check, verify
 
 log = logging.getLogger(__name__)
@@ -116,8 +118,8 @@ class Outputs:
                 raise journals.in_the_way(path)
 
     def files(self) -> list[Path]:
-        """What MLflow keeps as artifacts."""
-        return [self.parquet, self.report, *sorted(self.tables.glob("*.json"))]
+        """The tables, which MLflow keeps with the studies of their kernels."""
+        return sorted(self.tables.glob("*.json"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,18 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
     _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
+
+
+def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
+    """Replay the journal of ``out`` to MLflow, whatever state the sweep is in; again leaves the same runs.
+
+    Raises MlflowAway and MlflowUnusable.
+    """
+    outputs = Outputs(out)
+    journals.header(journals.read(outputs.journal))
+    return mlflow_log.replay(
+        outputs.journal, mlflow_uri or outputs.mlflow_uri, outputs.files(), outputs.artifacts
+    )  # fmt: skip
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
@@ -280,7 +294,11 @@ def _run(
         unwritten = str(error)
         log.error("%s", error)
     if logger is not None:
-        logger.finish(outputs.files(), MLFLOW_STOP_S if driver.stopping else MLFLOW_FINISH_S)
+        if driver.stopping:
+            logger.abandon(MLFLOW_STOP_S)
+        else:
+            logger.finish(outputs.files(), MLFLOW_FINISH_S)
+        unwritten = unwritten or _report_log(outputs, subjects)
     return "; ".join(filter(None, (driver.stopping, _stopped(studies), unwritten)))
 
 
@@ -347,8 +365,27 @@ def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
-    write_atomically(outputs.report, report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+    _write_report(outputs, folded, subjects)
     write_atomically(outputs.page, html_report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+
+
+def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:
+    """Say in the report what MLflow lacks, now that it is known. Returns why that could not be written."""
+    logged = states.read(outputs.folder)
+    if logged is None or not logged.lines():
+        return ""
+    try:
+        with _writing(outputs.folder):
+            _write_report(outputs, journals.fold(journals.read(outputs.journal)), subjects)
+    except OutputError as error:
+        log.error("%s", error)
+        return str(error)
+    return ""
+
+
+def _write_report(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject]) -> None:
+    text = report.render(folded, subjects, states.read(outputs.folder))
+    write_atomically(outputs.report, text.encode("utf-8", "backslashreplace"))
 
 
 @contextmanager

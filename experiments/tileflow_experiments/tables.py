@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tileflow_cluster.protocol import toolchain_text
 
@@ -55,7 +56,18 @@ class Winner:
     ties: tuple[str, ...]
 
 
-def winner(folded: Folded, subject: Subject) -> Winner | None:
+class Searched(Protocol):
+    """What must be known of a study to say what it ends with."""
+
+    @property
+    def key(self) -> StudyKey: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def default(self) -> Config: ...
+
+
+def winner(folded: Folded, subject: Searched) -> Winner | None:
     """What the contest of ``subject``'s study says; without one the fastest, measured before modelled. Never a config
     that a check or the interpreter found wrong. None where no config works."""
     key = subject.key
@@ -79,7 +91,7 @@ def _of_contest(
     tied: Sequence[TrialRecord],
     timed: TrialRecord,
     standings: Mapping[Config, Standing],
-    subject: Subject,
+    subject: Searched,
 ) -> Winner:
     times = timed.measurement
     assert times is not None
@@ -91,7 +103,7 @@ def _of_contest(
     return Winner(best, times.median_us, times.ci95_us, len(times.samples_us), default_us, ties)
 
 
-def _of_search(good: Sequence[TrialRecord], subject: Subject) -> Winner:
+def _of_search(good: Sequence[TrialRecord], subject: Searched) -> Winner:
     best = good[0]
     times = best.measurement
     assert times is not None

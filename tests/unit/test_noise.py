@@ -178,3 +178,18 @@ def test_a_baseline_is_called_with_the_arguments_as_they_are() -> None:
     args = (torch.randn(16).bfloat16(),)
     assert check_call(doubled.run_eagerly, args, reference_of(doubled, args)).ok
     assert seen == [torch.bfloat16]
+
+
+def test_former_names_work_with_a_warning() -> None:
+    def body(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0)):
+            out[tile] = x[tile] * 2
+        return out
+
+    with pytest.warns(DeprecationWarning, match="max_mismatch_ratio="):
+        made = tileflow.kernel(body, strays=0.25)
+    assert made.tolerances.max_mismatch_ratio == 0.25
+    with pytest.warns(DeprecationWarning, match="debug_sizes="):
+        made = tileflow.kernel(body, inputs=lambda n, device: (torch.empty(n, device=device),), small={"n": 7})
+    assert made.small({"n": 4096}) == {"n": 7}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -19,12 +20,18 @@ def require_finite(value: DataclassInstance) -> None:
     The parts of a trial's record call it as they are made: its journal takes no other numbers, and a mistake is found
     where it is made.
     """
-    for each in fields(value):
-        found = getattr(value, each.name)
+    for name in _names(type(value)):
+        found = getattr(value, name)
         for number in found if type(found) is tuple else (found,):
             if isinstance(number, float) and not math.isfinite(number):
-                where = f"{type(value).__name__}.{each.name}"
+                where = f"{type(value).__name__}.{name}"
                 raise InternalError("a number of a trial's record must be finite", got=number, where=where)
+
+
+@functools.cache
+def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    """The fields of a class: asked for every record of a journal, many times each."""
+    return tuple(each.name for each in fields(kind))
 
 
 class Status(StrEnum):

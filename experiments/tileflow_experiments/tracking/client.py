@@ -1,0 +1,178 @@
+"""MLflow by its own client: over HTTP, and for databases that :mod:`.database` does not know. Several requests are in
+flight, since a server answers each in milliseconds of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ..records import StudyKey
+from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Metric, Run
+from .store import ABOUT, KIND, PARENT, Entry, Known, MlflowUnusable, Refused, masked
+
+IN_FLIGHT = 8
+BATCH = 900  # MLflow takes 1,000 of everything together
+# MLflow's own defaults wait for minutes; a replay tries again from outside, where it can say so.
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "INVALID_STATE")
+
+
+class ClientStore:
+    """``artifacts``: where a new experiment keeps its artifacts, for a store that has no place of its own."""
+
+    changes_params = False
+
+    def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        from mlflow.tracking import MlflowClient
+
+        self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self.experiment_id = find_experiment(self._client, uri, experiment, artifacts)
+        self._pool = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="mlflow")
+        self._written: dict[str, Run] = {}  # of studies: what MLflow has of them
+
+    def known(self, sweep_id: str) -> Known:
+        known, token = Known(), None
+        while True:
+            page = self._client.search_runs(
+                [self.experiment_id], f"tags.`{SWEEP}` = '{sweep_id}'", max_results=1000, page_token=token
+            )
+            for run in page:
+                self._remember(known, run.info.run_id, run.data.tags)
+            token = page.token
+            if not token:
+                return known
+
+    def _remember(self, known: Known, run_id: str, tags: Mapping[str, str]) -> None:
+        """A request whose answer was lost may have left a second run: it goes."""
+        if TRIAL not in tags:
+            if known.studies.setdefault(study_of(tags), run_id) != run_id:
+                self._client.delete_run(run_id)
+            return
+        mine = (run_id, attempt_of(tags))
+        other = known.trials.get(tags[TRIAL])
+        if other is not None:
+            mine, second = sorted((mine, other), key=lambda found: found[1], reverse=True)
+            self._client.delete_run(second[0])
+        known.trials[tags[TRIAL]] = mine
+
+    def write_study(self, run_id: str, run: Run) -> str | Refused:
+        return self._tried(lambda: self._write_study(run_id, run))
+
+    def _write_study(self, run_id: str, run: Run) -> str:
+        client = self._client
+        if not run_id:
+            made = client.create_run(self.experiment_id, run.started_ms, tags=filled(run.tags), run_name=run.name)
+            run_id = str(made.info.run_id)
+        before = self._written.get(run_id)
+        there = before.params if before is not None else client.get_run(run_id).data.params
+        params = {name: value for name, value in run.params.items() if name not in there}
+        tags = dict(run.tags)
+        if before is not None:
+            tags = {name: value for name, value in tags.items() if before.tags.get(name) != value}
+        if before is None or before.name != run.name:
+            client.update_run(run_id, name=run.name)
+        for start in range(0, max(len(run.metrics), 1), BATCH):
+            self._log(run_id, run.metrics[start : start + BATCH], {} if start else tags, {} if start else params)
+        if run.ended_ms is not None:
+            client.set_terminated(run_id, status=run.status, end_time=run.ended_ms)
+        elif before is None or before.status != run.status:
+            client.update_run(run_id, status=run.status)
+        self._written[run_id] = run
+        return run_id
+
+    def write_trials(self, entries: Sequence[Entry]) -> list[str | Refused]:
+        return list(self._pool.map(lambda entry: self._tried(lambda: self._write_trial(entry)), entries))
+
+    def _write_trial(self, entry: Entry) -> str:
+        """The tag that says which attempt this is comes last: without it the run is written again."""
+        run, run_id = entry.run, entry.run_id
+        last = {ATTEMPT: run.tags[ATTEMPT]}
+        if run_id:
+            self._client.update_run(run_id, name=run.name)
+            last = dict(run.tags)
+        else:
+            tags = {name: value for name, value in filled(run.tags).items() if name != ATTEMPT}
+            tags |= {PARENT: entry.parent_id}
+            made = self._client.create_run(self.experiment_id, run.started_ms, tags=tags, run_name=run.name)
+            run_id = str(made.info.run_id)
+        self._client.set_terminated(run_id, status=run.status, end_time=run.ended_ms)
+        self._log(run_id, run.metrics, last, run.params)
+        return run_id
+
+    def _log(self, run_id: str, metrics: Sequence[Metric], tags: Mapping[str, str], params: Mapping[str, str]) -> None:
+        from mlflow import entities
+
+        self._client.log_batch(
+            run_id,
+            metrics=[entities.Metric(*metric) for metric in metrics],
+            params=[entities.Param(*item) for item in params.items()],
+            tags=[entities.RunTag(*item) for item in tags.items()],
+            synchronous=True,
+        )
+
+    def _tried(self, write: Any) -> str | Refused:
+        """Refused where MLflow refuses it for what it says, or fails with it twice while it answers all else."""
+        from mlflow.exceptions import MlflowException
+
+        for again in (True, False):
+            try:
+                return str(write())
+            except MlflowException as error:
+                if error.error_code in _REFUSALS:
+                    return Refused(first_line(error))
+                self._client.get_experiment(self.experiment_id)  # raises where it is MLflow that is away
+                if not again:
+                    return Refused(first_line(error))
+                time.sleep(0.1)
+        raise AssertionError("two tries either return or raise")
+
+    def keep(self, run_id: str, folder: Path) -> None:
+        self._client.log_artifacts(run_id, str(folder))
+
+
+def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) -> str:
+    """The experiment's id; it is made where there is none, and opens on its runs. Raises MlflowUnusable for one that
+    somebody deleted."""
+    known = client.get_experiment_by_name(name)
+    if known is None:
+        location = None if artifacts is None else artifacts.as_uri()
+        return str(client.create_experiment(name, artifact_location=location, tags=dict((KIND, ABOUT))))
+    if known.lifecycle_stage != "active":
+        raise MlflowUnusable(
+            "a sweep's experiment must not be deleted", got=f"{name!r}, deleted", where=masked(uri),
+            hint=f"`mlflow experiments restore --experiment-id {known.experiment_id}`, then `tileflow sweep log OUT`",
+        )  # fmt: skip
+    if KIND[0] not in known.tags:
+        client.set_experiment_tag(known.experiment_id, *KIND)
+    return str(known.experiment_id)
+
+
+def study_of(tags: Mapping[str, str]) -> StudyKey:
+    problem = tuple(sorted(json.loads(tags[PROBLEM]).items()))
+    return StudyKey(tags[KERNEL], problem, tags[DEVICE])
+
+
+def attempt_of(tags: Mapping[str, str]) -> tuple[int, int]:
+    """The attempt that is logged whole; the earliest of all where none is."""
+    started, _, attempt = tags.get(ATTEMPT, "0 0").partition(" ")
+    return (int(started), int(attempt))
+
+
+def filled(tags: Mapping[str, str]) -> dict[str, str]:
+    """A new run needs no empty tags."""
+    return {name: value for name, value in tags.items() if value}
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,307 @@
+"""MLflow's database, written in bulk: sqlite and PostgreSQL. The one file that knows MLflow from within.
+
+Its store makes the tables and the studies' runs, its models name tables, columns and keys. A trial's row is a copy of
+its study's, so a version that adds columns is served. What is written is read back by MLflow's own client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .client import attempt_of, filled, find_experiment, first_line, study_of
+from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Run
+from .store import PARENT, Entry, Known, MlflowUnusable, Refused, masked
+
+log = logging.getLogger(__name__)
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+RUN_NAME = "mlflow.runName"
+BUSY_MS = 20_000  # how long sqlite waits for another writer
+CACHE_KB = 1 << 16  # of sqlite, which reads its indices again and again where it has but 2 MB
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_Item = tuple[str, Mapping[str, Any], Run]  # a run's id, the row of its study's run, what it says
+Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by primary key, since a statement may touch a row once
+
+
+def serves(uri: str) -> bool:
+    """This module writes there. With MLflow's workspaces its own client must choose the rows."""
+    workspaces = os.environ.get("MLFLOW_ENABLE_WORKSPACES", "").lower() in ("1", "true")
+    return uri.partition(":")[0].partition("+")[0] in (SQLITE, POSTGRESQL) and not workspaces
+
+
+class DatabaseStore:
+    """``artifacts``: where a new experiment keeps its artifacts."""
+
+    changes_params = True
+
+    def __init__(self, uri: str, experiment: str, artifacts: Path | None) -> None:
+        from mlflow.tracking import MlflowClient
+
+        self._engine: Any = _open(uri, artifacts).engine
+        self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self.experiment_id = find_experiment(self._client, uri, experiment, artifacts)
+        self._rows = _Statements(self._engine)
+        self._parents: dict[str, Mapping[str, Any]] = {}
+        self._sweep_id = ""
+
+    def known(self, sweep_id: str) -> Known:
+        self._sweep_id = sweep_id
+        known = Known()
+        for run_id, tags in self._tags(sweep_id).items():
+            if TRIAL in tags:
+                known.trials[tags[TRIAL]] = (run_id, attempt_of(tags))
+            else:
+                known.studies[study_of(tags)] = run_id
+        return known
+
+    def _tags(self, sweep_id: str) -> dict[str, dict[str, str]]:
+        """By run, the tags that say what it is of."""
+        import sqlalchemy as sa
+
+        runs, tags = self._rows.table("runs"), self._rows.table("tags")
+        mine = tags.alias("mine")
+        asked = (
+            sa.select(tags.c.run_uuid, tags.c.key, tags.c.value)
+            .join(mine, mine.c.run_uuid == tags.c.run_uuid)
+            .join(runs, runs.c.run_uuid == tags.c.run_uuid)
+            .where(mine.c.key == SWEEP, mine.c.value == sweep_id, runs.c.lifecycle_stage == "active")
+            .where(runs.c.experiment_id == int(self.experiment_id))
+            .where(tags.c.key.in_((TRIAL, ATTEMPT, KERNEL, PROBLEM, DEVICE)))
+        )
+        found: dict[str, dict[str, str]] = {}
+        with self._engine.connect() as connection:
+            for run_id, key, value in connection.execute(asked):
+                found.setdefault(run_id, {})[key] = value
+        return found
+
+    def write_study(self, run_id: str, run: Run) -> str | Refused:
+        if not run_id:
+            made = self._client.create_run(self.experiment_id, run.started_ms, filled(run.tags), run.name)
+            run_id = str(made.info.run_id)
+        return self._write([(run_id, self._parent(run_id), run)])[0]
+
+    def write_trials(self, entries: Sequence[Entry]) -> list[str | Refused]:
+        found = []
+        for entry in entries:
+            run_id = entry.run_id or self._new_id(entry)
+            tags = dict(entry.run.tags) if entry.run_id else filled(entry.run.tags) | {PARENT: entry.parent_id}
+            found.append((run_id, self._parent(entry.parent_id), replace(entry.run, tags=tags)))
+        return self._write(found)
+
+    def _new_id(self, entry: Entry) -> str:
+        """The same whenever it is asked. A study's ids follow each other, so that a transaction's rows lie together."""
+        study = hashlib.sha256(f"{self._sweep_id} {entry.parent_id}".encode()).hexdigest()
+        trial = hashlib.sha256(entry.trial_id.encode()).hexdigest()
+        return f"{study[:12]}{entry.number % 2**32:08x}{trial[:12]}"
+
+    def _parent(self, run_id: str) -> Mapping[str, Any]:
+        """The row of a study's run, as MLflow made it."""
+        if run_id not in self._parents:
+            runs = self._rows.table("runs")
+            with self._engine.connect() as connection:
+                row = connection.execute(runs.select().where(runs.c.run_uuid == run_id)).mappings().one()
+            self._parents[run_id] = dict(row)
+        return self._parents[run_id]
+
+    def _write(self, items: Sequence[_Item]) -> list[str | Refused]:
+        """All in one transaction; where the database refuses one of them, in halves until it stands alone."""
+        from sqlalchemy import exc
+
+        try:
+            with self._engine.begin() as connection:
+                if self._engine.dialect.name == SQLITE:
+                    connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_MS}")
+                    connection.exec_driver_sql(f"PRAGMA cache_size = -{CACHE_KB}")
+                self._rows.write(connection, items)
+        except (exc.DataError, exc.IntegrityError, exc.StatementError, ValueError, OverflowError, TypeError) as error:
+            if isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError | exc.ProgrammingError):
+                raise
+            if len(items) == 1:
+                return [Refused(first_line(error))]
+            half = len(items) // 2
+            return self._write(items[:half]) + self._write(items[half:])
+        return [run_id for run_id, *_ in items]
+
+    def keep(self, run_id: str, folder: Path) -> None:
+        self._client.log_artifacts(run_id, str(folder))
+
+
+class _Statements:
+    """Inserts that bring rows up to date, for MLflow's tables, by the columns and keys of its models."""
+
+    def __init__(self, engine: Any) -> None:
+        from mlflow.store.db.base_sql_model import Base
+
+        self._dialect = engine.dialect
+        self._tables = Base.metadata.tables
+        self._texts: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def table(self, name: str) -> Any:
+        return self._tables[name]
+
+    def write(self, connection: Any, items: Iterable[_Item]) -> None:
+        rows: dict[str, Rows] = {name: {} for name in ("runs", "tags", "params", "metrics", "latest_metrics")}
+        columns: tuple[str, ...] = ()
+        for run_id, parent, run in items:
+            row = _row(run_id, parent, run)
+            columns = tuple(row)
+            rows["runs"][(run_id,)] = tuple(row.values())
+            for key, text in ({RUN_NAME: run.name} | dict(run.tags)).items():
+                rows["tags"][key, run_id] = (key, text, run_id)
+            for key, text in run.params.items():
+                rows["params"][key, run_id] = (key, text, run_id)
+            for key, value, at_ms, step in run.metrics:
+                point = (key, value, at_ms, step, False, run_id)
+                rows["metrics"][point] = point
+                known = rows["latest_metrics"].get((key, run_id))
+                if known is None or (step, at_ms) >= (known[3], known[2]):
+                    rows["latest_metrics"][key, run_id] = point
+        self._insert(connection, "runs", columns, rows["runs"], "name", "status", "start_time", "end_time")
+        self._insert(connection, "tags", ("key", "value", "run_uuid"), rows["tags"], "value")
+        self._insert(connection, "params", ("key", "value", "run_uuid"), rows["params"], "value")
+        point_columns = ("key", "value", "timestamp", "step", "is_nan", "run_uuid")
+        self._insert(connection, "metrics", point_columns, rows["metrics"])
+        self._insert(connection, "latest_metrics", point_columns, rows["latest_metrics"], *point_columns[1:5])
+
+    def _insert(self, connection: Any, name: str, columns: tuple[str, ...], rows: Rows, *changed: str) -> None:
+        """Insert ``rows``; of those that are there already, ``changed`` columns become the new ones."""
+        if not rows:
+            return
+        text = self._texts.get((name, columns))
+        if text is None:
+            text = self._texts[name, columns] = self._text(name, columns, changed)
+        if self._dialect.name == SQLITE:
+            connection.exec_driver_sql(text, [rows[key] for key in sorted(rows)])
+        else:
+            connection.exec_driver_sql(text, tuple(list(column) for column in zip(*rows.values(), strict=True)))
+
+    def _text(self, name: str, columns: tuple[str, ...], changed: Sequence[str]) -> str:
+        """sqlite takes a row at a time; PostgreSQL a column at a time, as arrays, which costs it one statement."""
+        table, quote = self._tables[name], self._dialect.identifier_preparer.quote
+        if self._dialect.name == SQLITE:
+            values = f"VALUES ({', '.join('?' for _ in columns)})"
+        else:
+            types = (table.c[column].type.compile(self._dialect) for column in columns)
+            values = f"SELECT * FROM unnest({', '.join(f'CAST(%s AS {kind}[])' for kind in types)})"
+        keys = ", ".join(quote(column.name) for column in table.primary_key.columns)
+        then = "NOTHING"
+        if changed:
+            then = "UPDATE SET " + ", ".join(f"{quote(c)} = excluded.{quote(c)}" for c in changed)
+        if name == "latest_metrics":
+            then += " WHERE excluded.step >= latest_metrics.step"
+        listed = ", ".join(quote(column) for column in columns)
+        return f"INSERT INTO {quote(name)} ({listed}) {values} ON CONFLICT ({keys}) DO {then}"
+
+
+def _row(run_id: str, parent: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """The row of ``runs``: the study's own, but for what is the trial's."""
+    return dict(parent) | {
+        "run_uuid": run_id,
+        "name": run.name,
+        "status": run.status,
+        "start_time": run.started_ms,
+        "end_time": run.ended_ms,
+        "artifact_uri": str(parent["artifact_uri"]).replace(str(parent["run_uuid"]), run_id),
+    }
+
+
+# ---- opening --------------------------------------------------------------------------------------------------------
+
+
+def _open(uri: str, artifacts: Path | None) -> Any:
+    """MLflow's own store. A new sqlite file is made beside its place and moved there whole, so that no kill leaves half
+    of one; half of one that holds nothing yet is set aside. Raises MlflowUnusable for every other that is not whole."""
+    path = _sqlite_path(uri)
+    if path is None:
+        return _whole(lambda: _store(uri, artifacts), uri)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size and _half_made(path, uri):
+        aside = path.with_name(f"{path.name}.half-made")
+        log.warning("%s was never completed and holds no runs: it is %s now, and made anew", path, aside)
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+    if not path.exists() or not path.stat().st_size:
+        _make(path, artifacts)
+    return _whole(lambda: _store(uri, artifacts), uri)
+
+
+def _make(path: Path, artifacts: Path | None) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    store = _store(f"sqlite:///{fresh}", artifacts)
+    store.engine.dispose()
+    fresh.replace(path)
+
+
+def _store(uri: str, artifacts: Path | None) -> Any:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    return SqlAlchemyStore(uri, artifacts.as_uri() if artifacts is not None else "./mlruns")
+
+
+def _whole(make: Callable[[], Any], uri: str) -> Any:
+    """Raises MlflowUnusable where the schema is not what this version of MLflow writes."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy import exc
+
+    try:
+        return make()
+    except (MlflowException, exc.SQLAlchemyError) as error:
+        text = str(error)
+        schema = "schema" in text or "already exists" in text or "duplicate column" in text or "no such table" in text
+        if not schema and not isinstance(error, exc.ProgrammingError):
+            raise
+        raise _unusable(uri, first_line(error)) from error
+
+
+def _unusable(uri: str, got: str) -> MlflowUnusable:
+    return MlflowUnusable(
+        "MLflow's store must have the schema of the MLflow that is installed", got=got, where=masked(uri),
+        hint="take a copy, then `mlflow db upgrade URI`; or move it away, and `tileflow sweep log OUT` writes another",
+    )  # fmt: skip
+
+
+def _sqlite_path(uri: str) -> Path | None:
+    """The file of an sqlite URI; None for another database, and for one in memory."""
+    name = uri.partition(":///")[2].partition("?")[0]
+    return Path(name) if uri.startswith(SQLITE) and name and name != ":memory:" else None
+
+
+def _half_made(path: Path, uri: str) -> bool:
+    """A process died while it made the tables: they are not those of one version, and nobody's runs are in them.
+
+    Raises MlflowUnusable for a file that is no database."""
+    with path.open("rb") as file:
+        begun = file.read(len(_SQLITE_MAGIC))
+    if begun != _SQLITE_MAGIC:
+        raise _unusable(uri, "a file that is no sqlite database")
+    from mlflow.store.db.base_sql_model import Base
+    from mlflow.store.db.utils import _get_latest_schema_revision
+
+    with _connected(path) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        version = (
+            list(connection.execute("SELECT version_num FROM alembic_version")) if "alembic_version" in tables else []
+        )
+        if version == [(_get_latest_schema_revision(),)] and set(Base.metadata.tables) <= tables:
+            return False
+        return "runs" not in tables or not list(connection.execute("SELECT 1 FROM runs LIMIT 1"))
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path, timeout=BUSY_MS / 1000)
+    try:
+        yield connection
+    finally:
+        connection.close()

@@ -1,0 +1,80 @@
+"""Names for people: of a study (``softmax 64x8192 bf16 h200``) and of a trial (``#07 3.09 us 64x16x16 w4``)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tileflow.config import Config
+
+from ..records import StudyKey, TrialRecord
+
+MODELLED = "modelled"
+_DTYPES = {
+    "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+}  # fmt: skip
+_VENDORS = ("nvidia-", "amd-")
+_BLOCK = "block:"
+_FEW = 4  # knobs that still read as a name
+
+
+def study_name(key: StudyKey) -> str:
+    """``softmax 64x8192 bf16 h200``: kernel, sizes, what else tells the problem apart, device."""
+    problem = dict(key.problem)
+    sizes = "x".join(str(problem[name]) for name in _by_axis(n for n, v in problem.items() if type(v) is int))
+    others = [_word(name, value) for name, value in problem.items() if type(value) is not int]
+    return " ".join(filter(None, (key.kernel.rpartition(":")[2], sizes, *others, device_name(key.device_class))))
+
+
+def device_name(device_class: str) -> str:
+    """The card without its vendor."""
+    for vendor in _VENDORS:
+        device_class = device_class.removeprefix(vendor)
+    return device_class
+
+
+def trial_name(record: TrialRecord, number: int) -> str:
+    """``#07 3.09 us 64x16x16 w4``; a failed trial has how it ended in the place of its time."""
+    if record.time_us is None:
+        ended = record.status.value
+    else:
+        ended = f"{record.time_us:.2f} us" + ("" if record.measured else f" {MODELLED}")
+    return f"#{number:02d} {ended} {config_words(record.config)}".rstrip()
+
+
+def config_words(config: Config) -> str:
+    """``64x16x16 w4``: blocks and warps; of a kernel without blocks its first knobs."""
+    knobs: dict[str, Any] = config.to_dict()
+    blocks = {name.removeprefix(_BLOCK): value for name, value in knobs.items() if name.startswith(_BLOCK)}
+    warps = [f"w{knobs['num_warps']}"] if "num_warps" in knobs else []
+    if not blocks:
+        rest = [f"{name}={value}" for name, value in knobs.items() if name != "num_warps"]
+        return " ".join([*rest[:_FEW], *warps])
+    return " ".join(["x".join(str(blocks[name]) for name in _by_axis(blocks)), *warps])
+
+
+@functools.cache
+def key_name(name: str) -> str:
+    """A name as MLflow takes it for a parameter or a metric: letters, digits, ``_-./: `` only."""
+    return re.sub(r"[^\w\-./: ]", ".", name, flags=re.ASCII)
+
+
+def problem_words(problem: Mapping[str, Any]) -> str:
+    """``m=64 n=8192 dtype=bfloat16``"""
+    return " ".join(f"{name}={problem[name]}" for name in [*_by_axis(problem)])
+
+
+def _by_axis(names: Iterable[str]) -> list[str]:
+    """In the order of their names, but the axis that is summed over behind the two of the result: m, n, k."""
+    return sorted(names, key=lambda name: (name.rpartition("_")[2] == "k", name))
+
+
+def _word(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return name if value else ""
+    if isinstance(value, str):
+        return _DTYPES.get(value, value if "dtype" in name else f"{name}={value}")
+    return f"{name}={value}"

@@ -1,0 +1,139 @@
+"""A trial as one run of MLflow, in plain values: nothing here knows MLflow."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..records import StudyKey, TrialRecord
+from .names import key_name, trial_name
+
+SWEEP, TRIAL, ATTEMPT = "tileflow.sweep_id", "tileflow.trial_id", "tileflow.attempt"
+KERNEL, PROBLEM, DEVICE = "tileflow.kernel", "tileflow.problem", "tileflow.device_class"
+TIMES = "tileflow.times"
+MOST_TEXT = 6000  # characters that MLflow takes of a value
+_BIGGEST = 2**63  # the first number that a store's integer columns do not hold
+
+# Of a measured trial; of a modelled one those that the model does not make up.
+_TIMES = ("median_us", "p20_us", "p80_us", "ci95_us", "roofline_frac")
+_METRICS = (
+    "max_err", "registers", "spills", "shared_bytes", "occupancy", "traffic_bytes", "flops", "modelled_us",
+    "queue_s", "compile_s", "built_s", "device_s", "prepare_s", "load_s", "verify_s", "bench_s",
+    "sm_clock_mhz", "temp_c", "power_w", "attempt",
+)  # fmt: skip
+
+
+class Unloggable(ValueError):
+    """A line of the journal, or what was made of it, that no store of MLflow takes."""
+
+
+class Metric(NamedTuple):
+    """``at_ms``: milliseconds since 1970."""
+
+    name: str
+    value: float
+    at_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``tags``, ``params``, ``metrics``: all that MLflow is to have of it, but for its parent."""
+
+    name: str
+    status: str
+    started_ms: int
+    ended_ms: int | None
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    metrics: Sequence[Metric]
+
+    def checked(self) -> Run:
+        """Itself. Raises Unloggable for text and numbers that no store takes."""
+        texts = [self.name, *self.tags, *self.tags.values(), *self.params, *self.params.values()]
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError as error:
+            raise Unloggable(f"text must be Unicode: {error.reason}") from None
+        for metric in self.metrics:
+            if not math.isfinite(metric.value):
+                raise Unloggable(f"{metric.name} must be finite, but got {metric.value}")
+        return self
+
+
+def milliseconds(seconds: float) -> int:
+    """Whole milliseconds. Raises Unloggable for what is no time, and for more than a store's columns hold."""
+    try:
+        found = int(seconds * 1000)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise Unloggable(f"a time must be a number of seconds: {error}") from None
+    if not 0 <= found < _BIGGEST:
+        raise Unloggable(f"a time must be below 2^63 milliseconds, but got {found}")
+    return found
+
+
+def trial_run(record: TrialRecord, number: int) -> Run:
+    """The run of ``record``'s trial, the ``number``-th of its study. Raises Unloggable."""
+    try:
+        return _trial_run(record, number).checked()
+    except Unloggable:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise Unloggable(f"the line is of no trial: {type(error).__name__}: {error}") from None
+
+
+def _trial_run(record: TrialRecord, number: int) -> Run:
+    started = milliseconds(record.started_at)
+    took = sum(record.seconds[name] for name in ("queue_s", "compile_s", "verify_s", "bench_s"))
+    values = record.config.to_dict() | dict(record.study.problem)
+    return Run(
+        name=trial_name(record, number),
+        status="FINISHED" if record.time_us is not None else "FAILED",
+        started_ms=started,
+        ended_ms=milliseconds(record.started_at + took),
+        tags=study_tags(record.sweep_id, record.study) | _verdict(record),
+        params={key_name(name): str(value)[:MOST_TEXT] for name, value in values.items()},
+        metrics=[Metric(name, value, started, 0) for name, value in _values(record).items()],
+    )
+
+
+def _values(record: TrialRecord) -> dict[str, float]:
+    columns = record.columns()
+    if not record.measured and record.time_us is not None:
+        columns["modelled_us"] = record.time_us
+    names = (*_TIMES, *_METRICS) if record.measured else _METRICS
+    return {name: float(columns[name]) for name in names if columns[name] is not None}
+
+
+def study_tags(sweep_id: str, study: StudyKey) -> dict[str, str]:
+    """What tells the runs of one study from all others."""
+    return {SWEEP: sweep_id, KERNEL: study.kernel, DEVICE: study.device_class}
+
+
+def mark(record: TrialRecord) -> tuple[int, int]:
+    """Orders the attempts at a trial. Raises Unloggable."""
+    return (milliseconds(record.started_at), record.result.attempt)
+
+
+def _verdict(record: TrialRecord) -> dict[str, str]:
+    """Empty where there is nothing, so that a later attempt clears what an earlier one said."""
+    columns = record.columns()
+    error = ": ".join(filter(None, (columns["error_class"], columns["error_digest"])))
+    return {
+        TRIAL: record.trial_id,
+        "tileflow.status": record.status.value,
+        TIMES: "measured" if record.measured else "modelled",
+        "tileflow.seed_source": record.seed_source,
+        "tileflow.config": as_text(record.config.to_dict()),
+        "tileflow.error": error[:MOST_TEXT],
+        "tileflow.host": columns["host"],
+        ATTEMPT: f"{milliseconds(record.started_at)} {record.result.attempt}",
+    }
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """Canonical JSON, as much of it as MLflow takes."""
+    return json.dumps(dict(values), sort_keys=True)[:MOST_TEXT]
