@@ -19,6 +19,7 @@ TileflowError
 |   +-- OutOfResources     too much shared memory, too many registers: another config may work
 +-- TableError             a table or a bundle is truncated, tampered with, too new, of another kernel version
 +-- SpecError              a sweep spec names an unknown field, kernel, device class ...
+|   +-- SlowProblem        inputs and a reference that take longer than others may wait
 +-- ClusterError           placement, leases, a lost worker
 +-- InternalError          ours: asks for a report
 """
