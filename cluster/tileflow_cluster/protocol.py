@@ -26,6 +26,7 @@ from .trial import Facts, TrialResult
 SHARED_LOADER = "tileflow_cluster.shared_call:load"
 
 Mode = Literal["static", "dynamic"]
+Ordered = Literal["", "pause", "stop"]
 ProblemItems = tuple[tuple[str, Scalar], ...]
 
 
@@ -187,6 +188,19 @@ class Evaluator(Protocol):
 
         Raises ClusterError where nothing serves it (any more).
         """
+
+    def away(self, device_class: str) -> str:
+        """Why nothing can be done for ``device_class`` now, though it will or may be; empty while it can."""
+
+    def unused(self) -> Sequence[str]:
+        """Which workers are there and must not be used, and why: quarantined GPUs, other toolchains."""
+
+    @property
+    def ordered(self) -> Ordered:
+        """What somebody else has told this sweep to do."""
+
+    def announce(self, status: Mapping[str, Any]) -> None:
+        """What this sweep says of itself to whoever asks."""
 
     def submit(self, request: TrialRequest) -> None:
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""

@@ -99,3 +99,15 @@ def cluster_must_answer() -> Iterator[None]:
         yield
     except exceptions.RayError as error:
         raise lost_cluster(error) from error
+
+
+@contextmanager
+def ray_must_start(address: str | None) -> Iterator[None]:
+    """Raises ClusterError for whatever ``ray.init`` says against joining or starting a cluster."""
+    try:
+        yield
+    except (exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise ClusterError(
+            "Ray must start or be joined", got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
+            where=f"address {address!r}", hint="see `ray status`; is its version the same here and there?",
+        ) from error  # fmt: skip

@@ -299,9 +299,13 @@ def _ray(wanted: SweepSpec) -> Evaluator:
     if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
-    from tileflow_cluster.ray_evaluator import RayEvaluator
+    from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 
-    return RayEvaluator(TileflowStages(), wanted.device_classes, address=address)
+    return RayEvaluator(
+        TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
+        # No node can come back to a Ray of this process alone.
+        patience=Patience(away_s=0.0 if address == "local" else wanted.budget.wait_seconds),
+    )  # fmt: skip
 
 
 def _finish(stopped: str, out: Path) -> None:

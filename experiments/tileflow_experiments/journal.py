@@ -372,7 +372,8 @@ def stopped(lines: Iterable[Line]) -> dict[str, str]:
 
 
 def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
-    """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet."""
+    """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet. A measured
+    verdict replaces a modelled one: a GPU came later."""
     return _states(attempts(lines))
 
 
@@ -382,7 +383,7 @@ def _states(tried: Iterable[TrialRecord]) -> dict[str, TrialRecord]:
         if not attempt.trial_id:
             continue
         known = state.get(attempt.trial_id)
-        if known is None or not known.settled:
+        if known is None or not known.settled or (known.result.modelled and attempt.settled and attempt.measured):
             state[attempt.trial_id] = attempt
     return state
 

@@ -197,9 +197,7 @@ def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
 def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: Start, tmp_path: Path) -> None:
     """Fault 22: no barrier between the two, and one slow trial leaves the other device working."""
     evaluator = start(compilers=1, stages={"device_s": 0.2, "compile_s": 0.15})
-    while len(evaluator._fleet.open()) < 3:
-        evaluator.poll(0.0)
-        time.sleep(0.05)
+    evaluator.wait_ready(60.0)
     run(evaluator, [request(f"r{x}", x) for x in range(8)])
     last_compile = max(start for _, start, _ in log_of(tmp_path, "compile"))
     assert sum(start < last_compile for _, start, _ in log_of(tmp_path, "device")) >= 3

@@ -407,7 +407,8 @@ def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
         return fakes.checked_ok(request)
 
     spec = sweep_spec(device_classes=[MODELLED])
-    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == ""
+    unchecked = f"1 of 2 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == unchecked
     assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
     report = (tmp_path / "report.md").read_text()
     assert "- winner configs: 3 not checked (cancelled)" in report and "- winner configs: 1 ok" in report

@@ -1,0 +1,143 @@
+"""Several sweeps on one cluster, classes that leave, return and appear: findings 4 and 5 of issue 17, on a real Ray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import ray
+from cluster_fakes import GPU, FakeStages, request
+from conftest import NODE
+from test_evaluators import run
+from tileflow_cluster.labels import DEVICE_CLASS
+from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.rota import find_rota
+from tileflow_cluster.trial import TrialResult
+
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Status
+
+pytestmark = pytest.mark.cluster
+Start = Callable[..., RayEvaluator]
+B200 = "nvidia-b200"
+QUICK = Patience(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)
+
+
+def until(what: Callable[[], Any], *evaluators: RayEvaluator, limit_s: float = 60.0) -> list[TrialResult]:
+    """Poll all of them until ``what`` holds; what came back meanwhile."""
+    results: list[TrialResult] = []
+    deadline = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < deadline
+        for evaluator in evaluators:
+            results += evaluator.poll(0.1)
+    return results
+
+
+def workers(evaluator: RayEvaluator) -> tuple[int, int]:
+    """Compile workers and device workers that have a place."""
+    return evaluator._fleet.placed(""), evaluator._fleet.placed(GPU)
+
+
+def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(start: Start) -> None:
+    """Finding 4: the second waited 180 s for CPUs that the first held, stopped its studies and blamed the GPUs."""
+    first = start(patience=QUICK, name="first")
+    until(lambda: workers(first) == (2, 2), first)
+    run(first, [request("a", 1)])
+    second = start(patience=QUICK, name="second")
+    assert second.away(GPU) == "waiting for a place for " + GPU
+    second.submit(request("b", 2))
+    results = until(lambda: not second.pending(), first, second)
+    assert [result.outcome.status for result in results] == [Status.OK]
+    until(lambda: workers(first) == workers(second) == (1, 1), first, second)
+    assert {r.outcome.status for r in until(lambda: not first.pending(), first, second)} <= {Status.OK}
+
+    rota = find_rota()
+    assert rota is not None
+    (told,) = ray.get(rota.order.remote("second", "pause"))
+    until(lambda: workers(first) == (2, 2), first, second)
+    assert second.away(GPU) == "paused" and second.capacity(GPU) == 0
+    ray.get(rota.order.remote(told, ""))
+    until(lambda: workers(second) == (1, 1), first, second)
+    second.close()
+    until(lambda: workers(first) == (2, 2), first)
+
+
+def test_a_sweep_waits_for_cpus_that_somebody_else_holds(start: Start) -> None:
+    """Finding 4: waiting for a place counts against no limit, and room is taken up within seconds."""
+
+    @ray.remote(num_cpus=2, num_gpus=2)
+    class Holder:
+        def there(self) -> None: ...
+
+    holder = Holder.remote()
+    ray.get(holder.there.remote())
+    waiting = start(patience=Patience(start_s=20.0, replan_s=0.3), name="waiting")
+    waiting.submit(request("w", 1))
+    began = time.monotonic()
+    until(lambda: time.monotonic() > began + 3, waiting)
+    assert waiting.pending() == 1 and waiting.away(GPU).startswith("waiting for a place")
+    assert {worker.state for worker in waiting._fleet} == {"waiting"}
+    ray.kill(holder)
+    freed = time.monotonic()
+    (result,) = until(lambda: not waiting.pending(), waiting)
+    assert result.outcome.status is Status.OK and result.attempt == 1
+    assert time.monotonic() - freed < 20  # 10 on a machine that does nothing else
+
+
+def test_a_class_whose_only_node_leaves_waits_for_its_return(start: Start, ray_cluster: Any) -> None:
+    """Finding 5: eight requests failed at once, and the study stopped."""
+    labels = {DEVICE_CLASS: B200}
+    node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
+    evaluator = start((B200,), compilers=1, patience=QUICK)
+    assert evaluator.device_classes()[0].measured
+    run(evaluator, [request("r0", 0, device_class=B200)])
+    ray_cluster.remove_node(node, allow_graceful=False)
+    for x in range(1, 9):
+        evaluator.submit(request(f"r{x}", x, device_class=B200))
+    results = until(lambda: evaluator.away(B200) == f"no node for {B200}", evaluator)
+    assert evaluator.pending() == 8 - sum(r.final for r in results) and evaluator.capacity(B200) >= 0
+    replacement = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
+    results += until(lambda: not evaluator.pending(), evaluator)
+    evaluator.close()
+    ray_cluster.remove_node(replacement)
+    finals = {r.request_id: r.outcome.status for r in results if r.final}
+    assert finals == {f"r{x}": Status.OK for x in range(1, 9)}
+
+
+def test_a_class_that_stays_away_ends_in_words(start: Start, ray_cluster: Any) -> None:
+    node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels={DEVICE_CLASS: B200})
+    evaluator = start((B200,), compilers=1, patience=Patience(replan_s=0.3, away_s=0.5))
+    evaluator.submit(request("r", 1, device_class=B200))
+    ray_cluster.remove_node(node, allow_graceful=False)
+    *_, last = until(lambda: not evaluator.pending(), evaluator)
+    assert last.outcome.status is Status.DEVICE_LOST
+    with pytest.raises(ClusterError, match=rf"no node with {DEVICE_CLASS}={B200} came back within 0.5 s"):
+        evaluator.capacity(B200)
+
+
+def test_a_class_that_appears_midway_is_measured(start: Start, ray_cluster: Any) -> None:
+    """Finding 5: it stayed modelled."""
+    evaluator = start((B200,), compilers=1, patience=QUICK)
+    (modelled,) = run(evaluator, [request("m", 1, device_class=B200)])["m"]
+    assert modelled.modelled
+    node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels={DEVICE_CLASS: B200})
+    until(lambda: evaluator.device_classes()[0].measured, evaluator)
+    (measured,) = run(evaluator, [request("again", 1, device_class=B200)])["again"]
+    evaluator.close()
+    ray_cluster.remove_node(node)
+    assert measured.outcome.measured and not measured.duplicate_of and measured.gpu_uuid
+    assert measured.trial_id == modelled.trial_id
+
+
+def test_a_stage_that_cannot_open_is_still_a_false_start(start: Start, tmp_path: Any) -> None:
+    class Refusing(FakeStages):
+        def open_model(self, device_class: str) -> Any:
+            raise ClusterError("a worker must stand on its card", got="another")
+
+    evaluator = RayEvaluator(Refusing(str(tmp_path)), (B200,), compilers=1, patience=QUICK)
+    (ended,) = run(evaluator, [request("e", 1, device_class=B200)])["e"]
+    evaluator.close()
+    assert ended.outcome.status is Status.DEVICE_LOST and "stand on its card" in ended.outcome.error_digest
