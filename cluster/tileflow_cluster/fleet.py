@@ -28,6 +28,7 @@ State = Literal["waiting", "starting", "ready", "parked"]
 PHASES: tuple[Phase, ...] = ("compile", "device")
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
+MOST_DECLINED = 16  # workers of a class that may be offered work in one round and get none
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,10 @@ class Fleet:
                 f"its toolchain is {dict(facts.toolchain)} and that of the others {dict(expected)}; a trial's time "
                 "would depend on the node: install the same versions everywhere",
             )
+
+    def pass_over(self, worker: Worker) -> None:
+        """Nothing that waits is for this worker now: others are asked before it next time."""
+        self._file(worker)
 
     def give(self, worker: Worker) -> None:
         """It has one more call."""

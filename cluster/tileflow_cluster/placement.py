@@ -15,7 +15,7 @@ from tileflow.errors import ClusterError
 
 from .labels import DEVICE_CLASS
 from .protocol import DeviceClass
-from .rota import Share
+from .share import Share
 
 
 @dataclass(frozen=True, slots=True)

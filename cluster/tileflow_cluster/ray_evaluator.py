@@ -30,14 +30,15 @@ from tileflow.runtime.abi import Binary
 
 from .calls import Call, Calls
 from .devices import visible_gpus
-from .fleet import Fleet, Recycling, Worker, WorkerKind
+from .fleet import MOST_DECLINED, Fleet, Recycling, Worker, WorkerKind
 from .labels import DEVICE_CLASS, labels_for
 from .ledger import Lease, Ledger, Phase
 from .lookout import Lookout, require_loopback, require_reachable
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
 from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
-from .rota import Entry, Member
+from .rota import Member
+from .share import Entry
 from .shelf import Shelf
 from .stages import Stages
 from .trial import DeviceIdentity, TrialResult
@@ -264,12 +265,16 @@ class RayEvaluator:
         """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
         for name in ("", *(served.name for served in self._whole.devices)):
             phase: Phase = "device" if name else "compile"
+            declined = 0
             for worker in self._fleet.open(name):
-                if not self._ledger.waiting(phase, name):
+                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):
                     break
                 lease = self._ledger.lease(phase, str(worker), name)
                 if lease is not None:
                     self._call(worker, lease)
+                else:
+                    declined += 1
+                    self._fleet.pass_over(worker)
 
     def _prime(self) -> None:
         """Let device workers that have had nothing yet make the data of a problem, each of another where there are

@@ -1,85 +1,30 @@
 """Who works on a shared cluster: sweeps enter themselves, see each other, and take no more than their share.
 
 The rota is one small actor of the cluster, made by whoever comes first. It only remembers: every sweep works out its
-own share of CPUs and GPUs by :func:`allot`, which gives the same answer to all of them. A sweep that has not been heard
-of for a while is forgotten; the rota ends with the last one.
+own share of CPUs and GPUs (:mod:`.share`). A sweep that has not been heard of for a while is forgotten; the rota ends
+with the last one. :func:`look` and :func:`tell` ask it from any machine.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
 
-if TYPE_CHECKING:  # what an actor of a few numbers imports stays small
+from .share import Entry, Share, allot
+
+if TYPE_CHECKING:  # what the actor imports stays small
     from .protocol import Ordered
 
 NAME = "tileflow-rota-1"  # and the version of what is said to it
 NAMESPACE = "tileflow"
 FORGOTTEN_S = 20.0
-MOST_PRIORITY = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One sweep. ``since``: the rota's number for it, smaller for who came earlier. ``classes``: those that it measures
-    on; ``compilers``: the most compile workers that it has use for. ``priority``: how many times as much as a sweep of
-    priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told."""
-
-    sweep_id: str
-    classes: tuple[str, ...]
-    compilers: int
-    priority: int = 1
-    since: int = 0
-    status: Mapping[str, Any] = field(default_factory=dict)
-    order: Ordered = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one sweep may start. ``gpus``: by device class."""
-
-    compilers: int
-    gpus: Mapping[str, int]
-
-
-def allot(entries: Sequence[Entry], cpus: int, gpus: Mapping[str, int]) -> dict[str, Share]:
-    """Shares by sweep, of so many CPUs and GPUs of each class.
-
-    GPUs go by priority; where there are more sweeps than GPUs of a class, the later ones of the lowest priority wait.
-    CPUs follow the GPUs that a sweep was given; one that waits for its GPUs keeps a single compile worker.
-    """
-    working = sorted((e for e in entries if not e.order), key=lambda e: (-e.priority, e.since))
-    given: dict[str, dict[str, int]] = {entry.sweep_id: {} for entry in entries}
-    for name, count in gpus.items():
-        wanting = [entry for entry in working if name in entry.classes]
-        parts = _divide(count, [e.priority for e in wanting], [count] * len(wanting))
-        for entry, part in zip(wanting, parts, strict=True):
-            given[entry.sweep_id][name] = part
-    weights, wants = [], []
-    for entry in working:
-        held = sum(given[entry.sweep_id].values())
-        waits = bool(entry.classes) and not held
-        weights.append(held or entry.priority)
-        wants.append(min(entry.compilers, 1 if waits else cpus))
-    slots = dict(zip([e.sweep_id for e in working], _divide(cpus, weights, wants), strict=True))
-    return {e.sweep_id: Share(slots.get(e.sweep_id, 0), given[e.sweep_id]) for e in entries}
-
-
-def _divide(count: int, weights: Sequence[int], wants: Sequence[int]) -> list[int]:
-    """``count`` things, one at a time to whoever has the fewest for its weight, the first of equals, none beyond what
-    it wants."""
-    parts = [0] * len(weights)
-    for _ in range(count):
-        open_ones = [n for n, part in enumerate(parts) if part < wants[n]]
-        if not open_ones:
-            break
-        parts[min(open_ones, key=lambda n: (parts[n] > 0, (parts[n] + 1) / weights[n], n))] += 1
-    return parts
+ANSWER_S = 10.0
 
 
 class Rota:
@@ -208,3 +153,37 @@ def find_rota() -> Any | None:
         return ray.get_actor(NAME, namespace=NAMESPACE)
     except ValueError:
         return None
+
+
+# ---- from any machine ------------------------------------------------------------------------------------------------
+
+
+def look(address: str) -> list[Entry]:
+    """The sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
+    with _connected(address):
+        rota = find_rota()
+        return list(ray.get(rota.entries.remote(), timeout=ANSWER_S)) if rota is not None else []
+
+
+def tell(address: str, sweep_id: str, order: Ordered) -> list[str]:
+    """Tell the sweeps on the cluster at ``address`` whose id begins so; their ids. Raises ClusterError."""
+    with _connected(address):
+        rota = find_rota()
+        return list(ray.get(rota.order.remote(sweep_id, order), timeout=ANSWER_S)) if rota is not None else []
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[None]:
+    from .lookout import require_reachable
+    from .ray_errors import ray_must_start
+
+    with ray_must_start(address):
+        if ray.is_initialized():
+            yield
+            return
+        require_reachable(address)
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+        try:
+            yield
+        finally:
+            ray.shutdown()

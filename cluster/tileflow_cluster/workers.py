@@ -61,7 +61,7 @@ class CompileWorker:
 
     def placed(self) -> str:
         """This node's id, as soon as this process runs: waiting for a place is no part of starting."""
-        return ray.get_runtime_context().get_node_id()
+        return str(ray.get_runtime_context().get_node_id())
 
     def describe(self) -> WorkerFacts:
         return _facts(self._compiler.compiled_by)
@@ -92,7 +92,7 @@ class DeviceWorker:
 
     def placed(self) -> str:
         """As of a :class:`CompileWorker`."""
-        return ray.get_runtime_context().get_node_id()
+        return str(ray.get_runtime_context().get_node_id())
 
     @property
     def _device(self) -> Device:

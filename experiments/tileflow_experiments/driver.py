@@ -193,18 +193,20 @@ class Driver:
         self._asking_s = self._hearing_s = 0.0
         self._measured = {served.name for served in evaluator.device_classes() if served.measured}
         self._next_look = 0.0
+        self._searching = False
         self.failures = Counter(r.status.value for s in studies for r in s.settled.values() if r.time_us is None)
         evaluator.heed(self._judge)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
+        self._searching = True
         while any(study.open for study in self.studies):
             self._check_stop()
             filled = self.stopping or self._fill()
             if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
                 break
             self._turn(POLL_S if filled else 0.0)
-            self._leave_stragglers()
+        self._searching = False
         self._note_clock()
         for study in self.studies:
             if study.finished:
@@ -406,6 +408,8 @@ class Driver:
         if self._ticked >= self._next_look:
             self._next_look = self._ticked + LOOK_S
             self._notice_joined()
+            if self._searching:
+                self._leave_stragglers()
             self.evaluator.announce(status_of(self))
         self._progress(self)
 

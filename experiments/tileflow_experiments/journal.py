@@ -31,6 +31,8 @@ RESERVE_BYTES = 16 << 20
 
 Line = dict[str, Any]
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 
 class JournalError(TileflowError):
     """The journal cannot be read or continued."""
@@ -110,7 +112,7 @@ class Journal:
         for what JSON has no word for."""
         line = {"kind": kind} | dict(data)
         try:
-            text = json.dumps(line, separators=(",", ":"), allow_nan=False)
+            text = _encode(line)
         except (TypeError, ValueError) as error:
             raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
                                hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip

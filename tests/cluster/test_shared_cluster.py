@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
-from cluster_fakes import GPU, FakeStages, request
+from cluster_fakes import GPU, MODELLED, FakeStages, request
 from conftest import NODE
 from test_evaluators import run
+from test_sweep_on_ray import no_mlflow, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
-from tileflow_cluster.rota import find_rota
+from tileflow_cluster.rota import look, tell
 from tileflow_cluster.trial import TrialResult
+from tileflow_experiments import cli, sweep
+from tileflow_experiments.driver import Driver
+from tileflow_experiments.progress import Progress
+from typer.testing import CliRunner
 
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
 
 pytestmark = pytest.mark.cluster
+__all__ = ["no_mlflow"]  # a fixture that every test here uses
 Start = Callable[..., RayEvaluator]
 B200 = "nvidia-b200"
 QUICK = Patience(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)
@@ -54,12 +63,11 @@ def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(start: Sta
     until(lambda: workers(first) == workers(second) == (1, 1), first, second)
     assert {r.outcome.status for r in until(lambda: not first.pending(), first, second)} <= {Status.OK}
 
-    rota = find_rota()
-    assert rota is not None
-    (told,) = ray.get(rota.order.remote("second", "pause"))
+    until(lambda: len(look("auto")) == 2, first, second)
+    (told,) = tell("auto", "second", "pause")
     until(lambda: workers(first) == (2, 2), first, second)
     assert second.away(GPU) == "paused" and second.capacity(GPU) == 0
-    ray.get(rota.order.remote(told, ""))
+    tell("auto", told, "")
     until(lambda: workers(second) == (1, 1), first, second)
     second.close()
     until(lambda: workers(first) == (2, 2), first)
@@ -141,3 +149,39 @@ def test_a_stage_that_cannot_open_is_still_a_false_start(start: Start, tmp_path:
     (ended,) = run(evaluator, [request("e", 1, device_class=B200)])["e"]
     evaluator.close()
     assert ended.outcome.status is Status.DEVICE_LOST and "stand on its card" in ended.outcome.error_digest
+
+
+def test_a_sweep_is_seen_and_told_to_stop_from_elsewhere(start: Start, tmp_path: Path) -> None:
+    """``tileflow sweep status`` and ``stop`` of another process, while the driver searches."""
+    said: list[str] = []
+
+    def command(*arguments: str) -> str:
+        done = CliRunner().invoke(cli.app, ["sweep", *arguments])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def watch(driver: Driver) -> None:
+        if not said and sum(len(study.settled) for study in driver.studies) >= 3 and look("auto")[-1].status:
+            said.append(command("status"))
+            command("stop", "seen")
+
+    quick = replace(tools(start, ("",)), display=lambda budget: Watching(watch))
+    slow = replace(
+        quick, evaluator=lambda spec: start((GPU, MODELLED), stages={"device_s": 0.3}, patience=QUICK, name="seen")
+    )
+    assert "told to stop" in sweep.run(spec(1000, *range(1, 9)), tmp_path / "out", slow)
+    (text,) = said
+    assert text.startswith("seen-") and "trials in" in text and "of 16 studies done" in text
+    assert f"{GPU}: measured on 2 workers" in text and f"{MODELLED}: modelled by 1 workers" in text
+    assert " us" in text and "left" in text
+
+
+class Watching(Progress):
+    """Calls ``watch`` at every turn."""
+
+    def __init__(self, watch: Callable[[Driver], None]) -> None:
+        super().__init__("", open(os.devnull, "w"))  # noqa: SIM115
+        self._watch = watch
+
+    def __call__(self, driver: Driver) -> None:
+        self._watch(driver)

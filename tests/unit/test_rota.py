@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileflow_cluster.rota import Entry, Rota, allot
+from tileflow_cluster.rota import Rota
+from tileflow_cluster.share import Entry, allot
 
 GPU, OTHER = "nvidia-h200", "amd-mi300x"
 
