@@ -140,6 +140,26 @@ def test_a_class_that_appears_midway_is_measured(start: Start, ray_cluster: Any)
     assert measured.trial_id == modelled.trial_id
 
 
+def test_another_toolchain_in_a_class_is_refused_in_words(tmp_path: Path) -> None:
+    """Fault 17: of two workers of a class that differ, the second is not used, and says why."""
+
+    class Mixed(FakeStages):
+        def open_device(self, device_class: str) -> Any:
+            device = super().open_device(device_class)
+            card = os.environ["CUDA_VISIBLE_DEVICES"]
+            device.identity = replace(device.identity, launched_by=(("torch", "2.11" if card == "0" else "2.13"),))
+            return device
+
+    evaluator = RayEvaluator(Mixed(str(tmp_path)), (GPU,), compilers=1, patience=QUICK)
+    until(evaluator.unused, evaluator)
+    results = run(evaluator, [request(f"r{x}", x) for x in range(4)])
+    (said,) = evaluator.unused()
+    evaluator.close()
+    assert "its toolchain is" in said and "2.11" in said and "2.13" in said and "same versions" in said
+    assert len({result.gpu_uuid for (result,) in results.values()}) == 1
+    assert all(result.outcome.status is Status.OK for (result,) in results.values())
+
+
 def test_a_stage_that_cannot_open_is_still_a_false_start(start: Start, tmp_path: Any) -> None:
     class Refusing(FakeStages):
         def open_model(self, device_class: str) -> Any:
