@@ -456,7 +456,8 @@ class Driver:
         if entry.settled:
             if entry.trial_id not in study.settled:
                 self._journal.add(entry)
-                self.failures[entry.status.value] += entry.time_us is None
+                if entry.time_us is None:
+                    self.failures[entry.status.value] += 1
             elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
                 self._journal.event(
                     "known", study=study.subject.key.id, config=config.to_dict(), trial_id=entry.trial_id

@@ -4,7 +4,7 @@
 time. Compilers and GPUs take the rehearsal's times (:mod:`.rehearsal`), scaled so that a GPU that never waits measures
 so many a second; there are as many compilers as keep them busy. The processor time that the driver's thread itself uses
 is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, which is what Ray takes. A row
-says what share of the rate was reached, and the driver's time a trial, in its parts.
+says what share of the rate was reached, and the driver's time a trial.
 """
 
 from __future__ import annotations
@@ -209,19 +209,16 @@ def simulate(
         driver.search()
         journal.close()
     done = sum(len(study.settled) for study in studies)
-    thinking = driver.thinking()
     return {
         "gpus": gpus, "per_s": per_s, "trials": done, "reached": done / cluster.clock.now / (gpus * per_s),
         "rate": done / cluster.clock.now, "driver_ms": 1e3 * cluster.driver_s / done,
-        "ask_ms": 1e3 * thinking["ask_s"] / done, "rank_ms": 1e3 * thinking["rank_s"] / done,
-        "hear_ms": 1e3 * thinking["hear_s"] / done, "ray_ms": 1e3 * cluster.ray_s / done,
+        "ray_ms": 1e3 * cluster.ray_s / done,
     }  # fmt: skip
 
 
 COLUMNS = {
     "GPUs": "{gpus:.0f}", "a second each": "{per_s:g}", "trials": "{trials:.0f}", "share reached": "{reached:.0%}",
     "trials/s": "{rate:.0f}", "driver, ms of processor time a trial": "{driver_ms:.2f}",
-    "of which asking": "{ask_ms:.2f}", "ranking": "{rank_ms:.2f}", "hearing": "{hear_ms:.2f}",
     "calls of Ray, ms": "{ray_ms:.2f}",
 }  # fmt: skip
 
