@@ -4,7 +4,7 @@
 time. Compilers and GPUs take the rehearsal's times (:mod:`.rehearsal`), scaled so that a GPU that never waits measures
 so many a second; there are as many compilers as keep them busy. The processor time that the driver's thread itself uses
 is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, which is what Ray takes. A row
-says what share of the rate was reached, and the driver's time a trial.
+says what share of the rate was reached in the middle of the search, and the driver's time a trial.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from .subject import prepare
 DEPTH = 3
 AHEAD = 2
 CALL_US = 167.0  # 6,000 asynchronous calls of Ray's actors a second
+STEADY = (0.25, 0.9)  # of a search's trials: between its beginning, which waits for compilers, and its end
 MEAN_OF_SCATTER = math.sinh(1)  # of e to a power between -1 and 1
 
 
@@ -67,6 +68,7 @@ class SimulatedCluster:
         self._numbers = itertools.count()
         self._roofline_us = cost.roofline_us(TRAFFIC, target(device_class))
         self._charged = time.thread_time()
+        self.measured_at: list[float] = []
         self.driver_s = self.ray_s = self._simulating_s = 0.0
 
     def _charge(self) -> None:
@@ -140,6 +142,7 @@ class SimulatedCluster:
             outcome = Outcome(Status.OK, times, bench_s=self._device_s)
             identity_of = DeviceIdentity(self._class, "simulated", lease.worker)
             self._simulating_s += time.thread_time() - began
+            self.measured_at.append(self.clock.now)
             self._ledger.finish(lease, outcome, identity_of, self._device_s)
 
     # The rest of the protocol
@@ -209,9 +212,11 @@ def simulate(
         driver.search()
         journal.close()
     done = sum(len(study.settled) for study in studies)
+    first, last = (int(len(cluster.measured_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    rate = (last - first) / (cluster.measured_at[last] - cluster.measured_at[first])
     return {
-        "gpus": gpus, "per_s": per_s, "trials": done, "reached": done / cluster.clock.now / (gpus * per_s),
-        "rate": done / cluster.clock.now, "driver_ms": 1e3 * cluster.driver_s / done,
+        "gpus": gpus, "per_s": per_s, "trials": done, "reached": rate / (gpus * per_s),
+        "rate": rate, "driver_ms": 1e3 * cluster.driver_s / done,
         "ray_ms": 1e3 * cluster.ray_s / done,
     }  # fmt: skip
 
