@@ -91,9 +91,12 @@ class RayEvaluator:
         priority: int = 1,
     ) -> None:
         self._stages = stages
-        self._patience = patience or Patience()
         self._max_compilers = compilers
         self._owns_ray = not ray.is_initialized()
+        self._alone = self._owns_ray and address == "local"
+        self._patience = patience or Patience()
+        if self._alone:  # no node can come back
+            self._patience = replace(self._patience, away_s=0.0)
         if self._owns_ray:
             _connect(address, compilers, quiet)
         nodes = live_nodes()
@@ -106,7 +109,6 @@ class RayEvaluator:
             log.warning("the GPUs of %s carry no device class and stay unused: see tileflow_cluster.labels", node.host)
         self._nodes = nodes
         self._lookout = Lookout(self._patience.replan_s)
-        self._alone = self._owns_ray and address == "local"
         measured = tuple(served.name for served in self._whole.devices if served.measured)
         entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority)
         self._member = Member(entry, self._patience.replan_s)

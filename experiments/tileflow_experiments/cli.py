@@ -353,8 +353,7 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
     return RayEvaluator(
         TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
-        # No node can come back to a Ray of this process alone.
-        patience=Patience(away_s=0.0 if address == "local" else wanted.budget.wait_seconds),
+        patience=Patience(away_s=wanted.budget.wait_seconds),
     )  # fmt: skip
 
 
