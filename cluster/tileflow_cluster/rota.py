@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from tileflow.errors import ClusterError
+
 from .share import Entry, Share, allot
 
 if TYPE_CHECKING:  # what the actor imports stays small
@@ -24,7 +26,7 @@ if TYPE_CHECKING:  # what the actor imports stays small
 NAME = "tileflow-rota-1"  # and the version of what is said to it
 NAMESPACE = "tileflow"
 FORGOTTEN_S = 20.0
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 
 
 class Rota:
@@ -162,14 +164,24 @@ def look(address: str) -> list[Entry]:
     """The sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
     with _connected(address):
         rota = find_rota()
-        return list(ray.get(rota.entries.remote(), timeout=ANSWER_S)) if rota is not None else []
+        return list(_answered(rota.entries.remote())) if rota is not None else []
 
 
 def tell(address: str, sweep_id: str, order: Ordered) -> list[str]:
     """Tell the sweeps on the cluster at ``address`` whose id begins so; their ids. Raises ClusterError."""
     with _connected(address):
         rota = find_rota()
-        return list(ray.get(rota.order.remote(sweep_id, order), timeout=ANSWER_S)) if rota is not None else []
+        return list(_answered(rota.order.remote(sweep_id, order))) if rota is not None else []
+
+
+def _answered(answer: Any) -> Any:
+    """Raises ClusterError where the rota takes too long: it starts with the first sweep."""
+    try:
+        return ray.get(answer, timeout=ANSWER_S)
+    except ray.exceptions.GetTimeoutError:
+        raise ClusterError(
+            f"the cluster's rota must answer within {ANSWER_S:g} s", hint="ask again; is the cluster overloaded?"
+        ) from None
 
 
 @contextmanager
