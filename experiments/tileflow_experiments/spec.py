@@ -20,7 +20,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -88,9 +88,9 @@ class Budget:
     def times(self, share: float) -> Budget:
         """As much for ``share`` of it, at least one trial."""
         if self.trials is not None:
-            return Budget(trials=max(round(self.trials * share), 1))
+            return replace(self, trials=max(round(self.trials * share), 1))
         assert self.seconds is not None
-        return Budget(seconds=self.seconds * share)
+        return replace(self, seconds=self.seconds * share)
 
     def __str__(self) -> str:
         return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
