@@ -117,12 +117,16 @@ class _Compiled:
 
     checks: tuple[_Function, ...]
     actives: tuple[tuple[Knob, _Function], ...]
+    texts: tuple[tuple[str, Mapping[Choice, int]], ...]  # the knobs that have texts, and what each choice is encoded as
 
     @staticmethod
     def of(space: ConfigSpace) -> _Compiled:
         conditional = (k for k in space.knobs if k.active != TRUE)
+        texts = (k for k in space.knobs if any(isinstance(c, str) for c in k.choices))
         return _Compiled(
-            tuple(c.check.compiled() for c in space.constraints), tuple((k, k.active.compiled()) for k in conditional)
+            tuple(c.check.compiled() for c in space.constraints),
+            tuple((k, k.active.compiled()) for k in conditional),
+            tuple((k.name, {c: k.encode(c) for c in k.choices}) for k in texts),
         )
 
 
@@ -300,12 +304,16 @@ class ConfigSpace:
         return self._compiled[0]
 
     def _environment(self, config: Config) -> dict[str, int]:
-        if len(config.items) != len(self.knobs):
+        """What Exprs read: numbers and bools are themselves, texts their position."""
+        values: dict[str, Any] = dict(config.items)
+        if values.keys() != self._by_name.keys():
             self.check(config)
-        env = dict(self.environment)
-        for name, choice in config.items:
-            env[name] = self.knob(name).encode(choice)
-        return env
+        for name, encoded in self._functions().texts:
+            if values[name] not in encoded:
+                self.check(config)
+            values[name] = encoded[values[name]]
+        values.update(self.environment)
+        return values
 
 
 def _nearest(knob: Knob, choice: Choice) -> Choice:

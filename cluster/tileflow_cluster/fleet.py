@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Literal
 
 import ray
@@ -22,10 +24,11 @@ from .workers import WorkerFacts, start_compiler, start_device, start_model
 
 log = logging.getLogger("tileflow.cluster")
 
-State = Literal["starting", "ready", "parked"]
-DEPTH: dict[Phase, int] = {"compile": 1, "device": 3}  # calls in flight, one of which is being worked on
+State = Literal["waiting", "starting", "ready", "parked"]
+PHASES: tuple[Phase, ...] = ("compile", "device")
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
+MOST_DECLINED = 16  # workers of a class that may be offered work in one round and get none
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +39,54 @@ class Recycling:
     rss_mb: float = 4096.0
 
 
+class WorkerKind(Enum):
+    """What a worker is for: requests of one phase. It works on one of so many calls that it has in hand."""
+
+    COMPILE = "compile"
+    DEVICE = "device"
+    MODEL = "model"
+
+    @property
+    def phase(self) -> Phase:
+        return "compile" if self is WorkerKind.COMPILE else "device"
+
+    @property
+    def depth(self) -> int:
+        return 1 if self is WorkerKind.COMPILE else 3
+
+
 @dataclass(slots=True, eq=False)
 class Worker:
     """One actor. ``device_class`` is empty for a compile worker, ``facts`` None until it is ready.
 
+    It waits until Ray has found a place for it, however long others hold them, and starts from then on.
+
     ``calls``: how many it was given and has not answered; ``worn``: it gets no more. ``busy_s``: seconds spent on
-    those that it answered. ``primed``: a device worker was told its first problem.
+    those that it answered. ``why_parked``: why it must not be used.
     """
 
     name: str
-    phase: Phase
+    kind: WorkerKind
     device_class: str
     actor: ray.actor.ActorHandle
-    state: State = "starting"
+    state: State = "waiting"
+    node_id: str = ""
     facts: WorkerFacts | None = None
     served: int = 0
     calls: int = 0
     worn: bool = False
-    primed: bool = False
+    why_parked: str = ""
     ready_at: float = 0.0
     busy_s: float = 0.0
+
+    @property
+    def phase(self) -> Phase:
+        return self.kind.phase
+
+    @property
+    def placed(self) -> bool:
+        """It has its place, and works or is about to."""
+        return self.state in ("starting", "ready")
 
     @property
     def gpu_uuid(self) -> str:
@@ -72,66 +103,119 @@ class Fleet:
     def __init__(self, stages: Stages, recycling: Recycling) -> None:
         self._stages = stages
         self._recycling = recycling
-        self._workers: list[Worker] = []
+        self._workers: dict[str, dict[Worker, None]] = {}  # by device class; "" are those that compile
+        self._open: dict[str, list[dict[Worker, None]]] = {}  # likewise, and by how many calls each has
+        self._states: dict[str, Counter[State]] = {}
         self._numbers = itertools.count()
         self._wanted = Plan(0, ())
         self._false_starts: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._quarantined: set[str] = set()
-        self._toolchains: dict[str, Facts] = {}
-        self._retired_busy_s: dict[Phase, float] = dict.fromkeys(DEPTH, 0.0)
-        self._retired_ready_s: dict[Phase, float] = dict.fromkeys(DEPTH, 0.0)
+        self._toolchains: dict[tuple[str, WorkerKind], Facts] = {}
+        self._retired_busy_s: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+        self._retired_ready_s: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
 
     def follow(self, plan: Plan) -> Iterator[Worker]:
-        """Start what is missing from ``plan``, device workers first, which take longest to be ready; workers that wait
-        in vain for a place that is gone are stopped.
+        """Start what is missing from ``plan``, device workers first, which take longest to be ready; those beyond it
+        end, where they have calls after these.
 
-        Yields the started ones, whose ``describe`` tells when they are ready.
+        Yields the started ones: ``placed`` is answered once they have a place, ``describe`` once they are ready.
         """
+        for served in plan.devices:
+            if served.workers and not self.wanted(served.name):
+                self._false_starts.pop(served.name, None)  # a class that has come back begins anew
         self._wanted = plan
         for served in plan.devices:
-            yield from self._fill(served.name, served.workers)
-        yield from self._fill("", plan.compilers)
+            kind = WorkerKind.DEVICE if served.measured else WorkerKind.MODEL
+            yield from self._fill(served.name, kind, served.workers)
+        yield from self._fill("", WorkerKind.COMPILE, plan.compilers)
 
-    def _fill(self, device_class: str, wanted: int) -> Iterator[Worker]:
-        there = self.of(device_class)
-        for worker in [w for w in there if w.state == "starting"][: max(len(there) - wanted, 0)]:
-            self.stop(worker)
+    def _fill(self, device_class: str, kind: WorkerKind, wanted: int) -> Iterator[Worker]:
+        for other in [w for w in self.of(device_class) if w.kind is not kind]:
+            self._dismiss(other)
+        there = [w for w in self.of(device_class) if w.kind is kind and not w.worn]
+        if len(there) > wanted:
+            order = {"waiting": 0, "starting": 1, "ready": 2, "parked": 3}
+            for worker in sorted(there, key=lambda w: order[w.state])[: len(there) - wanted]:
+                self._dismiss(worker)
         if self._false_starts.get(device_class, 0) >= MAX_FALSE_STARTS:
             return
         for _ in range(wanted - len(there)):
-            yield self._start(device_class)
+            yield self._start(device_class, kind)
 
-    def _start(self, device_class: str) -> Worker:
-        number = next(self._numbers)
-        if not device_class:
-            worker = Worker(f"compile-{number}", "compile", "", start_compiler(self._stages))
-        elif self.serves(device_class).measured:
-            actor = start_device(self._stages, device_class)
-            worker = Worker(f"{device_class}-{number}", "device", device_class, actor)
+    def _dismiss(self, worker: Worker) -> None:
+        """It is given nothing more, and ends with what it has."""
+        if worker.calls and worker.state == "ready":
+            worker.worn = True
+            self._file(worker)
         else:
-            actor = start_model(self._stages, device_class)
-            worker = Worker(f"{device_class}-model-{number}", "device", device_class, actor)
-        self._workers.append(worker)
+            self.stop(worker)
+
+    def _start(self, device_class: str, kind: WorkerKind) -> Worker:
+        number = next(self._numbers)
+        match kind:
+            case WorkerKind.COMPILE:
+                worker = Worker(f"compile-{number}", kind, "", start_compiler(self._stages))
+            case WorkerKind.DEVICE:
+                actor = start_device(self._stages, device_class)
+                worker = Worker(f"{device_class}-{number}", kind, device_class, actor)
+            case WorkerKind.MODEL:
+                actor = start_model(self._stages, device_class)
+                worker = Worker(f"{device_class}-model-{number}", kind, device_class, actor)
+        self._workers.setdefault(device_class, {})[worker] = None
+        self._states.setdefault(device_class, Counter())[worker.state] += 1
+        self._open.setdefault(device_class, [{} for _ in range(kind.depth)])
         return worker
+
+    def _file(self, worker: Worker, state: State | None = None, *, gone: bool = False) -> None:
+        """Put the worker where its state and its calls say; ``state``: a new one."""
+        counts = self._states[worker.device_class]
+        if gone or state is not None:
+            counts[worker.state] -= 1
+        if state is not None:
+            worker.state = state
+            counts[state] += 1
+        for group in self._open[worker.device_class]:
+            group.pop(worker, None)
+        if not gone and worker.state == "ready" and not worker.worn and worker.calls < worker.kind.depth:
+            self._open[worker.device_class][worker.calls][worker] = None
 
     # Reading
 
     def __iter__(self) -> Iterator[Worker]:
-        return iter(self._workers)
+        return (worker for group in self._workers.values() for worker in group)
+
+    def __contains__(self, worker: Worker) -> bool:
+        return worker in self._workers.get(worker.device_class, ())
 
     def of(self, device_class: str) -> list[Worker]:
         """The workers of a device class, parked ones too; compile workers where it is empty."""
-        return [worker for worker in self._workers if worker.device_class == device_class]
+        return list(self._workers.get(device_class, ()))
 
-    def open(self) -> list[Worker]:
-        """Those that take another call, the idle ones first."""
-        found = [w for w in self._workers if w.state == "ready" and not w.worn and w.calls < DEPTH[w.phase]]
-        return sorted(found, key=lambda worker: worker.calls)
+    def open(self, device_class: str) -> Iterator[Worker]:
+        """Those of the class that take another call, the idle ones first; it may be given while they are read."""
+        for group in self._open.get(device_class, ()):
+            yield from list(group)
+
+    def on(self, node_ids: Collection[str]) -> list[Worker]:
+        """Those that have their place on one of these nodes."""
+        return [worker for worker in self if worker.node_id in node_ids]
 
     def usable(self, device_class: str) -> int:
+        """Workers that serve the class now, or are about to, or wait for their place."""
+        counts = self._states.get(device_class)
+        return counts.total() - counts["parked"] if counts else 0
+
+    def placed(self, device_class: str) -> int:
         """Workers that serve the class now or are about to."""
-        return sum(worker.state != "parked" for worker in self.of(device_class))
+        counts = self._states.get(device_class)
+        return counts["starting"] + counts["ready"] if counts else 0
+
+    def wanted(self, device_class: str) -> int:
+        """How many workers the plan has of the class."""
+        if not device_class:
+            return self._wanted.compilers
+        return next((served.workers for served in self._wanted.devices if served.name == device_class), 0)
 
     def served_now(self) -> tuple[DeviceClass, ...]:
         """The planned classes with as many workers as they have at this moment."""
@@ -146,34 +230,42 @@ class Fleet:
         raise ClusterError("a request's device class must be served", got=repr(device_class), hint=f"served: {known}")
 
     def why_unusable(self, device_class: str) -> str:
-        """What became of the class's last worker; empty while it has one, or will have."""
-        if self.usable(device_class):
+        """What became of the class's last worker; empty while it has one, will have, or may."""
+        if self.usable(device_class) or not self.wanted(device_class):
             return ""
-        return self._reasons.get(device_class, "no node with its label is left")
+        return self._reasons.get(device_class, "its workers ended")
 
     def start_clock(self) -> None:
         """Shares of idle time count from now, however long workers waited for each other before."""
-        self._retired_busy_s = dict.fromkeys(DEPTH, 0.0)
-        self._retired_ready_s = dict.fromkeys(DEPTH, 0.0)
-        for worker in self._workers:
+        self._retired_busy_s = dict.fromkeys(PHASES, 0.0)
+        self._retired_ready_s = dict.fromkeys(PHASES, 0.0)
+        for worker in self:
             worker.ready_at, worker.busy_s = time.monotonic(), 0.0
 
     def idle(self, phase: Phase) -> float:
         """Share of these workers' ready time that passed without a request; what they work on now counts as idle."""
         now = time.monotonic()
-        ready = [w for w in self._workers if w.phase == phase and w.facts is not None]
+        ready = [w for w in self if w.phase == phase and w.facts is not None]
         total = self._retired_ready_s[phase] + sum(now - w.ready_at for w in ready)
         busy = self._retired_busy_s[phase] + sum(w.busy_s for w in ready)
         return max(1 - busy / total, 0.0) if total else 0.0
 
     # What happens to a worker
 
+    def found_place(self, worker: Worker, node_id: str) -> None:
+        """Ray started its process."""
+        worker.node_id = node_id
+        self._file(worker, "starting")
+
     def ready(self, worker: Worker, facts: WorkerFacts) -> None:
         """A worker described itself; it is used, or parked where its GPU or toolchain must not be."""
-        worker.facts, worker.state, worker.ready_at = facts, "ready", time.monotonic()
+        worker.facts, worker.ready_at = facts, time.monotonic()
+        self._file(worker, "ready")
         self._false_starts.pop(worker.device_class, None)
-        expected = self._toolchains.setdefault(worker.device_class, _versions(facts.toolchain))
-        twins = [w for w in self._workers if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid]
+        expected = self._toolchains.setdefault((worker.device_class, worker.kind), _versions(facts.toolchain))
+        twins = [
+            w for w in self.of(worker.device_class) if w is not worker and w.gpu_uuid and w.gpu_uuid == worker.gpu_uuid
+        ]
         if twins:
             self.park(worker, f"it sees GPU {worker.gpu_uuid}, which {twins[0]} has; check CUDA_VISIBLE_DEVICES there")
         elif worker.gpu_uuid in self._quarantined:
@@ -185,6 +277,15 @@ class Fleet:
                 "would depend on the node: install the same versions everywhere",
             )
 
+    def pass_over(self, worker: Worker) -> None:
+        """Nothing that waits is for this worker now: others are asked before it next time."""
+        self._file(worker)
+
+    def give(self, worker: Worker) -> None:
+        """It has one more call."""
+        worker.calls += 1
+        self._file(worker)
+
     def give_back(self, worker: Worker, busy_s: float, rss_mb: float) -> None:
         """A worker answered; one that is worn out is stopped once it has no other call."""
         worker.busy_s += busy_s
@@ -192,13 +293,16 @@ class Fleet:
         worker.served += 1
         worker.worn = worker.worn or worker.served >= self._recycling.trials or rss_mb >= self._recycling.rss_mb
         if worker.worn and not worker.calls and worker.state == "ready":
-            log.info("recycling %s after %d trials, %.0f MB", worker, worker.served, rss_mb)
+            log.info("stopping %s after %d trials, %.0f MB", worker, worker.served, rss_mb)
             self.stop(worker)
+        elif worker in self:
+            self._file(worker)
 
     def park(self, worker: Worker, reason: str) -> None:
         """Keep the worker, so that nothing else takes its GPU, and give it nothing."""
         log.warning("not using %s: %s", worker, reason)
-        worker.state = "parked"
+        worker.why_parked = reason
+        self._file(worker, "parked")
         self._reasons[worker.device_class] = reason
 
     def quarantine(self, worker: Worker, reason: str) -> None:
@@ -216,8 +320,9 @@ class Fleet:
     def stop(self, worker: Worker) -> None:
         """Kill the actor; :meth:`follow` starts another where the plan wants one."""
         ray.kill(worker.actor)
-        if worker in self._workers:
-            self._workers.remove(worker)
+        if worker in self:
+            self._file(worker, gone=True)
+            del self._workers[worker.device_class][worker]
             self._retire(worker)
 
     def _retire(self, worker: Worker) -> None:
@@ -228,11 +333,11 @@ class Fleet:
     def close(self, grace_s: float) -> None:
         """Ask the ready ones to close, give them ``grace_s``, kill all."""
         closing = [
-            worker.actor.close.remote() for worker in self._workers if worker.state != "starting" and not worker.calls
+            worker.actor.close.remote() for worker in self if worker.state in ("ready", "parked") and not worker.calls
         ]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=grace_s)
-        for worker in list(self._workers):
+        for worker in list(self):
             self.stop(worker)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
 from .ledger import Lease, Ledger
-from .protocol import Counters, DeviceClass, Judge, TrialRequest
+from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
 from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 from .trial import TrialResult
@@ -50,6 +51,18 @@ class InlineEvaluator:
     def capacity(self, device_class: str) -> int:
         self._require(device_class)
         return 0 if self._draining else max(AHEAD - self._ledger.in_flight(device_class), 0)
+
+    def away(self, device_class: str) -> str:
+        return ""
+
+    def unused(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def ordered(self) -> Ordered:
+        return ""
+
+    def announce(self, status: Mapping[str, Any]) -> None: ...
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)

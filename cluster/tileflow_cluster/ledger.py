@@ -9,7 +9,7 @@ nothing comes twice, because an answer counts only while its lease is the curren
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeVar
@@ -44,8 +44,39 @@ class Lease(Generic[Payload]):
 
 
 @dataclass(slots=True)
+class _Queue:
+    """What waits for one kind of worker: all of it, oldest first; what goes before all else; and by what is searched,
+    what a judge chooses among. Adding and removing look at nothing else."""
+
+    order: dict[str, None] = field(default_factory=dict)
+    first: dict[str, None] = field(default_factory=dict)
+    judged: dict[object, dict[str, TrialRequest]] = field(default_factory=dict)
+
+    def add(self, request: TrialRequest, whose: object, *, judged: bool) -> None:
+        self.order[request.request_id] = None
+        if judged:
+            self.judged.setdefault(whose, {})[request.request_id] = request
+        else:
+            self.first[request.request_id] = None
+
+    def remove(self, request_id: str, whose: object) -> None:
+        if request_id not in self.order:
+            return
+        del self.order[request_id]
+        if request_id in self.first:
+            del self.first[request_id]
+            return
+        group = self.judged[whose]
+        del group[request_id]
+        if not group:
+            del self.judged[whose]
+
+
+@dataclass(slots=True)
 class _Entry(Generic[Payload]):
     request: TrialRequest
+    whose: object
+    key: str
     phase: Phase
     since: float  # it waits, or is leased
     queue_s: float = 0.0
@@ -67,7 +98,8 @@ class Ledger(Generic[Payload]):
         self._clock = clock
         self._started = clock()
         self._entries: dict[str, _Entry[Payload]] = {}
-        self._waiting: dict[str, deque[str]] = {}
+        self._waiting: dict[str, _Queue] = {}
+        self._in_flight: Counter[str] = Counter()
         self._results: list[TrialResult] = []
         self._known: dict[str, TrialResult] = {}
         self._trial_of_key: dict[str, str] = {}
@@ -87,12 +119,13 @@ class Ledger(Generic[Payload]):
         outcome is known is answered at once."""
         if request.request_id in self._entries:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
-        entry = _Entry[Payload](request, "compile", self._clock())
+        entry = _Entry[Payload](request, _whose(request), request.key, "compile", self._clock())
         self._entries[request.request_id] = entry
+        self._in_flight[request.device_class] += 1
         if request.entrants:
             first, _ = request.entrants[0]
             entry.phase, entry.compiled, entry.entrants = "device", Build(first), entrants
-        known = self._known.get(self._trial_of_key.get(request.key, ""))
+        known = self._known.get(self._trial_of_key.get(entry.key, ""))
         if known is not None and not request.remeasure:
             self._repeat(entry, known)
         else:
@@ -113,7 +146,7 @@ class Ledger(Generic[Payload]):
 
     def in_flight(self, device_class: str) -> int:
         """Requests for ``device_class`` without a final result."""
-        return sum(entry.request.device_class == device_class for entry in self._entries.values())
+        return self._in_flight[device_class]
 
     def compiling(self, device_class: str) -> list[TrialRequest]:
         """Requests on their way to a device of the class, the oldest first."""
@@ -121,7 +154,8 @@ class Ledger(Generic[Payload]):
         return [entry.request for entry in entries if entry.request.device_class == device_class]
 
     def waiting(self, phase: Phase, device_class: str = "") -> int:
-        return len(self._waiting.get(_queue_name(phase, device_class), ()))
+        queue = self._waiting.get(_queue_name(phase, device_class))
+        return len(queue.order) if queue is not None else 0
 
     # What workers do
 
@@ -129,13 +163,13 @@ class Ledger(Generic[Payload]):
         """The request that has waited longest for this kind of worker, of those for a device the one that the judge
         takes; None where none waits."""
         queue = self._waiting.get(_queue_name(phase, device_class))
-        if not queue:
+        if queue is None or not queue.order:
             return None
-        taken = queue[0] if phase == "compile" else self._chosen(queue, worker)
+        taken = next(iter(queue.order)) if phase == "compile" else self._chosen(queue, worker)
         if taken is None:
             return None
-        queue.remove(taken)
         entry = self._entries[taken]
+        queue.remove(taken, entry.whose)
         now = self._clock()
         if phase == "compile":
             entry.queue_s += now - entry.since
@@ -148,12 +182,11 @@ class Ledger(Generic[Payload]):
         entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload, entry.entrants)
         return entry.lease
 
-    def _chosen(self, queue: deque[str], worker: str) -> str | None:
+    def _chosen(self, queue: _Queue, worker: str) -> str | None:
         """Ends what the judge drops. What is measured once more, and what was tried before, is not judged."""
-        first = next((r for r in queue if not self._judged(self._entries[r])), None)
-        if first is not None or self._judge is None:
-            return first or queue[0]
-        choice = self._judge.choose([self._entries[request_id].request for request_id in queue], worker)
+        if queue.first or self._judge is None:
+            return next(iter(queue.first or queue.order))
+        choice = self._judge.choose(queue.judged, worker)
         for request_id in choice.drop:
             digest = "built, and judged not worth measuring by its static facts and what is known of others"
             self._end(self._entries[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
@@ -174,7 +207,7 @@ class Ledger(Generic[Payload]):
         entry.compiled, entry.payload = compiled, payload
         self._compile_s += compiled.compile_s
         request = entry.request
-        self._trial_of_key[request.key] = compiled.trial_id
+        self._trial_of_key[entry.key] = compiled.trial_id
         known = self._known.get(compiled.trial_id)
         if known is not None and not request.remeasure:
             self._repeat(entry, known)
@@ -213,8 +246,8 @@ class Ledger(Generic[Payload]):
         failed = self._release(lease)
         if failed is None:
             return
-        whose = _whose(failed.request)
-        for entry in [e for e in self._entries.values() if _whose(e.request) == whose]:
+        whose = failed.whose
+        for entry in [e for e in self._entries.values() if e.whose == whose]:
             self._end(entry, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
 
     def returned(self, lease: Lease[Payload]) -> None:
@@ -239,6 +272,14 @@ class Ledger(Generic[Payload]):
         """End every request for a device class that nothing serves any more."""
         for entry in [e for e in self._entries.values() if e.request.device_class == device_class]:
             self._end(entry, outcome)
+
+    def forget_modelled(self, device_class: str) -> None:
+        """What the cost model said of the class is known no more: it is measured from now on."""
+        for trial_id in [
+            known.trial_id for known in self._known.values()
+            if known.modelled and known.device is not None and known.device.device_class == device_class
+        ]:  # fmt: skip
+            del self._known[trial_id]
 
     def counters(self) -> Counters:
         """All but the share of idle time, which only the owner of the workers knows."""
@@ -271,7 +312,8 @@ class Ledger(Generic[Payload]):
     def _queue(self, entry: _Entry[Payload]) -> None:
         entry.since = self._clock()
         name = _queue_name(entry.phase, entry.request.device_class)
-        self._waiting.setdefault(name, deque()).append(entry.request.request_id)
+        judged = entry.phase == "device" and self._judged(entry)
+        self._waiting.setdefault(name, _Queue()).add(entry.request, entry.whose, judged=judged)
 
     def _await_device(self, entry: _Entry[Payload]) -> None:
         assert entry.compiled is not None
@@ -320,8 +362,12 @@ class Ledger(Generic[Payload]):
         entry.queue_s = entry.built_s = entry.device_s = 0.0
         self._queue(entry)
 
-    def _repeat(self, entry: _Entry[Payload], known: TrialResult) -> None:
+    def _forget(self, entry: _Entry[Payload]) -> None:
         del self._entries[entry.request.request_id]
+        self._in_flight[entry.request.device_class] -= 1
+
+    def _repeat(self, entry: _Entry[Payload], known: TrialResult) -> None:
+        self._forget(entry)
         self._counts["considered"] += 1
         self._counts["duplicates"] += 1
         assert known.build is not None  # a verdict's trial is known
@@ -350,17 +396,17 @@ class Ledger(Generic[Payload]):
     ) -> None:
         result = self._result(entry, outcome, on, blocklisted=blocklisted, kernel_error=kernel_error)
         request_id = entry.request.request_id
-        del self._entries[request_id]
-        for queue in self._waiting.values():
-            if request_id in queue:
-                queue.remove(request_id)
+        self._forget(entry)
+        queue = self._waiting.get(_queue_name(entry.phase, entry.request.device_class))
+        if queue is not None:
+            queue.remove(request_id, entry.whose)
         self._counts["considered"] += not entry.request.entrants
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
         if result.blames_config and not entry.request.entrants:
             self._known.setdefault(result.trial_id, result)
-            self._trial_of_key.setdefault(entry.request.key, result.trial_id)
+            self._trial_of_key.setdefault(entry.key, result.trial_id)
         self._stop_leading(entry, result)
 
     def _stop_leading(self, entry: _Entry[Payload], result: TrialResult | None) -> None:

@@ -13,6 +13,7 @@ import ray
 
 from tileflow.errors import ClusterError
 
+from .lookout import require_loopback
 from .placement import live_nodes
 from .ray_evaluator import RayEvaluator
 from .stages import Stages
@@ -21,7 +22,9 @@ from .stages import Stages
 @contextmanager
 def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]:
     """Every RayEvaluator made meanwhile works on it. ``gpus``: how many to count on, be they there or not; ``labels``:
-    the node's, as :func:`tileflow_cluster.devices.labels_for` gives them."""
+    the node's, as :func:`tileflow_cluster.devices.labels_for` gives them. Raises ClusterError where Ray would listen on
+    other interfaces than loopback."""
+    require_loopback()
     ray.init("local", num_cpus=cpus, num_gpus=gpus, labels=dict(labels), include_dashboard=False, log_to_driver=False)
     try:
         yield

@@ -6,6 +6,7 @@ A config's failure is an outcome; what is raised is a fault of the kernel, whate
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import math
 import os
@@ -15,10 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import tileflow
 from tileflow import cost
@@ -57,6 +59,7 @@ SEEDS, REPEATS = 2, 2  # of a contest's check: every entrant may end in a table
 _BETWEEN_PHASES_S = 60.0
 WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
 _CACHE_PREFIX = "tileflow-triton-"
+_LOCK = "in-use.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,8 @@ class TileflowCompiler:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        _sweep_caches()
-        self._cache = tempfile.mkdtemp(prefix=f"{_CACHE_PREFIX}{os.getpid()}-")
+        sweep_caches()
+        self._cache, self._lock = own_cache()
         self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
         self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
 
@@ -118,14 +121,24 @@ class TileflowCompiler:
     def close(self) -> None:
         self._process.close()
         shutil.rmtree(self._cache, ignore_errors=True)
+        self._lock.close()
 
 
-def _sweep_caches() -> None:
-    """Remove the Triton caches of workers that were killed before they could."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_CACHE_PREFIX}*"):
-        pid = folder.name.removeprefix(_CACHE_PREFIX).partition("-")[0]
-        if not Path("/proc", pid).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+def own_cache() -> tuple[str, IO[bytes]]:
+    """A folder for Triton's cache, and the file whose lock says that it is in use: another container's process ids say
+    nothing here, a lock holds wherever the folder is seen, and ends with its process."""
+    folder = tempfile.mkdtemp(prefix=_CACHE_PREFIX)
+    lock = open(Path(folder) / _LOCK, "wb")  # noqa: SIM115 (held as long as the cache)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def sweep_caches() -> None:
+    """Remove the Triton caches of workers that were killed before they could; one without a lock is being made."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_CACHE_PREFIX}*/{_LOCK}"):
+        with suppress(OSError), path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def warm_up() -> Facts:

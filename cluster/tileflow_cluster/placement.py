@@ -15,6 +15,7 @@ from tileflow.errors import ClusterError
 
 from .labels import DEVICE_CLASS
 from .protocol import DeviceClass
+from .share import Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,33 @@ def plan(
 
 
 def replan(old: Plan, nodes: Sequence[Node], *, compilers: int | None) -> Plan:
-    """``old`` for the nodes there are now. A class stays measured or modelled; without its nodes it has 0 workers."""
+    """``old`` for the nodes there are now. A measured class without its nodes has 0 workers until they are back; a
+    modelled one whose first node has come is measured from then on."""
     cpus = sum(node.cpus for node in nodes)
-    return Plan(
-        compilers=cpus if compilers is None else min(compilers, cpus),
-        devices=tuple(
-            replace(served, workers=_gpus(nodes, {DEVICE_CLASS: served.name})) if served.measured else served
-            for served in old.devices
-        ),
+    devices = []
+    for served in old.devices:
+        gpus = _gpus(nodes, {DEVICE_CLASS: served.name})
+        devices.append(DeviceClass(served.name, True, gpus) if served.measured or gpus else served)
+    return Plan(cpus if compilers is None else min(compilers, cpus), tuple(devices))
+
+
+def capped(whole: Plan, share: Share) -> Plan:
+    """No more than a sweep's share of a cluster."""
+    devices = tuple(
+        replace(served, workers=min(served.workers, share.gpus.get(served.name, 0))) if served.measured else served
+        for served in whole.devices
     )
+    return replace(whole, compilers=min(whole.compilers, share.compilers), devices=devices)
+
+
+def gpus_of(nodes: Sequence[Node]) -> dict[str, int]:
+    """How many GPUs the nodes have, by the device class that they carry."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        name = dict(node.labels).get(DEVICE_CLASS)
+        if name is not None and node.gpus:
+            found[name] = found.get(name, 0) + node.gpus
+    return found
 
 
 def _gpus(nodes: Sequence[Node], selector: Mapping[str, str]) -> int:

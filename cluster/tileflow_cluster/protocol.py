@@ -8,6 +8,7 @@ in memory that workers of the same host map (:mod:`.shared_call`).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,12 @@ from tileflow.runtime.problem import Scalar
 
 from .trial import Facts, TrialResult
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 SHARED_LOADER = "tileflow_cluster.shared_call:load"
 
 Mode = Literal["static", "dynamic"]
+Ordered = Literal["", "pause", "stop"]
 ProblemItems = tuple[tuple[str, Scalar], ...]
 
 
@@ -77,6 +81,7 @@ def problem_items(problem: Mapping[str, Scalar]) -> ProblemItems:
     return tuple(sorted(problem.items()))
 
 
+@functools.lru_cache(maxsize=4096, typed=True)
 def problem_key(problem: ProblemItems) -> str:
     """Canonical text of a problem's keyword arguments."""
     return json.dumps(dict(problem), sort_keys=True, separators=(",", ":"))
@@ -155,15 +160,18 @@ class Counters:
         return self.measured / self.elapsed_s if self.elapsed_s else 0.0
 
 
+Waiting = Mapping[object, Mapping[str, TrialRequest]]  # of each search, by request id, the oldest first
+
+
 class Judge(Protocol):
     """What a driver knows of requests that evaluators do not: which are worth a device's time."""
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         """``request`` was compiled, with these facts, and waits for its device class."""
 
-    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
-        """Which of those that wait for one device class, all built, oldest first and at least one, goes next to
-        ``worker`` (of that class, and by a name that it keeps)."""
+    def choose(self, waiting: Waiting, worker: str) -> Choice:
+        """Which of those that wait for one device class, all built, at least one, goes next to ``worker`` (of that
+        class, and by a name that it keeps)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +195,19 @@ class Evaluator(Protocol):
 
         Raises ClusterError where nothing serves it (any more).
         """
+
+    def away(self, device_class: str) -> str:
+        """Why nothing can be done for ``device_class`` now, though it will or may be; empty while it can."""
+
+    def unused(self) -> Sequence[str]:
+        """Which workers are there and must not be used, and why: quarantined GPUs, other toolchains."""
+
+    @property
+    def ordered(self) -> Ordered:
+        """What somebody else has told this sweep to do."""
+
+    def announce(self, status: Mapping[str, Any]) -> None:
+        """What this sweep says of itself to whoever asks."""
 
     def submit(self, request: TrialRequest) -> None:
         """Queue one request. Returns at once. Raises ClusterError where nothing serves its device class."""
@@ -257,4 +278,4 @@ def toolchain_text(compiled_by: Facts) -> str:
 
 
 def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:24]
+    return hashlib.sha256(_encode(parts).encode()).hexdigest()[:24]

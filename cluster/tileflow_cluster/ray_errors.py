@@ -2,7 +2,8 @@
 
 An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study; a class
 whose workers do not start three times in a row ends its studies (:mod:`.fleet`); a config that kills two workers fails
-its trial (:mod:`.ledger`). The rest is decided here.
+its trial (:mod:`.ledger`). The rest is decided here. What no error tells, a cluster that has fallen silent, is
+:mod:`.lookout`'s.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Fate(Enum):
     SWEEP = "no worker can be reached any more: the sweep stops, and says so"
 
 
-# A subclass that is not named has the fate of its nearest base.
+# Every class of Ray's has a row here or a place in FOREIGN, which a test holds against Ray's own list. A class of a
+# later Ray has the fate of its nearest base until then.
 FATES: Mapping[type[exceptions.RayError], Fate] = {
     exceptions.RayError: Fate.RETRY,
     # The worker's process ended, or cannot be reached.
@@ -53,6 +55,11 @@ FATES: Mapping[type[exceptions.RayError], Fate] = {
     exceptions.GetTimeoutError: Fate.RETRY,
     # What a device worker was to take is no longer there.
     exceptions.ObjectLostError: Fate.REBUILD,
+    exceptions.ObjectFetchTimedOutError: Fate.REBUILD,
+    exceptions.ObjectFreedError: Fate.REBUILD,
+    exceptions.ObjectReconstructionFailedError: Fate.REBUILD,
+    exceptions.OwnerDiedError: Fate.REBUILD,
+    exceptions.ReferenceCountingAssertionError: Fate.REBUILD,
     exceptions.PlasmaObjectNotAvailable: Fate.REBUILD,
     # The stage's own error, or an answer that does not pickle.
     exceptions.RayTaskError: Fate.RAISED,
@@ -92,3 +99,15 @@ def cluster_must_answer() -> Iterator[None]:
         yield
     except exceptions.RayError as error:
         raise lost_cluster(error) from error
+
+
+@contextmanager
+def ray_must_start(address: str | None) -> Iterator[None]:
+    """Raises ClusterError for whatever ``ray.init`` says against joining or starting a cluster."""
+    try:
+        yield
+    except (exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise ClusterError(
+            "Ray must start or be joined", got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
+            where=f"address {address!r}", hint="see `ray status`; is its version the same here and there?",
+        ) from error  # fmt: skip

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -27,13 +28,17 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .calls import Call, Calls
 from .devices import visible_gpus
-from .fleet import Fleet, Recycling, Worker
-from .labels import labels_for
-from .ledger import Lease, Ledger
-from .placement import live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, Judge, TrialRequest
-from .ray_errors import Fate, cluster_must_answer, fate
+from .fleet import MOST_DECLINED, Fleet, Recycling, Worker, WorkerKind
+from .labels import DEVICE_CLASS, labels_for
+from .ledger import Lease, Ledger, Phase
+from .lookout import Lookout, require_loopback, require_reachable
+from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
+from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
+from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
+from .rota import Member
+from .share import Entry
 from .shelf import Shelf
 from .stages import Stages
 from .trial import DeviceIdentity, TrialResult
@@ -48,23 +53,16 @@ CLOSE_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """``answer_s``: how much longer than its own limit a worker may take to answer. ``start_s``: to become ready.
-    ``drain_s``: for what is on a device when draining begins. ``replan_s``: between looks at the nodes."""
+    """``answer_s``: how much longer than its own limit a worker may take to answer. ``start_s``: to become ready, once
+    it has a place. ``drain_s``: for what is on a device when draining begins. ``replan_s``: between looks at the
+    cluster. ``silent_s``: that its head may not answer. ``away_s``: that a device class may have no node."""
 
     answer_s: float = 10.0
     start_s: float = 180.0
     drain_s: float = 1.5
-    replan_s: float = 5.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    """One call in flight. ``lease`` is None while a worker describes itself. ``deadline``: on the monotonic clock."""
-
-    worker: Worker
-    deadline: float
-    lease: Lease[Any] | None = None
-    payload: Any = None
+    replan_s: float = 1.0
+    silent_s: float = 5.0
+    away_s: float = 3600.0
 
 
 class RayEvaluator:
@@ -73,7 +71,8 @@ class RayEvaluator:
     ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
     ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
-    ``quiet``: Ray adds no handlers to its loggers.
+    ``quiet``: Ray adds no handlers to its loggers. ``name``, ``priority``: by which others on a shared cluster know
+    this sweep, and what part it is given of it.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -88,31 +87,40 @@ class RayEvaluator:
         recycling: Recycling | None = None,
         patience: Patience | None = None,
         quiet: bool = False,
+        name: str = "sweep",
+        priority: int = 1,
     ) -> None:
         self._stages = stages
-        self._patience = patience or Patience()
         self._max_compilers = compilers
         self._owns_ray = not ray.is_initialized()
+        self._alone = self._owns_ray and address == "local"
+        self._patience = patience or Patience()
+        if self._alone:  # no node can come back
+            self._patience = replace(self._patience, away_s=0.0)
         if self._owns_ray:
-            labels, cpus = (labels_for(visible_gpus()), compilers) if address == "local" else (None, None)
-            ray.init(
-                address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False,
-                configure_logging=not quiet,
-            )  # fmt: skip
+            _connect(address, compilers, quiet)
+        nodes = live_nodes()
         try:
-            self._plan = plan(live_nodes(), device_classes, compilers=compilers, must_measure=must_measure)
+            self._whole = plan(nodes, device_classes, compilers=compilers, must_measure=must_measure)
         except ClusterError:
             self._disconnect()
             raise
-        for node in unlabelled(live_nodes()):
+        for node in unlabelled(nodes):
             log.warning("the GPUs of %s carry no device class and stay unused: see tileflow_cluster.labels", node.host)
+        self._nodes = nodes
+        self._lookout = Lookout(self._patience.replan_s)
+        measured = tuple(served.name for served in self._whole.devices if served.measured)
+        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority)
+        self._member = Member(entry, self._patience.replan_s)
+        self._status: Mapping[str, Any] = {}
+        self._gone_since: dict[str, float] = {}
         self._ledger: Ledger[Any] = Ledger()
         self._fleet = Fleet(stages, recycling or Recycling())
-        self._calls: dict[Any, _Call] = {}
+        self._calls = Calls()
         self._requests: dict[str, TrialRequest] = {}
         self._shelf: Shelf[Any] = Shelf()
         self._primed: Counter[Any] = Counter()
-        self._planned_at = time.monotonic()
+        self._unprimed: list[Worker] = []
         self._draining = False
         self._drain_by = math.inf
         self._closed = False
@@ -127,7 +135,7 @@ class RayEvaluator:
 
     def await_workers(self) -> None:
         """Return once every planned worker is there, or none is still starting: rates do not count their start then."""
-        while any(worker.state == "starting" for worker in self._fleet):
+        while self._coming():
             self._collect(TICK_S)
             self._supervise()
         self._ledger.start_clock()
@@ -137,9 +145,29 @@ class RayEvaluator:
         self._require(device_class)
         if self._draining:
             return 0
-        compilers = math.ceil(self._fleet.usable("") / len(self._plan.devices))
+        compilers = math.ceil(self._fleet.usable("") / len(self._whole.devices))
         wanted = AHEAD * (self._fleet.usable(device_class) + compilers)
         return max(wanted - self._ledger.in_flight(device_class), 0)
+
+    def away(self, device_class: str) -> str:
+        ordered = self._member.order
+        if ordered == "pause":
+            return "paused"
+        for name in (device_class, ""):
+            if not self._fleet.placed(name):
+                what = name or "compiling"
+                return f"no node for {what}" if name in self._gone_since else f"waiting for a place for {what}"
+        return ""
+
+    def unused(self) -> list[str]:
+        return [f"{worker}: {worker.why_parked}" for worker in self._fleet if worker.state == "parked"]
+
+    @property
+    def ordered(self) -> Ordered:
+        return self._member.order
+
+    def announce(self, status: Mapping[str, Any]) -> None:
+        self._status = status
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
@@ -161,7 +189,8 @@ class RayEvaluator:
             self._prime()
             results = self._ledger.take_results()
             left = deadline - time.monotonic()
-            if results or left <= 0 or not self._ledger.pending:
+            idle = not self._ledger.pending and not any(self.away(served.name) for served in self._whole.devices)
+            if results or left <= 0 or idle:
                 return results
             self._collect(min(left, TICK_S))
 
@@ -171,11 +200,9 @@ class RayEvaluator:
     def wait_ready(self, limit_s: float) -> None:
         """Return once no planned worker is still starting. Raises ClusterError after ``limit_s`` seconds."""
         deadline = time.monotonic() + limit_s
-        while starting := [worker.name for worker in self._fleet if worker.state == "starting"]:
+        while coming := self._coming():
             if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"every worker must be ready within {limit_s:g} s", got=f"still starting: {starting}"
-                )
+                raise ClusterError(f"every worker must be ready within {limit_s:g} s", got=f"still starting: {coming}")
             self._collect(TICK_S)
             self._supervise()
 
@@ -218,7 +245,11 @@ class RayEvaluator:
         self._closed = True
         if self._previous_handler is not None:
             signal.signal(signal.SIGTERM, self._previous_handler)
+        self._lookout.close()
+        if self._lookout.silent_s:
+            return  # with its head gone Ray's own shutdown waits for it; its processes end with this one
         if ray.is_initialized():
+            self._member.leave()
             self._fleet.close(CLOSE_GRACE_S)
             self._disconnect()
 
@@ -226,27 +257,39 @@ class RayEvaluator:
         if self._owns_ray:
             ray.shutdown()
 
+    def _coming(self) -> list[str]:
+        """Workers that are not ready yet."""
+        return [worker.name for worker in self._fleet if worker.state in ("waiting", "starting")]
+
     # Giving out and collecting
 
     def _assign(self) -> None:
         """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
-        for worker in self._fleet.open():
-            lease = self._ledger.lease(worker.phase, str(worker), worker.device_class)
-            if lease is not None:
-                self._call(worker, lease)
+        for name in ("", *(served.name for served in self._whole.devices)):
+            phase: Phase = "device" if name else "compile"
+            declined = 0
+            for worker in self._fleet.open(name):
+                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):
+                    break
+                lease = self._ledger.lease(phase, str(worker), name)
+                if lease is not None:
+                    self._call(worker, lease)
+                else:
+                    declined += 1
+                    self._fleet.pass_over(worker)
 
     def _prime(self) -> None:
         """Let device workers that have had nothing yet make the data of a problem, each of another where there are
         several, while the first configs compile. Nobody waits for the answer: a worker's next call comes after it."""
-        for worker in self._fleet.open():
-            if worker.phase == "compile" or worker.primed or not self._fleet.serves(worker.device_class).measured:
-                continue
-            coming = self._ledger.compiling(worker.device_class)
-            if coming:
+        for worker in [worker for worker in self._unprimed if worker.state == "ready"]:
+            if not worker.calls and worker in self._fleet:
+                coming = self._ledger.compiling(worker.device_class)
+                if not coming:
+                    continue
                 request = min(coming, key=lambda r: self._primed[r.kernel.name, r.problem])
                 self._primed[request.kernel.name, request.problem] += 1
-                worker.primed = True
                 worker.actor.prepare.remote(request)
+            self._unprimed.remove(worker)
 
     def _call(self, worker: Worker, lease: Lease[Any]) -> None:
         request = lease.request
@@ -260,40 +303,32 @@ class RayEvaluator:
                 answer = worker.actor.contest.remote(request, *lease.entrants)
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
-        # A call that waits for the one before it has until that one's deadline, and its own time from then on.
-        begins = max([time.monotonic(), *(call.deadline for call in self._calls_of(worker))])
-        self._calls[answer] = _Call(worker, begins + limit_s + self._patience.answer_s, lease, payload)
-        worker.calls += 1
-
-    def _calls_of(self, worker: Worker) -> list[_Call]:
-        """Oldest first."""
-        return [call for call in self._calls.values() if call.worker is worker]
+        self._calls.add(worker, answer, limit_s + self._patience.answer_s, lease, payload)
+        self._fleet.give(worker)
 
     def _collect(self, timeout_s: float) -> None:
         """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
-        if not self._calls:
-            time.sleep(timeout_s)
-            return
-        ready, _ = ray.wait(list(self._calls), num_returns=1, timeout=timeout_s)
-        if ready:
-            ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
-        for answer in ready:
-            call = self._calls.pop(answer, None)
-            if call is not None:  # its worker was not given up over an answer just before
-                self._settle(answer, call)
+        for call in self._calls.answered(timeout_s):
+            self._settle(call)
 
-    def _settle(self, answer: Any, call: _Call) -> None:
+    def _settle(self, call: Call) -> None:
         try:
-            value = ray.get(answer)
+            value = ray.get(call.answer)
         except exceptions.RayError as error:
             self._failed(call, error)
         else:
             self._answered(call, value)
 
-    def _answered(self, call: _Call, value: Any) -> None:
+    def _answered(self, call: Call, value: Any) -> None:
         worker, lease = call.worker, call.lease
+        if lease is None and worker.state == "waiting":
+            self._fleet.found_place(worker, value)
+            self._calls.add(worker, worker.actor.describe.remote(), self._patience.start_s)
+            return
         if lease is None:
             self._fleet.ready(worker, value)
+            if worker.kind is WorkerKind.DEVICE:
+                self._unprimed.append(worker)
             return
         if lease.phase == "compile":
             what, rss_mb = value
@@ -311,11 +346,12 @@ class RayEvaluator:
                 self._shelf.timed(lease.compiled.trial_id, lease.request, call.payload, outcome.measurement.median_us)
             identity = worker.facts.identity if worker.facts else None
             self._ledger.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
-        self._start_workers()
+        if worker not in self._fleet:  # it was worn out
+            self._start_workers()
 
     # What goes wrong
 
-    def _failed(self, call: _Call, error: exceptions.RayError) -> None:
+    def _failed(self, call: Call, error: exceptions.RayError) -> None:
         """Ray answered with an error, which :mod:`.ray_errors` classifies."""
         what = fate(error)
         if what is Fate.SWEEP:
@@ -323,6 +359,7 @@ class RayEvaluator:
         if call.worker not in self._fleet:
             return
         if call.lease is None:
+            self._calls.drop(call.worker)
             self._fleet.false_start(call.worker, str(error))
             self._start_workers()
         elif what is Fate.REBUILD:
@@ -332,34 +369,42 @@ class RayEvaluator:
         else:
             self._worker_lost(call, call.lease, error, suspect=what is Fate.SUSPECT)
 
-    def _worker_lost(self, call: _Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
+    def _worker_lost(self, call: Call, lease: Lease[Any], error: Exception, *, suspect: bool) -> None:
         """The worker is gone, or of no more use. The config it worked on may be to blame where the error says so and
         the node still stands."""
         worker = call.worker
-        alive = {node.node_id for node in live_nodes()} if suspect else set()
+        alive = {node.node_id for node in self._lookout.nodes} if suspect else set()
         node_stands = worker.facts is not None and worker.facts.node_id in alive
         said = f"the {lease.phase} worker died" if suspect else f"the {lease.phase} worker was lost: {error}"
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, said[:MESSAGE_CHARS])
         self._give_up(worker, call, outcome, blame=node_stands)
         self._start_workers()
 
-    def _give_up(self, worker: Worker, call: _Call, outcome: Outcome, *, blame: bool) -> None:
+    def _node_lost(self, worker: Worker) -> None:
+        """Ray may take its time to say so of each call; no config is to blame."""
+        log.warning("%s went with its node", worker)
+        calls = self._calls.drop(worker)
+        self._fleet.stop(worker)
+        outcome = Outcome(Status.WORKER_LOST, None, "NodeDiedError", f"the {worker.phase} worker's node has gone")
+        for lease in [call.lease for call in calls if call.lease is not None]:
+            self._ledger.lost(lease, outcome, blame=False)
+
+    def _give_up(self, worker: Worker, call: Call, outcome: Outcome, *, blame: bool) -> None:
         """Stop ``worker`` for what became of ``call``: it worked on its oldest call, and the others wait anew."""
-        calls = sorted({call, *self._calls_of(worker)}, key=lambda call: call.deadline)
-        self._calls = {answer: other for answer, other in self._calls.items() if other.worker is not worker}
+        calls = sorted({call, *self._calls.drop(worker)}, key=lambda call: call.deadline)
         self._fleet.stop(worker)
         begun, *others = [each.lease for each in calls if each.lease is not None]
         self._ledger.lost(begun, outcome, blame=blame)
         for lease in others:
             self._ledger.returned(lease)
 
-    def _binaries_lost(self, call: _Call, lease: Lease[Any], error: Exception) -> None:
+    def _binaries_lost(self, call: Call, lease: Lease[Any], error: Exception) -> None:
         """The node that compiled this trial went before its binaries were taken: compile again."""
         self._fleet.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
         self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
 
-    def _raised(self, call: _Call, lease: Lease[Any], error: exceptions.RayError) -> None:
+    def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
         """A stage raised. What the kernel's author must mend ends every request for that kernel and problem; a mistake
         of the stage or of its worker's environment is tried on another worker, once."""
         self._fleet.give_back(call.worker, 0.0, 0.0)
@@ -372,10 +417,11 @@ class RayEvaluator:
         digest = f"the {lease.phase} worker raised {type(cause).__name__}: {cause}"[:MESSAGE_CHARS]
         self._ledger.lost(lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
 
-    def _overdue(self, call: _Call) -> None:
+    def _overdue(self, call: Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""
         worker = call.worker
         if call.lease is None:
+            self._calls.drop(worker)
             self._fleet.false_start(worker, f"not ready within {self._patience.start_s:g} s")
             return
         compiling = call.lease.phase == "compile"
@@ -386,31 +432,71 @@ class RayEvaluator:
     # Workers
 
     def _start_workers(self) -> None:
-        for worker in self._fleet.follow(self._plan):
-            call = _Call(worker, time.monotonic() + self._patience.start_s)
-            self._calls[worker.actor.describe.remote()] = call
+        share = self._member.share(sum(node.cpus for node in self._nodes), gpus_of(self._nodes))
+        for worker in self._fleet.follow(self._whole if self._alone else capped(self._whole, share)):
+            self._calls.add(worker, worker.actor.placed.remote(), math.inf)
 
     def _supervise(self) -> None:
-        """What no answer triggers: overdue calls, nodes that came or went, draining."""
-        now = time.monotonic()
-        overdue = [call for call in self._calls.values() if call.deadline < now and call.worker in self._fleet]
+        """What no answer triggers: overdue calls, a silent head, nodes and sweeps that came or went, draining.
+
+        Raises ClusterError where the cluster is gone.
+        """
+        self._lookout.require_answer(self._patience.silent_s)
+        overdue = [call for call in self._calls.overdue() if call.worker in self._fleet]
         for call in overdue:
             self._overdue(call)
-        if overdue or now - self._planned_at > self._patience.replan_s:
-            self._planned_at = now
-            self._plan = replan(self._plan, live_nodes(), compilers=self._max_compilers)
-            self._start_workers()
-        for served in self._plan.devices:
-            reason = self._fleet.why_unusable("") or self._fleet.why_unusable(served.name)
-            if reason:
+        joined = not self._alone and self._member.turn(self._status)
+        nodes = self._lookout.nodes
+        if overdue or joined or nodes is not self._nodes:
+            self._replan(nodes)
+        now = time.monotonic()
+        for served in self._whole.devices:
+            reason = self._why_unusable("", now) or self._why_unusable(served.name, now)
+            if reason and self._ledger.in_flight(served.name):
                 self._ledger.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
         if self._draining:
             self._drain_by = min(self._drain_by, now + self._patience.drain_s)
             self._ledger.cancel(also_on_devices=now >= self._drain_by)
 
+    def _replan(self, nodes: tuple[Node, ...]) -> None:
+        """Follow the nodes and the other sweeps that there are now."""
+        changed = nodes != self._nodes
+        gone = {node.node_id for node in self._nodes} - {node.node_id for node in nodes}
+        self._nodes = nodes
+        for worker in self._fleet.on(gone):
+            self._node_lost(worker)
+        if changed:
+            before = {served.name: served for served in self._whole.devices}
+            self._whole = replan(self._whole, nodes, compilers=self._max_compilers)
+            for served in self._whole.devices:
+                self._note_place(served.name, served.workers)
+                if served.measured and not before[served.name].measured:
+                    log.info("%s has come: it is measured from now on", served.name)
+                    self._ledger.forget_modelled(served.name)
+                    self._member.measure(served.name)
+            self._note_place("", self._whole.compilers)
+        self._start_workers()
+
+    def _note_place(self, device_class: str, workers: int) -> None:
+        """Since when the class has no node."""
+        what = device_class or "compiling"
+        if not workers and device_class not in self._gone_since:
+            self._gone_since[device_class] = time.monotonic()
+            log.warning("the last node for %s has gone; its work waits up to %g s for one", what, self._patience.away_s)
+        elif workers and self._gone_since.pop(device_class, None) is not None:
+            log.info("a node for %s is back", what)
+
+    def _why_unusable(self, device_class: str, now: float) -> str:
+        """Why nothing of the class can be done any more; empty while it can, or may again."""
+        if now - self._gone_since.get(device_class, now) > self._patience.away_s:
+            label = f"{DEVICE_CLASS}={device_class}" if device_class else "CPUs"
+            return f"no node with {label} came back within {self._patience.away_s:g} s"
+        return self._fleet.why_unusable(device_class)
+
     def _require(self, device_class: str) -> None:
         self._fleet.serves(device_class)
-        reason = self._fleet.why_unusable("") or self._fleet.why_unusable(device_class)
+        now = time.monotonic()
+        reason = self._why_unusable("", now) or self._why_unusable(device_class, now)
         if reason:
             raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
 
@@ -448,3 +534,18 @@ class RayEvaluator:
         except exceptions.RayError as error:
             raise ClusterError("a trial's binaries must compile again", got=request.config, hint=str(error)) from error
         return binaries
+
+
+def _connect(address: str | None, compilers: int | None, quiet: bool) -> None:
+    """Connect this process to a cluster, or start one on loopback alone. Raises ClusterError in seconds."""
+    labels, cpus = None, None
+    if address == "local":
+        require_loopback()
+        labels, cpus = labels_for(visible_gpus()), compilers
+    elif address is not None:
+        require_reachable(address)
+    with ray_must_start(address):
+        ray.init(
+            address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False,
+            configure_logging=not quiet,
+        )  # fmt: skip

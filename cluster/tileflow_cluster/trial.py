@@ -119,6 +119,11 @@ class TrialResult:
         return self.outcome.measurement
 
     @property
+    def modelled(self) -> bool:
+        """Its time is the cost model's."""
+        return self.measurement is not None and not self.outcome.measured
+
+    @property
     def roofline_frac(self) -> float | None:
         """The roofline's time over the measured (or modelled) one."""
         roofline_us = self.build.roofline_us if self.build is not None else None

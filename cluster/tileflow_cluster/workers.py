@@ -21,7 +21,7 @@ from tileflow.runtime.abi import Binary
 
 from .labels import DEVICE_CLASS
 from .protocol import TrialRequest
-from .stages import Stages
+from .stages import Compiler, Device, Stages
 from .trial import Build, DeviceIdentity, Facts
 
 Binaries = tuple[Binary, ...]
@@ -56,10 +56,21 @@ class CompileWorker:
 
     def __init__(self, stages: Stages) -> None:
         os.nice(NICE)
-        self._compiler = stages.open_compiler()
+        self._stages = stages
+        self._opened: Compiler | None = None
+
+    def placed(self) -> str:
+        """This node's id, as soon as this process runs: waiting for a place is no part of starting."""
+        return str(ray.get_runtime_context().get_node_id())
 
     def describe(self) -> WorkerFacts:
         return _facts(self._compiler.compiled_by)
+
+    @property
+    def _compiler(self) -> Compiler:
+        if self._opened is None:
+            self._opened = self._stages.open_compiler()
+        return self._opened
 
     def compile(self, request: TrialRequest) -> tuple[tuple[Build, float], Binaries]:
         """Two returns: what the evaluator reads (with this process's peak memory in MB), and the machine code, which
@@ -68,14 +79,26 @@ class CompileWorker:
         return (compiled, peak_rss_mb()), binaries
 
     def close(self) -> None:
-        self._compiler.close()
+        if self._opened is not None:
+            self._opened.close()
 
 
 class DeviceWorker:
     """Runs trials of one device class, one at a time, in the order in which it was called."""
 
     def __init__(self, stages: Stages, device_class: str, measured: bool) -> None:
-        self._device = stages.open_device(device_class) if measured else stages.open_model(device_class)
+        self._open = functools.partial(stages.open_device if measured else stages.open_model, device_class)
+        self._opened: Device | None = None
+
+    def placed(self) -> str:
+        """As of a :class:`CompileWorker`."""
+        return str(ray.get_runtime_context().get_node_id())
+
+    @property
+    def _device(self) -> Device:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
 
     def describe(self) -> WorkerFacts:
         return _facts(self._device.identity.launched_by, self._device.identity)
@@ -96,7 +119,8 @@ class DeviceWorker:
         return outcome, time.perf_counter() - started, peak_rss_mb()
 
     def close(self) -> None:
-        self._device.close()
+        if self._opened is not None:
+            self._opened.close()
 
 
 _actor = functools.cache(ray.remote)  # Ray describes a class to its cluster once for each time that it is wrapped

@@ -21,7 +21,7 @@ from .cli_table import table
 from .here import import_from_here
 
 if TYPE_CHECKING:
-    from tileflow_cluster.protocol import Evaluator
+    from tileflow_cluster.protocol import Evaluator, Ordered
 
     from .spec import SweepSpec
     from .sweep import Tools
@@ -39,6 +39,8 @@ app.add_typer(bundles, name="bundle")
 app.add_typer(lab, name="lab")
 
 Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
+Told = Annotated[str, typer.Argument(metavar="SWEEP", help="As `tileflow sweep status` names it, or how that begins.")]
+Address = Annotated[str, typer.Option(envvar="RAY_ADDRESS", help="The Ray cluster's address.")]
 Mlflow = Annotated[
     str | None, typer.Option("--mlflow", help="MLflow's tracking URI.", show_default="sqlite in the sweep's folder")
 ]
@@ -127,8 +129,56 @@ def log_sweep(out: Out, mlflow: Mlflow = None) -> None:
 
 
 @sweeps.command("status")
-def sweep_status(out: Out) -> None:
-    """Say how far a sweep is, from its journal."""
+def sweep_status(
+    out: Annotated[Path | None, typer.Argument(help="A sweep's folder; all sweeps of the cluster without one.")] = None,
+    address: Address = "auto",
+) -> None:
+    """Say how far a sweep is from its journal, or how all sweeps of a cluster are doing, from any machine."""
+    if out is None:
+        _show_cluster(address)
+    else:
+        _show_journal(out)
+
+
+@sweeps.command("pause")
+def pause_sweep(
+    sweep: Told, address: Address = "auto",
+    off: Annotated[bool, typer.Option("--off", help="Let it go on.")] = False,
+) -> None:  # fmt: skip
+    """Let a sweep on a cluster give its CPUs and GPUs back, and wait; `--off` lets it go on."""
+    _tell(address, sweep, "" if off else "pause")
+
+
+@sweeps.command("stop")
+def stop_sweep(sweep: Told, address: Address = "auto") -> None:
+    """Let a sweep on a cluster end as after Ctrl-C: with the tables of what is known."""
+    _tell(address, sweep, "stop")
+
+
+def _show_cluster(address: str) -> None:
+    from tileflow_cluster.rota import look
+
+    from .status import shown
+
+    entries = look(address)
+    for line in shown(entries):
+        typer.echo(line)
+    if not entries:
+        typer.echo("no sweep works on this cluster")
+
+
+def _tell(address: str, sweep: str, order: Ordered) -> None:
+    from tileflow_cluster.rota import look, tell
+
+    told = tell(address, sweep, order)
+    if not told:
+        known = ", ".join(entry.sweep_id for entry in look(address)) or "no sweep works there"
+        raise SpecError("a sweep of the cluster must be named, or how its name begins", got=repr(sweep), hint=known)
+    for name in told:
+        typer.echo(f"{name}: told to {order or 'go on'}")
+
+
+def _show_journal(out: Path) -> None:
     from . import journal as journals
     from .study import leaders
 
@@ -299,9 +349,12 @@ def _ray(wanted: SweepSpec) -> Evaluator:
     if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
-    from tileflow_cluster.ray_evaluator import RayEvaluator
+    from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 
-    return RayEvaluator(TileflowStages(), wanted.device_classes, address=address)
+    return RayEvaluator(
+        TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
+        patience=Patience(away_s=wanted.budget.wait_seconds),
+    )  # fmt: skip
 
 
 def _finish(stopped: str, out: Path) -> None:

@@ -10,12 +10,13 @@ import itertools
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
+from tileflow_search.protocol import Strategy
 from tileflow_search.registry import make
 from tileflow_search.transfer import Family
 
@@ -31,6 +32,7 @@ from .portfolio import missing
 from .records import RecordKind, StudyKey, TrialRecord
 from .selection import Standing, finalists
 from .spec import SweepSpec
+from .status import status_of
 from .study import PORTFOLIO, Study
 from .subject import Subject
 
@@ -41,6 +43,7 @@ Purpose = Literal["trial", "contest", "build"]
 POLL_S = 0.25
 FILL_S = 0.03  # a measurement of a fast kernel
 CLOCK_EVENT_S = 5.0
+LOOK_S = 1.0
 STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 
@@ -88,10 +91,12 @@ def open_studies(
     journal: Journal,
     subjects: Iterable[Subject],
     transfers: Callable[[Subject], Iterable[Config]] = lambda _: (),
+    measured: Collection[str] = (),
 ) -> list[Study]:
     """The studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
 
-    ``transfers``: configs of earlier sweeps to try right after the default.
+    ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes of which
+    modelled times are not taken over.
     """
     families: dict[tuple[str, str], Family] = {}
     known = {line["study"]: line for line in journals.events(journal.lines, "study")}
@@ -110,7 +115,7 @@ def open_studies(
         study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
         for entry in trials.get(key, ()):
-            if entry.settled:
+            if entry.settled and not (entry.result.modelled and key.device_class in measured):
                 study.settle(entry.config, entry)
         studies.append(study)
     return studies
@@ -121,9 +126,14 @@ def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], f
     for config in transfers:
         sources.setdefault(config, "transfer")
     peers = family.join(subject.task, subject.space, subject.default)
-    strategy = make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=list(sources), peers=peers)
+
+    def strategy(seeds: Sequence[Config]) -> Strategy:
+        return make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=seeds, peers=peers)
+
     budget = spec.budget_of(subject.key.kernel, subject.key.problem)
-    return Study(subject, strategy, spec.strategy.name, budget, sources)
+    study = Study(subject, strategy(list(sources)), spec.strategy.name, budget, sources)
+    study.renew = strategy
+    return study
 
 
 def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
@@ -181,17 +191,22 @@ class Driver:
         self._clock_noted = self._ticked
         self._judge = StudyJudge(lambda request_id: self._flights[request_id].study)
         self._asking_s = self._hearing_s = 0.0
+        self._measured = {served.name for served in evaluator.device_classes() if served.measured}
+        self._next_look = 0.0
+        self._searching = False
+        self.failures = Counter(r.status.value for s in studies for r in s.settled.values() if r.time_us is None)
         evaluator.heed(self._judge)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
+        self._searching = True
         while any(study.open for study in self.studies):
             self._check_stop()
             filled = self.stopping or self._fill()
             if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
                 break
             self._turn(POLL_S if filled else 0.0)
-            self._leave_stragglers()
+        self._searching = False
         self._note_clock()
         for study in self.studies:
             if study.finished:
@@ -309,6 +324,8 @@ class Driver:
     # ---- one turn -------------------------------------------------------------------------------
 
     def _check_stop(self) -> None:
+        if not self.stopping and self.evaluator.ordered == "stop":
+            self.stop("told to stop")
         if not self.stopping and self.evaluator.draining:
             self.stop("the evaluator is draining")
         if not self.stopping and not self._journal.has_room():
@@ -388,7 +405,22 @@ class Driver:
         self._hearing_s += time.monotonic() - started
         self._charge()
         self._journal.sync_when_due()
+        if self._ticked >= self._next_look:
+            self._next_look = self._ticked + LOOK_S
+            self._notice_joined()
+            if self._searching:
+                self._leave_stragglers()
+            self.evaluator.announce(status_of(self))
         self._progress(self)
+
+    def _notice_joined(self) -> None:
+        """A class that was modelled has a GPU now: its searches begin again, and measure."""
+        for served in self.evaluator.device_classes():
+            if served.measured and served.name not in self._measured:
+                self._measured.add(served.name)
+                for study in self._turns.get(served.name, ()):
+                    study.measure()
+                self._journal.event("joined", device_class=served.name)
 
     def _hear(self, result: TrialResult) -> None:
         """Journal one result, then tell. A config whose trial is known is told the known verdict and writes no line."""
@@ -424,6 +456,8 @@ class Driver:
         if entry.settled:
             if entry.trial_id not in study.settled:
                 self._journal.add(entry)
+                if entry.time_us is None:
+                    self.failures[entry.status.value] += 1
             elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
                 self._journal.event(
                     "known", study=study.subject.key.id, config=config.to_dict(), trial_id=entry.trial_id
@@ -467,7 +501,9 @@ class Driver:
         """Time passes for the studies of a device class in proportion to what each has under way there."""
         now = time.monotonic()
         elapsed, self._ticked = now - self._ticked, now
-        for turns in self._turns.values():
+        for device_class, turns in self._turns.items():
+            if self.evaluator.away(device_class):
+                continue  # nobody's time passes while there is nothing to work with
             under_way = Counter({id(study): study.in_flight for study in turns})
             total = under_way.total()
             for study in turns:

@@ -31,6 +31,8 @@ RESERVE_BYTES = 16 << 20
 
 Line = dict[str, Any]
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 
 class JournalError(TileflowError):
     """The journal cannot be read or continued."""
@@ -110,7 +112,7 @@ class Journal:
         for what JSON has no word for."""
         line = {"kind": kind} | dict(data)
         try:
-            text = json.dumps(line, separators=(",", ":"), allow_nan=False)
+            text = _encode(line)
         except (TypeError, ValueError) as error:
             raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
                                hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
@@ -372,7 +374,8 @@ def stopped(lines: Iterable[Line]) -> dict[str, str]:
 
 
 def trials(lines: Iterable[Line]) -> dict[str, TrialRecord]:
-    """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet."""
+    """The state of each trial by its id: its first verdict, or its latest attempt where there is none yet. A measured
+    verdict replaces a modelled one: a GPU came later."""
     return _states(attempts(lines))
 
 
@@ -382,7 +385,7 @@ def _states(tried: Iterable[TrialRecord]) -> dict[str, TrialRecord]:
         if not attempt.trial_id:
             continue
         known = state.get(attempt.trial_id)
-        if known is None or not known.settled:
+        if known is None or not known.settled or (known.result.modelled and attempt.settled and attempt.measured):
             state[attempt.trial_id] = attempt
     return state
 

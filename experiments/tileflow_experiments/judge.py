@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from tileflow_cluster.protocol import Choice, TrialRequest
+from tileflow_cluster.protocol import Choice, TrialRequest, Waiting
 
 from tileflow.cost import StaticFacts
 
@@ -38,13 +38,11 @@ class StudyJudge:
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self._study_of(request.request_id).built(request.config, facts)
 
-    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
-        groups: dict[Study, list[TrialRequest]] = {}
-        for request in waiting:
-            groups.setdefault(self._study_of(request.request_id), []).append(request)
+    def choose(self, waiting: Waiting, worker: str) -> Choice:
+        groups = {self._study_of(next(iter(group))): group for group in waiting.values()}
         dropped: list[str] = []
         while (study := self._pick({study: len(group) for study, group in groups.items()}, worker)) is not None:
-            mine = groups.pop(study)
+            mine = list(groups.pop(study).values())
             started = self._clock()
             ranks = study.rank([request.config for request in mine])
             self.spent_s += self._clock() - started

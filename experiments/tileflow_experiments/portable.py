@@ -96,7 +96,7 @@ def build_rows(
         waiting.put(item)
 
     def work(cache: str) -> None:
-        with BuildProcess(environment={"TRITON_CACHE_DIR": cache}) as child:
+        with BuildProcess(environment={"TRITON_CACHE_DIR": cache}, unwanted=stopping) as child:
             while not stopping():
                 try:
                     number, order = waiting.get_nowait()
@@ -105,7 +105,8 @@ def build_rows(
                 try:
                     results[number] = child.call("tileflow_experiments.portable:build_row", (order,), LIMIT_S)
                 except TileflowError as error:
-                    results[number] = Failure(order, error)
+                    if not stopping():
+                        results[number] = Failure(order, error)
 
     workers = min(len(wanted), processes or len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory(prefix="tileflow-build-") as cache, ThreadPoolExecutor(max(workers, 1)) as pool:

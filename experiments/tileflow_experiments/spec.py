@@ -20,7 +20,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -39,6 +39,8 @@ MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
 MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
+MOST_PRIORITY = 100
+WAIT_SECONDS = 3600.0
 SHOWN_CHARS = 200
 LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
 T = TypeVar("T")
@@ -74,17 +76,21 @@ class StrategySpec:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """For each (kernel, problem, device class): exactly one of a number of distinct trials and a wall-clock time."""
+    """For each (kernel, problem, device class): exactly one of a number of distinct trials and a wall-clock time.
+
+    ``wait_seconds``: for how long a device class whose last node has left may be away before its searches stop.
+    """
 
     trials: int | None = None
     seconds: float | None = None
+    wait_seconds: float = WAIT_SECONDS
 
     def times(self, share: float) -> Budget:
         """As much for ``share`` of it, at least one trial."""
         if self.trials is not None:
-            return Budget(trials=max(round(self.trials * share), 1))
+            return replace(self, trials=max(round(self.trials * share), 1))
         assert self.seconds is not None
-        return Budget(seconds=self.seconds * share)
+        return replace(self, seconds=self.seconds * share)
 
     def __str__(self) -> str:
         return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
@@ -93,7 +99,7 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class SweepSpec:
     """A sweep. ``seeds``: tables, journals and files of trials; their best configs for the same kernels are tried
-    first, after the default config.
+    first, after the default config. ``priority``: how much of a shared cluster it is given, beside others.
 
     ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
     them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
@@ -107,6 +113,7 @@ class SweepSpec:
     seeds: tuple[Path, ...] = ()
     modes: tuple[Mode, ...] = MODES
     output: Path | None = None
+    priority: int = 1
 
     def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
         """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
@@ -121,7 +128,10 @@ class SweepSpec:
 
     def to_json(self) -> dict[str, object]:
         """What the journal's header keeps; :func:`parse` reads it back."""
-        budget = {"trials": self.budget.trials} if self.budget.trials is not None else {"seconds": self.budget.seconds}
+        budget: dict[str, object] = {"trials": self.budget.trials, "seconds": self.budget.seconds}
+        budget = {name: value for name, value in budget.items() if value is not None}
+        if self.budget.wait_seconds != WAIT_SECONDS:
+            budget["wait_seconds"] = self.budget.wait_seconds
         data: dict[str, object] = {
             "name": self.name,
             "kernels": [kernel.to_json() for kernel in self.kernels],
@@ -131,6 +141,8 @@ class SweepSpec:
             "seeds": [str(path) for path in self.seeds],
             "modes": list(self.modes),
         }
+        if self.priority != 1:
+            data["priority"] = self.priority
         return data if self.output is None else data | {"output": str(self.output)}
 
 
@@ -166,14 +178,15 @@ def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 
 
-_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output")
+_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output", "priority")
 
 
 def parse(data: object) -> SweepSpec:
     """The spec in plain data, checked without importing a kernel. Raises SpecError."""
     root = _Node(data, "")
     fields = root.mapping(
-        required=("name", "kernels", "device_classes", "strategy", "budget"), optional=("seeds", "modes", "output")
+        required=("name", "kernels", "device_classes", "strategy", "budget"),
+        optional=("seeds", "modes", "output", "priority"),
     )
     return SweepSpec(
         name=_name(fields["name"]),
@@ -184,6 +197,7 @@ def parse(data: object) -> SweepSpec:
         seeds=tuple(_absolute(node) for node in fields["seeds"].sequence(empty=True)) if "seeds" in fields else (),
         modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else MODES,
         output=_absolute(fields["output"]) if "output" in fields else None,
+        priority=fields["priority"].integer(least=1, most=MOST_PRIORITY) if "priority" in fields else 1,
     )
 
 
@@ -269,12 +283,13 @@ def _strategy(node: _Node) -> StrategySpec:
 
 
 def _budget(node: _Node) -> Budget:
-    fields = node.mapping(optional=("trials", "seconds"))
+    fields = node.mapping(optional=("trials", "seconds", "wait_seconds"))
+    wait = fields.pop("wait_seconds").seconds() if "wait_seconds" in fields else WAIT_SECONDS
     if len(fields) != 1:
         raise node.error("a budget must be one of trials and seconds", "for example budget: {trials: 100}")
     if "trials" in fields:
-        return Budget(trials=fields["trials"].integer(least=1, most=MOST_TRIALS))
-    return Budget(seconds=fields["seconds"].seconds())
+        return Budget(trials=fields["trials"].integer(least=1, most=MOST_TRIALS), wait_seconds=wait)
+    return Budget(seconds=fields["seconds"].seconds(), wait_seconds=wait)
 
 
 def _device_class(node: _Node) -> str:

@@ -17,6 +17,7 @@ from .subject import Subject
 # An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
 LOSSES_PER_CONFIG = 2
 LOSSES_IN_A_ROW = 8
+BEST_MODELLED = 8  # are measured first where a GPU comes in the midst of a search
 PORTFOLIO = "portfolio"  # the source of configs that a choice of portfolios lacks
 
 
@@ -24,6 +25,7 @@ class Study:
     """``sources``: who proposed a config, where it was not the strategy (``default``, ``transfer``).
 
     ``after``: a search of the same kernel that must have ended before this one begins, to learn from it.
+    ``renew``: makes its strategy again, with configs to begin with.
     ``settled``: the verdicts by trial id. ``best``: the fastest good one. ``stopped``: why nothing more is asked.
     """
 
@@ -37,7 +39,7 @@ class Study:
         self.stopped = ""
         self._strategy = strategy
         self._name = strategy_name
-        self._budget = budget
+        self.budget = budget
         self._sources = sources
         self._in_flight: set[Config] = set()
         self._again: deque[Config] = deque()
@@ -46,6 +48,7 @@ class Study:
         self._exhausted = False
         self.after: Study | None = None
         self._last: Callable[[], bool] | None = None
+        self.renew: Callable[[Sequence[Config]], Strategy] | None = None
 
     # ---- asking ---------------------------------------------------------------------------------
 
@@ -61,10 +64,10 @@ class Study:
         self.after = None
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
-        if self._budget.trials is not None:
-            return len(self.settled) + self.in_flight < self._budget.trials
-        assert self._budget.seconds is not None
-        return self.spent_s < self._budget.seconds
+        if self.budget.trials is not None:
+            return len(self.settled) + self.in_flight < self.budget.trials
+        assert self.budget.seconds is not None
+        return self.spent_s < self.budget.seconds
 
     @property
     def finished(self) -> str:
@@ -74,7 +77,7 @@ class Study:
     @property
     def over(self) -> bool:
         """Nothing more is asked, unless what is under way is a surprise. A budget of trials counts that as well."""
-        seconds = self._budget.seconds
+        seconds = self.budget.seconds
         return bool(self.stopped or self.finished) or (seconds is not None and self.spent_s >= seconds)
 
     @property
@@ -159,6 +162,21 @@ class Study:
         """``config`` was not tried after all."""
         self._in_flight.discard(config)
         self._again.append(config)
+
+    def measure(self) -> None:
+        """A GPU has come, where the cost model stood in for it: the search begins again, with the best of what was
+        modelled, which counts no more."""
+        modelled = [r.config for r in leaders(self.settled.values()) if r.result.modelled][:BEST_MODELLED]
+        self.settled = {trial_id: r for trial_id, r in self.settled.items() if not r.result.modelled}
+        self.best = next(iter(leaders(self.settled.values())), None)
+        for config in modelled:
+            self._sources.setdefault(config, "transfer")
+        if self.renew is not None:
+            self._strategy = self.renew(list(dict.fromkeys((*self._sources, *modelled))))
+        self._exhausted = False
+        self.spent_s = 0.0
+        for record in list(self.settled.values()):
+            self.settle(record.config, record)
 
     def stop(self, reason: str) -> None:
         """Ask nothing more."""

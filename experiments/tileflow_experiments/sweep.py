@@ -13,6 +13,7 @@ OUT/mlflow-log.json  how far MLflow is, and which lines of the journal it was sp
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import secrets
@@ -222,17 +223,24 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Eva
     """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds, as does
     loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end."""
     with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
-        lowering = aside.submit(_subjects, sweep, tools)
-        evaluator = tools.evaluator(sweep)
+        unwanted = threading.Event()
+        lowering = aside.submit(_subjects, sweep, tools, unwanted)
+        try:
+            evaluator = tools.evaluator(sweep)
+        except BaseException:
+            unwanted.set()
+            raise
     try:
         yield lowering.result(), evaluator
     finally:
         evaluator.close()
 
 
-def _subjects(sweep: SweepSpec, tools: Tools) -> list[Subject]:
+def _subjects(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[Subject]:
+    """Those made until they are ``unwanted``."""
     warm_up(sweep.strategy.name)
-    return [tools.prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+    keys = itertools.takewhile(lambda _: not unwanted.is_set(), study_keys(sweep))
+    return [tools.prepare(key, sweep.modes[0]) for key in keys]
 
 
 def _run(
@@ -244,7 +252,8 @@ def _run(
     tools: Tools,
     mlflow_uri: str,
 ) -> str:
-    studies = open_studies(sweep, journal, subjects, siblings.transfers(sweep.seeds))
+    measured = [served.name for served in evaluator.device_classes() if served.measured]
+    studies = open_studies(sweep, journal, subjects, siblings.transfers(sweep.seeds), measured)
     if shares(sweep.strategy.name):
         take_turns(studies, {served.name: served.workers + 1 for served in evaluator.device_classes()})
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
@@ -258,6 +267,11 @@ def _run(
         progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
     built: list[Built] = []
     portable: list[BuiltRow] = []
+    unchecked: list[Study] = []
+
+    def stopping() -> bool:
+        return bool(driver.stopping)
+
     try:
         with _stopped_by_signals(driver), _stopped_by_its_cluster(driver):
             driver.search()
@@ -265,15 +279,12 @@ def _run(
             _count(journal, driver, "search")
             driver.contest()
             if not driver.stopping:
-                with _checker(tools) as check:
-                    verify(
-                        studies, journal, check, seed=seed,
-                        stopping=lambda: bool(driver.stopping),
-                    )  # fmt: skip
+                with _checker(tools, stopping) as check:
+                    unchecked = verify(studies, journal, check, seed=seed, stopping=stopping)
             if not driver.stopping:
                 built = driver.build(_winners(journal, studies), sweep.modes)
             if not driver.stopping and "dynamic" in sweep.modes:
-                rows = tools.build_rows(_defaults(studies), lambda: bool(driver.stopping))
+                rows = tools.build_rows(_defaults(studies), stopping)
                 portable = [row for row in rows if isinstance(row, BuiltRow)]
                 _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
         _close(journal, driver)
@@ -299,13 +310,15 @@ def _run(
         else:
             logger.finish(outputs.files(), MLFLOW_FINISH_S)
         unwritten = unwritten or _report_log(outputs, subjects)
-    return "; ".join(filter(None, (driver.stopping, _stopped(studies), unwritten)))
+    stopped = [study for study in studies if study.stopped]
+    missing = (_named(stopped, studies, "studies"), _named(unchecked, studies, "studies have an unchecked winner"))
+    return "; ".join(filter(None, (driver.stopping, *missing, unwritten)))
 
 
-def _stopped(studies: Sequence[Study]) -> str:
-    """``2 of 49 studies: ..., ...``"""
-    titles = [study.subject.key.title for study in studies if study.stopped]
-    return f"{len(titles)} of {len(studies)} studies: {', '.join(titles)}" if titles else ""
+def _named(some: Sequence[Study], studies: Sequence[Study], what: str) -> str:
+    """``2 of 49 studies: ..., ...``; empty where there is none."""
+    titles = ", ".join(study.subject.key.title for study in some)
+    return f"{len(some)} of {len(studies)} {what}: {titles}" if some else ""
 
 
 def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
@@ -408,11 +421,12 @@ def _require_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _checker(tools: Tools) -> Iterator[Check]:
+def _checker(tools: Tools, stopping: Callable[[], bool]) -> Iterator[Check]:
+    """A stop ends the check under way: what it runs is the author's, and may take for ever."""
     if tools.check is not None:
         yield tools.check
         return
-    with InterpreterProcess() as process:
+    with InterpreterProcess(stopping) as process:
         yield process.check
 
 

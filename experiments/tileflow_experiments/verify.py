@@ -7,7 +7,7 @@ searched, so that a kernel whose default happens to be right does not hide a wro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tileflow.config import Config
@@ -23,7 +23,8 @@ from .study import Study, leaders
 Check = Callable[[InterpretRequest], Outcome]
 
 # How a check ends that was made. Any other end says nothing of the config; the next opening tries again.
-MADE = (Status.OK, Status.INCORRECT, Status.NONFINITE)
+WRONG = (Status.INCORRECT, Status.NONFINITE)
+MADE = (Status.OK, *WRONG)
 WINNERS_TRIED = 3
 RANDOM_CONFIGS = 5
 
@@ -35,11 +36,11 @@ def verify(
     *,
     seed: int,
     stopping: Callable[[], bool] = lambda: False,
-) -> None:
+) -> list[Study]:
     """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``.
 
     A check that cannot be made says nothing of a config, so it costs no study anything: it is journalled, for the
-    report to count and to name.
+    report to count and to name. Returns the studies whose winner was neither measured nor checked.
     """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"])
@@ -53,6 +54,8 @@ def verify(
                 outcome = check(_request(study, config, seed))
             except TileflowError as error:
                 outcome = replace(failed(Status.CANCELLED, error), measured=False)
+            if stopping():
+                return Status.CANCELLED  # its process was ended in the midst of it
             journal.event(
                 "interpreted", study=study.subject.key.id, role=role, config=config.to_dict(),
                 status=outcome.status.value, max_err=outcome.max_err, error=outcome.error_digest,
@@ -66,13 +69,25 @@ def verify(
                 break
             if checked(study, record.config, "winner") is Status.OK:
                 break
+    unchecked = [study for study in studies if not _winner_is_right(study, known)]
     for study in _one_a_problem(studies):
         for config in _random_configs(study, seed):
             if stopping():
-                return
+                return unchecked
             if study.stopped:
                 break
             checked(study, config, "random")
+    return unchecked
+
+
+def _winner_is_right(study: Study, known: Mapping[tuple[str, Config], Status]) -> bool:
+    """A GPU has checked the winner, or the interpreter found it right: the fastest of those that it did not find wrong.
+    True where no config works."""
+    for record in leaders(study.settled.values()):
+        status = Status.OK if record.measured else known.get((study.subject.key.id, record.config))
+        if status not in WRONG:
+            return status is Status.OK
+    return True
 
 
 def _one_a_problem(studies: Iterable[Study]) -> list[Study]:

@@ -27,6 +27,7 @@ from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 KERNEL = KernelRef("cluster_fakes:kernel", "c0ffee")
 GPU, MODELLED = "nvidia-h200", "amd-mi300x"
 FOREVER_S = 3600.0
+LATE = 2  # runs of a config that go well before a late fault
 FILL_BYTES, FILL_STEP = 4 << 30, 64 << 20
 
 
@@ -69,6 +70,8 @@ class FakeStages:
         fault = str(request.config["fault"])
         if not fault.startswith(phase):
             return ""
+        if "late" in fault and self.runs_before(request) < LATE:
+            return ""
         if fault.endswith("_once") and not self.first_time(request):
             return ""
         if "kill" in fault:
@@ -91,6 +94,12 @@ class FakeStages:
         except FileExistsError:
             return False
         return True
+
+    def runs_before(self, request: TrialRequest) -> int:
+        """How often this was asked of this config already."""
+        count = len(list(Path(self.scratch).glob(f"ran-{request.config.key}-*")))
+        (Path(self.scratch) / f"ran-{request.config.key}-{count}").touch()
+        return count
 
     def note(self, phase: str, request: TrialRequest) -> None:
         """Append one line to what all workers did: phase, x, start time, process."""

@@ -77,8 +77,13 @@ def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluat
 
     started = []
 
-    def make(device_classes: tuple[str, ...] = (GPU,), stages: dict[str, Any] | None = None, **options: Any) -> Any:
-        evaluator = RayEvaluator(FakeStages(str(tmp_path), **(stages or {})), device_classes, **options)
+    def make(
+        device_classes: tuple[str, ...] = (GPU,),
+        stages: dict[str, Any] | None = None,
+        kind: type[FakeStages] = FakeStages,
+        **options: Any,
+    ) -> Any:
+        evaluator = RayEvaluator(kind(str(tmp_path), **(stages or {})), device_classes, **options)
         started.append(evaluator)
         return evaluator
 

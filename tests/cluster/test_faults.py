@@ -88,6 +88,21 @@ def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tm
     assert max(begun for _, begun, _ in told) < min(begun for _, begun, _ in measured)
 
 
+def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
+    """Fault 4: a config that dies at its third run, in the contest at the end, costs a worker and no result."""
+    evaluator = start(compilers=1, patience=IMPATIENT)
+    late, other = request("late", 1, "device_late_kill_once"), request("other", 2)
+    (one,), (two,) = run(evaluator, [late, other]).values()
+    (again,) = run(evaluator, [replace(late, request_id="again", remeasure=True)])["again"]
+    assert statuses([one, two, again]) == [Status.OK] * 3
+    entrants = ((one.trial_id, late.config), (two.trial_id, other.config))
+    contest = replace(late, request_id="contest", remeasure=True, entrants=entrants)
+    first, last = run(evaluator, [contest])["contest"]
+    assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
+    assert last.outcome.status is Status.OK and len(last.outcome.places) == 2
+    assert all(place.outcome.measurement is not None for place in last.outcome.places)
+
+
 def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
     """Fault 6: a config that kills two workers is not given to a third; asking again repeats the answer."""
     evaluator = start(compilers=1, patience=IMPATIENT)
@@ -197,9 +212,7 @@ def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
 def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: Start, tmp_path: Path) -> None:
     """Fault 22: no barrier between the two, and one slow trial leaves the other device working."""
     evaluator = start(compilers=1, stages={"device_s": 0.2, "compile_s": 0.15})
-    while len(evaluator._fleet.open()) < 3:
-        evaluator.poll(0.0)
-        time.sleep(0.05)
+    evaluator.wait_ready(60.0)
     run(evaluator, [request(f"r{x}", x) for x in range(8)])
     last_compile = max(start for _, start, _ in log_of(tmp_path, "compile"))
     assert sum(start < last_compile for _, start, _ in log_of(tmp_path, "device")) >= 3

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_evaluators import run
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.pipeline import TileflowStages, check_identity
+from tileflow_cluster.pipeline import TileflowStages, check_identity, own_cache, sweep_caches
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items
 
 from tileflow.config import Config
@@ -74,11 +74,25 @@ def test_another_version_of_the_kernel_is_the_kernels_error(evaluator: InlineEva
 
 def test_a_killed_workers_cache_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    dead, ours = tmp_path / "tileflow-triton-999999999-x", tmp_path / f"tileflow-triton-{os.getpid()}-x"
-    dead.mkdir()
-    ours.mkdir()
+    (dead, left), (ours, held) = own_cache(), own_cache()
+    making = tmp_path / "tileflow-triton-making"
+    making.mkdir()
+    left.close()  # as the system does for a process that is killed
+    sweep_caches()
+    assert not Path(dead).exists() and Path(ours).exists() and making.exists()
+    held.close()
+
+
+def test_a_cache_of_another_containers_process_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 8 of issue 17: its process id is nobody's here, and the folder went while it was in use."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "getpid", lambda: 999999999)
+    theirs, lock = own_cache()
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     TileflowStages().open_compiler().close()
-    assert (dead.exists(), ours.exists()) == (False, True)
+    assert [Path(theirs)] == list(tmp_path.glob("tileflow-triton-*"))
+    lock.close()
 
 
 def test_a_worker_on_another_card_refuses() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +115,17 @@ def test_the_child_dies_with_its_parent(how: str, tmp_path: Path) -> None:
     parent = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert parent.stdout.strip(), parent.stderr
     assert _gone(int(parent.stdout))
+
+
+def test_a_call_that_nobody_wants_any_more_ends_at_once() -> None:
+    """Finding 6 of issue 17: a reference that never returns held up SIGTERM until its limit."""
+    unwanted = threading.Event()
+    child = Child(unwanted=unwanted.is_set)
+    threading.Timer(0.3, unwanted.set).start()
+    answer = child.call("time:sleep", (60.0,), limit_s=120.0)
+    assert isinstance(answer, TimedOut) and not child.alive
+    started = time.monotonic()
+    process = BuildProcess(warm=(), unwanted=lambda: time.monotonic() > started + 1)
+    with process, pytest.raises(BuildTimeout):
+        process.call("time:sleep", (60.0,), 120.0)
+    assert time.monotonic() - started < 30

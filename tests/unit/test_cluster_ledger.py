@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tileflow_cluster.ledger import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, Ledger
-from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest
+from tileflow_cluster.protocol import Choice, KernelRef, TrialRequest, Waiting
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 
 from tileflow.config import Config
@@ -248,7 +247,8 @@ class Largest:
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self.facts[request.request_id] = facts
 
-    def choose(self, waiting: Sequence[TrialRequest], worker: str) -> Choice:
+    def choose(self, groups: Waiting, worker: str) -> Choice:
+        waiting = [request for group in groups.values() for request in group.values()]
         self.seen.append([r.request_id for r in waiting])
         best = max(waiting, key=lambda r: int(r.config["x"]))
         dropped = tuple(r.request_id for r in waiting if int(r.config["x"]) < self.least)

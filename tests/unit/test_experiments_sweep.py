@@ -407,7 +407,8 @@ def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
         return fakes.checked_ok(request)
 
     spec = sweep_spec(device_classes=[MODELLED])
-    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == ""
+    unchecked = f"1 of 2 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert sweep.run(spec, tmp_path, replace(tools(), check=check)) == unchecked
     assert len(load_table(tmp_path / "tables/fakes-kernel.json").entries) == 2
     report = (tmp_path / "report.md").read_text()
     assert "- winner configs: 3 not checked (cancelled)" in report and "- winner configs: 1 ok" in report
@@ -415,6 +416,84 @@ def test_a_check_that_cannot_be_made_costs_no_study(tmp_path: Path) -> None:
     # Mended, and resumed: what was not checked is.
     assert sweep.resume(tmp_path, tools()) == ""
     assert "- winner configs: 2 ok" in (tmp_path / "report.md").read_text()
+
+
+def test_a_winner_whose_check_ends_its_process_is_named(tmp_path: Path) -> None:
+    """Finding 6 of issue 17: a reference that exits its process ended with exit code 0 and an unchecked winner."""
+
+    def exits(request: Any) -> Outcome:
+        return replace(fakes.checked_ok(request), status=Status.WORKER_LOST, error_digest="exit code 0")
+
+    spec = sweep_spec(device_classes=[MODELLED], kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}])
+    said = sweep.run(spec, tmp_path, replace(tools(), check=exits))
+    assert said == f"1 of 1 studies have an unchecked winner: {KERNEL} n=64 on {MODELLED}"
+    assert sweep.resume(tmp_path, tools()) == ""
+
+
+def test_a_stop_waits_for_no_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 6 of issue 17: what ends the check is asked while it runs, and it is no verdict."""
+    asked: list[Any] = []
+
+    class Process:
+        def __init__(self, unwanted: Any) -> None:
+            asked.append(unwanted)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: Any) -> None: ...
+
+        def check(self, request: Any) -> Outcome:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert asked[0](), "the call under way is told"
+            return replace(fakes.checked_ok(request), status=Status.BENCH_TIMEOUT)
+
+    monkeypatch.setattr(sweep, "InterpreterProcess", Process)
+    said = sweep.run(sweep_spec(device_classes=[MODELLED]), tmp_path, replace(tools(), check=None))
+    assert said.startswith("SIGTERM")
+    assert not list(journals.events(journals.read(tmp_path / "journal.jsonl"), "interpreted"))
+
+
+class Joined(InlineEvaluator):
+    """A GPU of the modelled class comes after a while."""
+
+    def __init__(self, stages: fakes.FakeStages) -> None:
+        super().__init__(stages, modelled=(MODELLED,))
+        self._stages = stages
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        if self.counters().considered >= 6 and not self._measured:
+            self._measured = (MODELLED,)
+            self._devices[MODELLED] = self._stages.open_device(MODELLED)
+            self._ledger.forget_modelled(MODELLED)
+        return super().poll(timeout_s)
+
+
+def test_a_class_that_joins_is_searched_again_and_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 5 of issue 17."""
+    monkeypatch.setattr("tileflow_experiments.driver.LOOK_S", 0.0)
+    spec = sweep_spec(device_classes=[MODELLED], kernels=[{"kernel": KERNEL, "problems": [{"n": 64}]}])
+    joining = replace(tools(), evaluator=lambda spec: Joined(fakes.FakeStages()))
+    assert sweep.run(spec, tmp_path, joining) == ""
+    lines = journals.read(tmp_path / "journal.jsonl")
+    assert [e["device_class"] for e in journals.events(lines, "joined")] == [MODELLED]
+    (records,) = journals.fold(lines).trials.values()
+    assert sum(r.measured for r in records if r.time_us is not None) >= 8
+    (row,) = load_table(tmp_path / "tables/fakes-kernel.json").entries
+    assert row.origin == "measured"
+
+
+def test_nobodys_time_passes_while_its_class_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings 4 and 5: a budget of seconds was used up by waiting."""
+
+    class Away(InlineEvaluator):
+        def away(self, device_class: str) -> str:
+            return "no node"
+
+    spec = sweep_spec(device_classes=[GPU])
+    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: Away(fakes.FakeStages(), measured=(GPU,))))
+    *_, clock = journals.events(journals.read(tmp_path / "journal.jsonl"), "clock")
+    assert set(clock["spent_s"].values()) == {0.0}
 
 
 def test_the_only_study_raises_what_its_author_must_mend(tmp_path: Path) -> None:

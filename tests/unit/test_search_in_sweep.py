@@ -29,8 +29,12 @@ class FakeStudy:
         return [self.ranks[int(config["x"])] for config in configs]
 
 
-def waiting(*names: str) -> list[TrialRequest]:
-    return [TrialRequest(name, KernelRef("m:k", "h"), (), GPU, Config.of({"x": int(name[1])})) for name in names]
+def waiting(*names: str) -> dict[object, dict[str, TrialRequest]]:
+    groups: dict[object, dict[str, TrialRequest]] = {}
+    for n, name in enumerate(names):
+        request = TrialRequest(name, KernelRef("m:k", "h"), (), GPU, Config.of({"x": int(name[1])}))
+        groups.setdefault(name[0], {})[f"{name}{n}"] = request
+    return groups
 
 
 class TestJudge:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from ..errors import TileflowError
 
 START_LIMIT_S = 120.0  # importing torch from a cold disk
 _REAP_LIMIT_S = 10.0
+_LOOK_S = 0.2
 _STDERR_TAIL = 2000
 
 # PR_SET_PDEATHSIG fires when the *thread* that forked ends, not its process; this one lives as long as the process.
@@ -68,7 +69,8 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The child took longer than ``limit_s`` over ``phase`` and was killed with its group."""
+    """The child took longer than ``limit_s`` over ``phase``, or its answer was awaited no longer; it was killed with
+    its group."""
 
     limit_s: float
     phase: str
@@ -81,9 +83,17 @@ class Child:
     """One child process. Not thread-safe; one call at a time.
 
     ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
+    ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
     """
 
-    def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        warm: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+        unwanted: Callable[[], bool] | None = None,
+    ) -> None:
+        self._unwanted = unwanted
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._ready = False
@@ -148,14 +158,18 @@ class Child:
     def _receive(self, phase: str, limit_s: float) -> Answer | Progress:
         deadline = time.monotonic() + limit_s
         try:
-            while not self._connection.poll(max(deadline - time.monotonic(), 0)):
-                if time.monotonic() >= deadline:
+            while not self._connection.poll(self._patience(deadline)):
+                if time.monotonic() >= deadline or (self._unwanted is not None and self._unwanted()):
                     self.kill()
                     return TimedOut(limit_s, phase)
             message: Answer | Progress = self._connection.recv()
         except (EOFError, ConnectionResetError):
             return self._died(phase)
         return message
+
+    def _patience(self, deadline: float) -> float:
+        left = max(deadline - time.monotonic(), 0)
+        return left if self._unwanted is None else min(left, _LOOK_S)
 
     def _died(self, phase: str) -> Died:
         # The pipe may end a moment before the process does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ class BuildProcess:
 
     ``recycle_after``: calls, and ``max_rss_bytes``: memory, after which the next call gets a fresh child (compilers
     keep what they compiled). ``environment``: further variables, a ``TRITON_CACHE_DIR`` of its own for example.
+    ``unwanted``: once true, a call that runs ends as at its limit.
     """
 
     def __init__(
@@ -27,7 +28,9 @@ class BuildProcess:
         max_rss_bytes: int = 4 << 30,
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, ...] = ("triton", "triton.compiler", "tileflow.build.compile"),
+        unwanted: Callable[[], bool] | None = None,
     ) -> None:
+        self._unwanted = unwanted
         self._recycle_after = recycle_after
         self._max_rss_bytes = max_rss_bytes
         self._environment = {**(environment or {}), **_NO_DEVICE}
@@ -81,4 +84,4 @@ class BuildProcess:
         self._child = self._spawn()
 
     def _spawn(self) -> Child:
-        return Child(warm=self._warm, environment=self._environment)
+        return Child(warm=self._warm, environment=self._environment, unwanted=self._unwanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -48,9 +48,13 @@ class InterpretRequest:
 
 
 class InterpreterProcess:
-    """A warm child in which Triton interprets. Not thread-safe; one request at a time."""
+    """A warm child in which Triton interprets. Not thread-safe; one request at a time.
 
-    def __init__(self) -> None:
+    ``unwanted``: once true, a check that runs ends as at its limit.
+    """
+
+    def __init__(self, unwanted: Callable[[], bool] | None = None) -> None:
+        self._unwanted = unwanted
         self._child = self._spawn()
 
     def check(self, request: InterpretRequest) -> Outcome:
@@ -82,7 +86,8 @@ class InterpreterProcess:
 
     def _spawn(self) -> Child:
         environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-        return Child(warm=("torch", "triton", "tileflow.measure.interpret"), environment=environment)
+        warm = ("torch", "triton", "tileflow.measure.interpret")
+        return Child(warm=warm, environment=environment, unwanted=self._unwanted)
 
 
 def check_interpreted(request: InterpretRequest) -> Outcome:

@@ -1,0 +1,88 @@
+"""The calls in flight: which worker owes which answer, and by when. Only ``ray.wait`` looks at all of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from .fleet import Worker
+from .ledger import Lease
+
+MOST_AT_ONCE = 1000
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call in flight. ``lease`` is None while a worker describes itself. ``deadline``: on the monotonic clock."""
+
+    worker: Worker
+    answer: Any
+    deadline: float
+    lease: Lease[Any] | None = None
+    payload: Any = None
+
+
+class Calls:
+    """All calls of one evaluator."""
+
+    def __init__(self) -> None:
+        self._by_answer: dict[Any, Call] = {}
+        self._of: dict[Worker, deque[Call]] = {}
+        self._deadlines: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._by_answer)
+
+    def add(
+        self, worker: Worker, answer: Any, limit_s: float, lease: Lease[Any] | None = None, payload: Any = None
+    ) -> None:
+        """The call has ``limit_s`` seconds from now; one that waits for another from that one's deadline on."""
+        mine = self._of.setdefault(worker, deque())
+        begins = mine[-1].deadline if mine else 0.0
+        call = Call(worker, answer, max(time.monotonic(), begins) + limit_s, lease, payload)
+        mine.append(call)
+        self._by_answer[answer] = call
+        heapq.heappush(self._deadlines, (call.deadline, next(self._numbers), call))
+
+    def answered(self, timeout_s: float) -> Iterator[Call]:
+        """Those whose answer is there, each for the last time; waits up to ``timeout_s`` for a first one."""
+        if not self._by_answer:
+            time.sleep(timeout_s)
+            return
+        answers = list(self._by_answer)
+        ready, _ = ray.wait(answers, num_returns=1, timeout=timeout_s, fetch_local=False)
+        if ready:
+            ready, _ = ray.wait(answers, num_returns=min(len(answers), MOST_AT_ONCE), timeout=0, fetch_local=False)
+        for answer in ready:
+            call = self._by_answer.pop(answer, None)
+            if call is not None:  # its worker was not given up over an answer just before
+                self._of[call.worker].remove(call)
+                yield call
+
+    def overdue(self) -> Iterator[Call]:
+        """Those past their deadline, which are still in flight."""
+        now = time.monotonic()
+        while self._deadlines and self._deadlines[0][0] < now:
+            _, _, call = heapq.heappop(self._deadlines)
+            if self._by_answer.get(call.answer) is call and call.deadline < now:
+                yield call
+
+    def extend(self, call: Call, more_s: float) -> None:
+        """It is not the worker's fault that it has not answered: ``more_s`` from now."""
+        call.deadline = time.monotonic() + more_s
+        heapq.heappush(self._deadlines, (call.deadline, next(self._numbers), call))
+
+    def drop(self, worker: Worker) -> list[Call]:
+        """Forget the calls of ``worker``; they are returned, oldest first."""
+        dropped = list(self._of.pop(worker, ()))
+        for call in dropped:
+            del self._by_answer[call.answer]
+        return dropped

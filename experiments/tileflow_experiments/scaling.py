@@ -1,0 +1,253 @@
+"""Where a sweep's driver saturates: the real driver, strategy, judge and ledger over a cluster that is only simulated.
+
+``python -m tileflow_experiments.scaling configs/throughput.yaml --gpus 8 64 512 --per-s 7 30`` searches in virtual
+time. Compilers and GPUs take the rehearsal's times (:mod:`.rehearsal`), scaled so that a GPU that never waits measures
+so many a second; there are as many compilers as keep them busy. The processor time that the driver's thread itself uses
+is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, which is what Ray takes. A row
+says what share of the rate was reached in the middle of the search, and the driver's time a trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import math
+import random
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tileflow_cluster.fleet import MOST_DECLINED
+from tileflow_cluster.ledger import Lease, Ledger
+from tileflow_cluster.protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest, source_hash, trial_id
+from tileflow_cluster.replay import VirtualClock
+from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
+
+from tileflow import cost
+from tileflow.cost import Launch
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Measurement, Outcome, Status
+from tileflow.runtime.abi import Binary, Resources
+from tileflow.target import target
+
+from . import spec as specs
+from .driver import Driver, open_studies, study_keys
+from .journal import Journal
+from .rehearsal import TRAFFIC, Pace
+from .subject import prepare
+
+DEPTH = 3
+AHEAD = 2
+CALL_US = 167.0  # 6,000 asynchronous calls of Ray's actors a second
+STEADY = (0.25, 0.9)  # of a search's trials: between its beginning, which waits for compilers, and its end
+MEAN_OF_SCATTER = math.sinh(1)  # of e to a power between -1 and 1
+
+
+class SimulatedCluster:
+    """An evaluator without workers: whoever polls waits in virtual time, and pays for its own thinking."""
+
+    def __init__(self, device_class: str, gpus: int, per_s: float, compile_s: float, call_us: float) -> None:
+        self.clock = VirtualClock()
+        self._class, self._gpus = device_class, gpus
+        self._device_s, self._compile_s, self._call_s = 1 / per_s, compile_s, call_us / 1e6
+        self.compilers = math.ceil(gpus * per_s * compile_s * MEAN_OF_SCATTER * 1.25)
+        self._ledger: Ledger[str] = Ledger(self.clock)
+        self._free: dict[str, deque[str]] = {
+            "compile": deque(f"compile-{n}" for n in range(self.compilers)),
+            # A worker has several requests in hand, of which it works on one.
+            "device": deque(f"{device_class}-{n}" for _ in range(DEPTH) for n in range(gpus)),
+        }
+        self._busy_until = dict.fromkeys(self._free["device"], 0.0)
+        self._events: list[tuple[float, int, Lease[str]]] = []
+        self._numbers = itertools.count()
+        self._roofline_us = cost.roofline_us(TRAFFIC, target(device_class))
+        self._charged = time.thread_time()
+        self.measured_at: list[float] = []
+        self.driver_s = self.ray_s = self._simulating_s = 0.0
+
+    def _charge(self) -> None:
+        """The driver's thread has worked since the last charge, but for what the simulation itself took."""
+        now = time.thread_time()
+        spent = max(now - self._charged - self._simulating_s, 0.0)
+        self._charged, self._simulating_s = now, 0.0
+        self.driver_s += spent
+        self.clock.now += spent
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        self._charge()
+        until = self.clock.now + timeout_s
+        while True:
+            self._assign()
+            while self._events and self._events[0][0] <= self.clock.now:
+                self._answer(heapq.heappop(self._events)[2])
+            self._assign()
+            results = self._ledger.take_results()
+            self._charge()
+            if results or self.clock.now >= until or not self._ledger.pending:
+                return results
+            self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
+
+    def _assign(self) -> None:
+        for phase, name in (("device", self._class), ("compile", "")):
+            free = self._free[phase]
+            declined = 0
+            for _ in range(len(free)):
+                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):  # type: ignore[arg-type]
+                    break
+                worker = free.popleft()
+                lease = self._ledger.lease(phase, worker, name)  # type: ignore[arg-type]
+                if lease is None:
+                    free.append(worker)
+                    declined += 1
+                    continue
+                self.clock.now += self._call_s
+                self.ray_s += self._call_s
+                self._begin(lease)
+
+    def _begin(self, lease: Lease[str]) -> None:
+        began = time.thread_time()
+        scatter = math.exp(random.Random(f"{lease.phase} {lease.request.request_id}").uniform(-1, 1)) / MEAN_OF_SCATTER
+        if lease.phase == "compile":
+            ends = self.clock.now + self._compile_s * MEAN_OF_SCATTER * scatter
+        else:
+            ends = max(self.clock.now, self._busy_until[lease.worker]) + self._device_s * scatter
+            self._busy_until[lease.worker] = ends
+        heapq.heappush(self._events, (ends, next(self._numbers), lease))
+        self._simulating_s += time.thread_time() - began
+
+    def _answer(self, lease: Lease[str]) -> None:
+        began = time.thread_time()
+        request, self_ = lease.request, self._free[lease.phase]
+        self_.append(lease.worker)
+        chance = random.Random(request.config.key)
+        if lease.phase == "compile":
+            source = source_hash([request.config.key])
+            identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
+            used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
+            built = Build(
+                identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
+                self._roofline_us, self._roofline_us, 0.5,
+            )  # fmt: skip
+            self._simulating_s += time.thread_time() - began
+            self._ledger.compiled(lease, built, "code")
+        else:
+            time_us = 100.0 * (1 + chance.random())
+            times = Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1)
+            outcome = Outcome(Status.OK, times, bench_s=self._device_s)
+            identity_of = DeviceIdentity(self._class, "simulated", lease.worker)
+            self._simulating_s += time.thread_time() - began
+            self.measured_at.append(self.clock.now)
+            self._ledger.finish(lease, outcome, identity_of, self._device_s)
+
+    # The rest of the protocol
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return (DeviceClass(self._class, True, self._gpus),)
+
+    def capacity(self, device_class: str) -> int:
+        return max(AHEAD * (self._gpus + self.compilers) - self._ledger.in_flight(device_class), 0)
+
+    def away(self, device_class: str) -> str:
+        return ""
+
+    def unused(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def ordered(self) -> Ordered:
+        return ""
+
+    def announce(self, status: Mapping[str, Any]) -> None: ...
+
+    def submit(self, request: TrialRequest) -> None:
+        self._ledger.submit(request)
+
+    def pending(self) -> int:
+        return self._ledger.pending
+
+    def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        raise ClusterError("a simulated cluster has no binaries", got=trial_id)
+
+    def keeps(self, trial_id: str) -> bool:
+        return False
+
+    def heed(self, judge: Judge) -> None:
+        self._ledger.heed(judge)
+
+    def withdraw(self, request_id: str) -> None:
+        self._ledger.withdraw(request_id)
+
+    def drain(self) -> None:
+        self._ledger.cancel(also_on_devices=True)
+
+    @property
+    def draining(self) -> bool:
+        return False
+
+    def counters(self) -> Counters:
+        return self._ledger.counters()
+
+    def close(self) -> None: ...
+
+
+def simulate(
+    wanted: specs.SweepSpec, gpus: int, per_s: float, trials: int, compile_s: float, call_us: float
+) -> dict[str, float]:
+    """Search until so many trials are done; the shares and the driver's time a trial, in ms."""
+    budget = replace(wanted.budget, trials=math.ceil(trials / len(study_keys(wanted))), seconds=None)
+    wanted = replace(wanted, budget=budget)
+    cluster = SimulatedCluster(wanted.device_classes[0], gpus, per_s, compile_s, call_us)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal.create(Path(folder) / "journal.jsonl", {"sweep_id": "simulated"})
+        subjects = [prepare(key, "static") for key in study_keys(wanted)]
+        studies = open_studies(wanted, journal, subjects)
+        driver = Driver("simulated", studies, cluster, journal, seed=wanted.strategy.seed)
+        cluster._charged = time.thread_time()
+        driver.search()
+        journal.close()
+    done = sum(len(study.settled) for study in studies)
+    first, last = (int(len(cluster.measured_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    rate = (last - first) / (cluster.measured_at[last] - cluster.measured_at[first])
+    return {
+        "gpus": gpus, "per_s": per_s, "trials": done, "reached": rate / (gpus * per_s),
+        "rate": rate, "driver_ms": 1e3 * cluster.driver_s / done,
+        "ray_ms": 1e3 * cluster.ray_s / done,
+    }  # fmt: skip
+
+
+COLUMNS = {
+    "GPUs": "{gpus:.0f}", "a second each": "{per_s:g}", "trials": "{trials:.0f}", "share reached": "{reached:.0%}",
+    "trials/s": "{rate:.0f}", "driver, ms of processor time a trial": "{driver_ms:.2f}",
+    "calls of Ray, ms": "{ray_ms:.2f}",
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Where the driver saturates.")
+    parser.add_argument("spec", type=Path)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[8, 64, 512])
+    parser.add_argument("--per-s", type=float, nargs="+", default=[7.0, 30.0], help="of a GPU that never waits")
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--strategy", help="instead of the spec's")
+    parser.add_argument("--compile-s", type=float, default=Pace().compile_s)
+    parser.add_argument("--call-us", type=float, default=CALL_US, help="what a call of a worker takes of the driver")
+    asked = parser.parse_args()
+    sys.path.insert(0, "")
+    wanted = specs.read(asked.spec)
+    if asked.strategy:
+        wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
+    print("|", " | ".join(COLUMNS), "|\n|" + "---:|" * len(COLUMNS), flush=True)
+    for gpus, per_s in itertools.product(asked.gpus, asked.per_s):
+        found = simulate(wanted, gpus, per_s, asked.trials, asked.compile_s, asked.call_us)
+        print("|", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

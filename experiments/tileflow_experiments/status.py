@@ -1,0 +1,107 @@
+"""How a sweep is doing, in numbers: what its driver announces, and anyone on its cluster may ask for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .records import TrialRecord
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+MOST_STUDIES = 100
+
+
+def status_of(driver: Driver) -> dict[str, Any]:
+    """Of plain values, small enough to be sent every second."""
+    counters, studies = driver.evaluator.counters(), driver.studies
+    classes = driver.evaluator.device_classes()
+    trials = sum(len(study.settled) for study in studies)
+    return {
+        "at": time.time(),
+        "elapsed_s": round(counters.elapsed_s, 1),
+        "trials": trials,
+        "in_flight": sum(study.in_flight for study in studies),
+        "studies": len(studies),
+        "done": sum(not study.open for study in studies),
+        "stopped": sum(bool(study.stopped) for study in studies),
+        "considered_per_s": round(counters.considered_per_s, 2),
+        "measured_per_s": round(counters.measured_per_s, 2),
+        "retried": counters.retried,
+        "eta_s": _eta_s(driver, trials / counters.elapsed_s if counters.elapsed_s else 0.0),
+        "classes": {c.name: {"measured": c.measured, "workers": c.workers} for c in classes},
+        "waiting": {c.name: why for c in classes if (why := driver.evaluator.away(c.name))},
+        "unused": list(driver.evaluator.unused()),
+        "failures": dict(driver.failures),
+        "best": [_best(study.subject.key.title, study.best) for study in studies[:MOST_STUDIES] if study.best],
+        "stopping": driver.stopping,
+    }
+
+
+def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
+    """Seconds until all budgets are used, by what was done so far; None where that says nothing."""
+    left_trials = left_s = 0.0
+    under_way = Counter(s.subject.key.device_class for s in driver.studies if s.open)
+    for study in driver.studies:
+        if not study.open:
+            continue
+        if study.budget.trials is not None:
+            left_trials += max(study.budget.trials - len(study.settled), 0)
+        elif study.budget.seconds is not None:
+            left_s += max(study.budget.seconds - study.spent_s, 0) / max(len(under_way), 1)
+    if left_trials and not trials_per_s:
+        return None
+    found = left_s + (left_trials / trials_per_s if left_trials else 0.0)
+    return round(found, 1) if math.isfinite(found) else None
+
+
+def _best(title: str, record: TrialRecord | None) -> dict[str, Any]:
+    time_us = None if record is None or record.time_us is None else round(record.time_us, 3)
+    return {"study": title, "time_us": time_us, "measured": record is not None and record.measured}
+
+
+def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
+    """``status`` for people."""
+    if not status:
+        yield f"{sweep_id}: has said nothing yet"
+        return
+    eta = "" if status["eta_s"] is None else f", about {duration(status['eta_s'])} left"
+    yield (
+        f"{sweep_id}: {status['trials']} trials in {duration(status['elapsed_s'])}, "
+        f"{status['considered_per_s']:.1f}/s considered, {status['measured_per_s']:.1f}/s measured, "
+        f"{status['done']} of {status['studies']} studies done{eta}"
+    )
+    for name, served in status["classes"].items():
+        how = "measured on" if served["measured"] else "modelled by"
+        why = status["waiting"].get(name, "")
+        yield f"  {name}: {how} {served['workers']} workers{f': {why}' if why else ''}"
+    failures = [f"{count} {name}" for name, count in sorted(status["failures"].items())]
+    if failures or status["retried"]:
+        yield f"  not ok: {', '.join(failures) or 'none'}; {status['retried']} tried again"
+    yield from (f"  not used: {reason}" for reason in status["unused"])
+    if status["stopped"]:
+        yield f"  {status['stopped']} studies stopped"
+    for best in status["best"]:
+        time_us = "no working config" if best["time_us"] is None else f"best {best['time_us']:.2f} us"
+        yield f"  {best['study']}: {time_us}{'' if best['measured'] else ' (modelled)'}"
+    if status["stopping"]:
+        yield f"  stopping: {status['stopping']}"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def shown(entries: Sequence[Any]) -> Iterator[str]:
+    """Every sweep of a cluster's rota."""
+    for entry in entries:
+        yield from lines(entry.sweep_id, entry.status)
+        if entry.order:
+            yield f"  told to {entry.order}"

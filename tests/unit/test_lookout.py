@@ -1,0 +1,126 @@
+"""Knocking at a head's port, and a cluster's silence. No Ray is started."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tileflow_cluster import lookout
+from tileflow_cluster.lookout import Lookout, knock, require_reachable
+
+from tileflow.errors import ClusterError
+
+SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[str]:
+    """The address of something that answers so to each who connects; None: it says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                if answer is not None:
+                    connection.recv(100)
+                    connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        for connection in held:
+            connection.close()
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def nobody() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_head_is_told_from_what_is_none() -> None:
+    with listening(SETTINGS) as head:
+        assert knock(head, 1.0) == ""
+    with listening(b"HTTP/1.1 400 Bad Request\r\n") as other:
+        assert "no Ray" in knock(other, 1.0)
+    with listening(None) as frozen:
+        assert "timed out" in knock(frozen, 0.1)
+    assert "refused" in knock(nobody(), 1.0)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_of_nowhere_is_an_error_within_seconds(scheme: str) -> None:
+    """Finding 6 of issue 17: there was no word in 150 s."""
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=r"must answer at its address(.|\n)*refused(.|\n)*RAY_ADDRESS"):
+        require_reachable(f"{scheme}{nobody()}")
+    with pytest.raises(ClusterError, match=r"must answer"):
+        require_reachable("127.0.0.1:no-port")
+    assert time.monotonic() - started < 5
+    require_reachable("local")
+    require_reachable("auto")
+
+
+def test_a_silent_head_is_said_once_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookout, "KNOCK_LIMIT_S", 0.1)
+    looks: list[int] = []
+    with listening(SETTINGS) as head:
+        watch = Lookout(0.02, look=lambda: looks.append(1) or (), head=head)
+        while len(looks) < 3:
+            time.sleep(0.01)
+        watch.require_answer(0.1)
+        assert watch.silent_s == 0
+    deadline = time.monotonic() + 10
+    while watch.silent_s <= 0.3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(ClusterError, match=r"head must answer(.|\n)*sweep resume"):
+        watch.require_answer(0.3)
+    watch.close()
+
+
+def test_a_head_that_answers_the_knock_alone_is_silent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking for nodes waits for ever where a head goes just then: the driver does not wait with it."""
+    monkeypatch.setattr(lookout, "KNOCK_LIMIT_S", 0.1)
+    hanging = threading.Event()
+    first = [True]
+
+    def look() -> tuple[()]:
+        if first:
+            first.clear()
+        else:
+            hanging.wait(20)
+        return ()
+
+    with listening(SETTINGS) as head:
+        watch = Lookout(0.02, look=look, head=head)
+        time.sleep(0.6)
+        with pytest.raises(ClusterError, match="does not say which nodes"):
+            watch.require_answer(0.3)
+        watch.close()
+        hanging.set()
+
+
+def test_ray_imported_first_is_refused_in_words() -> None:
+    """Finding 7 of issue 17: a local Ray listened on all interfaces, its setting having come too late."""
+    script = (
+        "import os; os.environ.pop('RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER', None); import ray\n"
+        "import tileflow_cluster.local\n"
+        "from tileflow_cluster.lookout import require_loopback\n"
+        "require_loopback()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "a local Ray must listen on loopback alone" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace("; import ray", "")], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

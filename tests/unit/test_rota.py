@@ -1,0 +1,84 @@
+"""Shares of a cluster. No Ray is started."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tileflow_cluster.rota import Rota
+from tileflow_cluster.share import Entry, allot
+
+GPU, OTHER = "nvidia-h200", "amd-mi300x"
+
+
+def entry(name: str, *classes: str, since: int = 0, compilers: int = 64, priority: int = 1, order: str = "") -> Entry:
+    return Entry(name, classes, compilers, priority, since, order=order)  # type: ignore[arg-type]
+
+
+def shares(entries: list[Entry], cpus: int, **gpus: int) -> dict[str, tuple[int, int]]:
+    found = allot(entries, cpus, {GPU: gpus.get("gpus", 0)})
+    return {name: (share.compilers, share.gpus.get(GPU, 0)) for name, share in found.items()}
+
+
+def test_one_sweep_has_all() -> None:
+    assert shares([entry("a", GPU)], 16, gpus=4) == {"a": (16, 4)}
+
+
+def test_two_sweeps_share_by_priority() -> None:
+    assert shares([entry("a", GPU, since=1), entry("b", GPU, since=2)], 16, gpus=4) == {"a": (8, 2), "b": (8, 2)}
+    favoured = [entry("a", GPU, since=1), entry("b", GPU, since=2, priority=3)]
+    assert shares(favoured, 16, gpus=4) == {"a": (4, 1), "b": (12, 3)}
+
+
+def test_compile_slots_follow_gpus() -> None:
+    both = [entry("a", GPU, OTHER, since=1), entry("b", OTHER, since=2)]
+    found = allot(both, 8, {GPU: 2, OTHER: 2})
+    assert {n: (s.compilers, dict(s.gpus)) for n, s in found.items()} == {
+        "a": (6, {GPU: 2, OTHER: 1}), "b": (2, {OTHER: 1}),
+    }  # fmt: skip
+
+
+def test_who_cannot_have_a_gpu_waits_its_turn_with_one_compiler() -> None:
+    found = shares([entry("late", GPU, since=2), entry("early", GPU, since=1)], 8, gpus=1)
+    assert found == {"early": (7, 1), "late": (1, 0)}
+    urgent = [entry("early", GPU, since=1), entry("late", GPU, since=2, priority=2)]
+    assert shares(urgent, 8, gpus=1) == {"early": (1, 0), "late": (7, 1)}
+
+
+def test_a_paused_sweep_takes_nothing() -> None:
+    assert shares([entry("a", GPU, since=1, order="pause"), entry("b", GPU, since=2)], 8, gpus=2) == {
+        "a": (0, 0), "b": (8, 2),
+    }  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20), st.sampled_from(["", GPU, OTHER])), max_size=6),
+    st.integers(0, 40),
+    st.integers(0, 9),
+)
+def test_nothing_is_given_twice_nor_kept_from_who_wants_it(
+    asked: list[tuple[int, int, str]], cpus: int, gpus: int
+) -> None:
+    entries = [
+        entry(f"s{n}", *filter(None, [name]), since=n, priority=priority, compilers=compilers)
+        for n, (priority, compilers, name) in enumerate(asked)
+    ]
+    found = allot(entries, cpus, {GPU: gpus})
+    assert found == allot(entries[::-1], cpus, {GPU: gpus}), "every sweep works out the same"
+    wanting = [e for e in entries if GPU in e.classes]
+    assert sum(found[e.sweep_id].gpus.get(GPU, 0) for e in entries) == (gpus if wanting else 0)
+    given_cpus = sum(share.compilers for share in found.values())
+    assert given_cpus <= cpus and all(found[e.sweep_id].compilers <= e.compilers for e in entries)
+
+
+def test_the_rota_forgets_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tileflow_cluster.rota.time.monotonic", lambda: now[0])
+    rota = Rota()
+    rota.enter(entry("a-1", GPU))
+    now[0] = 15.0
+    assert [(e.sweep_id, e.since) for e in rota.enter(entry("b-1", GPU))] == [("a-1", 1), ("b-1", 2)]
+    assert rota.order("a", "pause") == ["a-1"] and rota.order("c", "stop") == []
+    assert [e.order for e in rota.entries()] == ["pause", ""]
+    now[0] = 30.0
+    assert [e.sweep_id for e in rota.enter(entry("b-1", GPU))] == ["b-1"]

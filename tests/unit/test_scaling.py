@@ -1,0 +1,41 @@
+"""The simulated cluster: the driver is charged for what it thinks, and nothing else waits."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from tileflow_cluster.protocol import KernelRef, TrialRequest
+from tileflow_experiments.scaling import SimulatedCluster, simulate
+from tileflow_experiments.spec import parse
+
+from tileflow.config import Config
+
+GPU = "nvidia-h200"
+
+
+def wanted() -> Any:
+    kernel = {"kernel": "examples.vector_add:vector_add", "problems": [{"n": 1 << 20}, {"n": 1 << 21}]}
+    return parse({
+        "name": "s", "kernels": [kernel], "device_classes": [GPU], "strategy": {"name": "random"},
+        "budget": {"trials": 1}, "modes": ["static"],
+    })  # fmt: skip
+
+
+def test_one_gpu_reaches_its_rate_and_thousands_saturate_the_driver() -> None:
+    few = simulate(wanted(), gpus=1, per_s=2.0, trials=60, compile_s=0.1, call_us=167.0)
+    assert few["trials"] == 60 and few["reached"] > 0.8
+    many = simulate(wanted(), gpus=5000, per_s=30.0, trials=60, compile_s=0.1, call_us=167.0)
+    assert many["reached"] < 0.1 and many["driver_ms"] > 0
+
+
+def test_the_drivers_own_time_passes_on_the_virtual_clock() -> None:
+    cluster = SimulatedCluster(GPU, 1, 1000.0, 0.001, 0.0)
+    cluster.submit(TrialRequest("r", KernelRef("m:k", "h"), (), GPU, Config.of({"x": 1})))
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+    while cluster.pending():
+        cluster.poll(1.0)
+    assert cluster.clock.now == pytest.approx(0.2, abs=0.1) and cluster.driver_s >= 0.2
