@@ -30,6 +30,7 @@ from .passes.unit_batches import batch_blocks
 from .runtime.problem import Problem
 from .space.build import build_space, space_of_each
 from .space.knobs import SCHEDULE, SUBTILE, TRANSPOSED
+from .space.schedules import interpretable
 from .target import Target
 
 Sites = tuple[str, ...]
@@ -144,6 +145,10 @@ class Lowered:
     def traffic(self) -> Traffic:
         """Bytes that the whole call must move and arithmetic that it must do."""
         return traffic(self.regions)
+
+    def interpretable(self, config: Config) -> Config:
+        """What Triton's interpreter runs in place of ``config``: itself, unless a launch has a schedule of its own."""
+        return interpretable(self.space, config)
 
     def emit(self, config: Config) -> tuple[TritonSource, ...]:
         """The Triton source of each region under ``config``; in dynamic and wide mode one variant with sizes divisible

@@ -77,7 +77,7 @@ def steps(lowered: Lowered, config: Config) -> int:
 def cheap_sample(lowered: Lowered, seed: int) -> Config:
     """A random config that the interpreter runs in well under a second."""
     rng = random.Random(seed)
-    configs = [lowered.space.sample(rng) for _ in range(20)]
+    configs = [lowered.interpretable(lowered.space.sample(rng)) for _ in range(20)]
     return next((c for c in configs if steps(lowered, c) <= MOST_STEPS), min(configs, key=lambda c: steps(lowered, c)))
 
 

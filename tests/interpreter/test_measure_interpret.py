@@ -10,11 +10,13 @@ import pytest
 
 pytest.importorskip("triton")
 
+from examples.attention import attention
 from tileflow.build.interpret import interpreter_launcher
 from tileflow.config import Config
 from tileflow.errors import LaunchError
 from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
 from tileflow.measure.types import Outcome, Status
+from tileflow.target import target
 
 HERE = str(Path(__file__).parent.parent / "unit")
 
@@ -54,6 +56,16 @@ def test_a_right_config_is_ok(process: InterpreterProcess, kernel: str) -> None:
 def test_planted_mistakes_are_caught(process: InterpreterProcess, variant: str, status: Status) -> None:
     outcome = check(process, variant)
     assert outcome.status is status, outcome.error_digest
+
+
+def test_a_schedule_that_no_interpreter_runs_is_checked_by_its_pipelined_twin(process: InterpreterProcess) -> None:
+    problem = (("batch", 1), ("heads", 2), ("m", 4096), ("d", 64), ("dtype", "bfloat16"), ("causal", True))
+    args = attention.inputs(device="meta", **dict(problem))
+    space = attention.lower(args, target("nvidia-h200")).space
+    config = space.complete({"schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": 64, "num_stages": 2})
+    assert space.is_valid(config)
+    outcome = process.check(InterpretRequest("examples.attention:attention", problem, space.normalise(config)))
+    assert outcome.status is Status.OK, outcome.error_digest
 
 
 def test_what_the_author_raises_at_a_made_up_size_means_not_this_size(process: InterpreterProcess) -> None:

@@ -32,6 +32,9 @@ def load(reference: str) -> Any:
 class Lowered:
     sources: Mapping[str, TritonSource]
 
+    def interpretable(self, config: Config) -> Config:
+        return config
+
     def emit(self, config: Config) -> tuple[TritonSource, ...]:
         variant = str(config["variant"])
         if variant not in self.sources:

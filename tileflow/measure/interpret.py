@@ -108,9 +108,10 @@ def check_here(request: InterpretRequest) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A config's sources at some size, arguments of that size, and what a call on them must give."""
+    """A config and its sources at some size, arguments of that size, and what a call on them must give."""
 
     args: tuple[Any, ...]
+    config: Config
     sources: tuple[TritonSource, ...]
     reference: Reference
 
@@ -123,7 +124,7 @@ def _compared(kernel: Any, request: InterpretRequest, device: Target, ready: _Re
         launchers: dict[int, list[Any]] = {}
         for source in ready.sources:
             launchers.setdefault(source.region, []).append(interpreter_launcher(source, kernel.scope, device))
-        verdict = check_call(kernel.bind(request.config, launchers), ready.args, ready.reference)
+        verdict = check_call(kernel.bind(ready.config, launchers), ready.args, ready.reference)
     except TileflowError as error:
         return build_failure(error)
     except Exception as error:  # whatever numpy or Triton's interpreter makes of a wrong source
@@ -144,8 +145,9 @@ def _emitted(kernel: Any, request: InterpretRequest, device: Target) -> _Ready |
         try:
             with poisoned():
                 args = kernel.inputs(device="cpu", seed=request.seed, **problem)
-            sources = kernel.lower(args, device, mode=request.mode).emit(request.config)
-            return _Ready(args, sources, reference_of(kernel, args))
+            lowered = kernel.lower(args, device, mode=request.mode)
+            config = lowered.interpretable(request.config)
+            return _Ready(args, config, lowered.emit(config), reference_of(kernel, args))
         except ConfigError as error:
             refused = refused or build_failure(error)
         except TileflowError as error:

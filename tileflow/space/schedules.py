@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..config import Constraint, Direction, Knob
+from ..config import Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
@@ -50,6 +50,20 @@ def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
     found = _found(ir)
     rows = ir.tiles[found.rows].block
     yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(ROWS_OF_A_GROUP).lt(rows)))
+
+
+def interpretable(space: ConfigSpace, config: Config) -> Config:
+    """``config``, or where a launch of it is not pipelined, the nearest one of ``space`` in which all are: Triton's
+    interpreter runs no other. What it shows is the author's body, masks and tails under the same blocks; the schedule
+    has an executor of its own (:mod:`tileflow.schedule.execute`).
+
+    Raises ConfigError where the rest of ``config`` is none of ``space``.
+    """
+    chosen = config.to_dict()
+    if all(choice == SCHEDULE.default for name, choice in chosen.items() if SCHEDULE.matches(name)):
+        return config
+    own = {n for n in chosen if SCHEDULE.matches(n) or PING_PONG.matches(n)}
+    return space.repair(space.complete({n: c for n, c in chosen.items() if n not in own}))
 
 
 def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
