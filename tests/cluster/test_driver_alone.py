@@ -15,7 +15,7 @@ from tileflow_experiments import journal as journals
 
 from tileflow.runtime.table import load_table
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 LIMIT_S = 120.0
 
 

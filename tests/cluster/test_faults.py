@@ -61,6 +61,7 @@ def log_of(scratch: Path, phase: str) -> list[tuple[int, float, int]]:
     return [(int(x), float(start), int(pid)) for name, x, start, pid in lines if name == phase]
 
 
+@pytest.mark.slow
 def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
     """Faults 5 and 10: compile and device workers die by SIGKILL, or stop answering, in the midst of a sweep."""
     faults = {3: "compile_kill_once", 5: "device_kill_once", 8: "device_hang_once", 9: "device_raise_once"}
@@ -77,6 +78,7 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
     assert evaluator.counters().retried == len(faults)
 
 
+@pytest.mark.slow
 def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tmp_path: Path) -> None:
     evaluator = start(stages={"compile_s": 0.5})
     evaluator.wait_ready(60.0)
@@ -88,6 +90,7 @@ def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tm
     assert max(begun for _, begun, _ in told) < min(begun for _, begun, _ in measured)
 
 
+@pytest.mark.slow
 def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
     """Fault 4: a config that dies at its third run, in the contest at the end, costs a worker and no result."""
     evaluator = start(compilers=1, patience=IMPATIENT)
@@ -103,6 +106,7 @@ def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
     assert all(place.outcome.measurement is not None for place in last.outcome.places)
 
 
+@pytest.mark.slow
 def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
     """Fault 6: a config that kills two workers is not given to a third; asking again repeats the answer."""
     evaluator = start(compilers=1, patience=IMPATIENT)
@@ -115,6 +119,7 @@ def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
     assert again.duplicate_of == "p" and again.blocklisted == last.blocklisted
 
 
+@pytest.mark.slow
 def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path) -> None:
     """Faults 1 and 19: a worker that hangs is killed at its limit; waiting in the queue for longer is no reason."""
     evaluator = start(compilers=1, stages={"compile_limit_s": 0.5, "compile_s": 0.3}, patience=IMPATIENT)
@@ -127,6 +132,7 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
         assert not _running(pid)
 
 
+@pytest.mark.slow
 def test_a_late_answer_of_an_old_lease_is_dropped(start: Start, tmp_path: Path) -> None:
     """Fault 10: a worker that was cut off comes back after its trial went elsewhere."""
     evaluator = start(compilers=1, stages={"device_limit": 0.5, "device_s": 0.3}, patience=IMPATIENT)
@@ -167,6 +173,7 @@ def test_a_class_that_loses_its_last_gpu_ends_rather_than_waits(start: Start) ->
         evaluator.capacity(GPU)
 
 
+@pytest.mark.slow
 def test_a_lost_node_takes_no_trial_with_it(start: Start, ray_cluster: Any, tmp_path: Path) -> None:
     """Fault 10: a node of its own class goes while it works; one that comes later takes over."""
     labels = {DEVICE_CLASS: "nvidia-b200"}
@@ -195,12 +202,14 @@ def test_a_selector_that_nothing_satisfies_is_an_error_at_once(start: Start) -> 
         start(("nvidia-a100",), must_measure=True)
 
 
+@pytest.mark.slow
 def test_more_compilers_than_cpus_do_not_hang(start: Start) -> None:
     evaluator = start((GPU, MODELLED), compilers=64)
     assert statuses(run(evaluator, [request("a", 1)])["a"]) == [Status.OK]
     assert len(evaluator._fleet.of("")) == 2
 
 
+@pytest.mark.slow
 def test_workers_are_recycled(start: Start, tmp_path: Path) -> None:
     """Fault 7: after so many trials a worker's process is another one, and the sweep does not notice."""
     evaluator = start(compilers=1, recycling=Recycling(trials=2))
@@ -248,6 +257,7 @@ def _running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_rays_memory_monitor_ends_a_worker_and_not_the_driver(start: Start, ray_cluster: Any) -> None:
     """Fault 7 and issue 15: OutOfMemoryError, which is no RayActorError, ended the driver. A node's monitor finds its
     memory short while a trial fills it."""

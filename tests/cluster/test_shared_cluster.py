@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Status
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 __all__ = ["no_mlflow"]  # a fixture that every test here uses
 Start = Callable[..., RayEvaluator]
 B200 = "nvidia-b200"

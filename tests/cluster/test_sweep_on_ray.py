@@ -80,6 +80,7 @@ def tools(start: Callable[..., RayEvaluator], faults: tuple[str, ...], **options
     return Tools(lambda spec: start((GPU, MODELLED), **options), Prepare(faults), checked)
 
 
+@pytest.mark.slow
 def test_dying_workers_change_no_verdict(start: Callable[..., RayEvaluator], tmp_path: Path) -> None:
     assert sweep.run(spec(1000), tmp_path / "out", tools(start, FAULTS)) == ""
     found = verdicts(tmp_path / "out")

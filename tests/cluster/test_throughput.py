@@ -22,6 +22,7 @@ modes: [static]
 """
 
 
+@pytest.mark.slow
 def test_a_row_for_each_number_of_gpus(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)
