@@ -156,14 +156,14 @@ SUBJECTS = (
                 "tile_k_idx = tile_k_begin +",
                 "tile_k_idx = tile_k_begin // (2 * BLOCK_TILE_K) * (2 * BLOCK_TILE_K) +",
             ),
-            "stale accumulator": Change("acc=c0", "acc=v0"),
-            "accumulator not reset but doubled": Change("c0 = v3", "c0 = v3 + c0"),
+            "stale accumulator": Change("acc=acc)", "acc=acc_start)"),
+            "accumulator not reset but doubled": Change("acc = acc_next", "acc = acc_next + acc"),
             "left operand's stride off by one": Change("tile_m_idx[:, None] * 100", "tile_m_idx[:, None] * 99"),
             "right operand transposed": Change(
                 "tile_k_idx[:, None] * 40 + tile_n_idx[None, :]", "tile_k_idx[:, None] + tile_n_idx[None, :] * 40"
             ),
-            "programs counted by another width": Change("(pid % 3)", "(pid % 2)"),
-            "accumulator rounded to float16": Change("c0 = v3", "c0 = v3.to(tl.float16).to(tl.float32)"),
+            "programs counted by another width": Change("(pid % tile_n_count)", "(pid % 2)"),
+            "accumulator rounded to float16": Change("acc = acc_next", "acc = acc_next.to(tl.float16).to(tl.float32)"),
         },
     ),
     Subject(
@@ -171,7 +171,7 @@ SUBJECTS = (
         {"block:tile_m": 16, "block:tile_n": 16, "block:tile_k": 64},
         {
             "a store for an atomic addition": _store_for_addition,
-            "overlapping parts": Change("v3 = part_begin + 1", "v3 = part_begin + 2"),
+            "overlapping parts": Change("v2 = part_begin + 1", "v2 = part_begin + 2"),
             "odd parts lost": Change("part_begin = (pid % 4)", "part_begin = (pid % 4) // 2 * 2"),
             "column mask one short": Change("tile_n_mask = tile_n_idx < 24", "tile_n_mask = tile_n_idx < 23"),
         },
@@ -180,11 +180,11 @@ SUBJECTS = (
     Subject(
         "recurrence", "recurrence", {"m": 13, "n": 24}, {"block:tile": 8},
         {
-            "state not carried": Change("c0 * v2", "v0 * v2"),
+            "state not carried": Change("state * v1", "state_start * v1"),
             "decay of a neighbour": Change("decay_ptr + tile_idx", "decay_ptr + tile_idx // 2 * 2"),
             "last step not written": Change("tl.range(0, 24", "tl.range(0, 23"),
-            "the state before the step written": Change("v1, v5, mask", "v1, c0, mask"),
-            "state rounded to bfloat16": Change("c0 = v5", "c0 = v5.to(tl.bfloat16).to(tl.float32)"),
+            "the state before the step written": Change("v0, state_next, mask", "v0, state, mask"),
+            "state rounded to bfloat16": Change("state = state_next", "state = state_next.to(tl.bfloat16).to(tl.float32)"),
         },
     ),
 )  # fmt: skip
@@ -212,7 +212,7 @@ def planted(number: int) -> list[Row]:
     (source,) = lowered.emit(config)
 
     def call(change: Callable[[str], str] = str) -> Call:
-        changed = dataclasses.replace(source, text=change(source.text))
+        changed = dataclasses.replace(source, text=change(source.code), lines=source.code_lines, comments=())
         return kernel.bind(config, {0: [interpreter_launcher(changed, kernel.scope, device)]})
 
     inputs = [kernel.inputs(device="cpu", seed=seed, **subject.problem) for seed in range(SEEDS)]
