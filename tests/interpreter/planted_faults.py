@@ -184,7 +184,9 @@ SUBJECTS = (
             "decay of a neighbour": Change("decay_ptr + tile_idx", "decay_ptr + tile_idx // 2 * 2"),
             "last step not written": Change("tl.range(0, 24", "tl.range(0, 23"),
             "the state before the step written": Change("v0, state_next, mask", "v0, state, mask"),
-            "state rounded to bfloat16": Change("state = state_next", "state = state_next.to(tl.bfloat16).to(tl.float32)"),
+            "state rounded to bfloat16": Change(
+                "state = state_next", "state = state_next.to(tl.bfloat16).to(tl.float32)"
+            ),
         },
     ),
 )  # fmt: skip
