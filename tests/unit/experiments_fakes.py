@@ -170,3 +170,8 @@ def evaluator(stages: FakeStages) -> InlineEvaluator:
 
 def tools(run: Run = lambda request, outcome: outcome) -> Tools:
     return Tools(lambda spec: evaluator(FakeStages(run)), prepare, checked_ok, fake_rows)
+
+
+def quick_tools(run: Run = lambda request, outcome: outcome) -> Tools:
+    """As :func:`tools`, without MLflow, whose store takes seconds to make."""
+    return replace(tools(run), to_mlflow=False)

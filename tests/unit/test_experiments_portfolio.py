@@ -22,7 +22,7 @@ from tileflow.runtime.table import load_table
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from experiments_fakes import GPU, KERNEL, prepare, sweep_spec, tools
+from experiments_fakes import GPU, KERNEL, prepare, quick_tools, sweep_spec
 
 SIZES = (64, 128, 256, 4096, 8192, 16384)
 
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         kernels=[{"kernel": KERNEL, "problems": problems}], strategy={"name": "local", "seed": 1},
         budget={"trials": 12}, device_classes=[GPU],
     )  # fmt: skip
-    assert sweep.run(wanted, out, tools(by_size), f"sqlite:///{out.parent / 'm.db'}") == ""
+    assert sweep.run(wanted, out, quick_tools(by_size), f"sqlite:///{out.parent / 'm.db'}") == ""
     return out
 
 

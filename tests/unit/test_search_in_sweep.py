@@ -16,7 +16,7 @@ from tileflow.measure.types import Outcome
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from experiments_fakes import GPU, sweep_spec, tools
+from experiments_fakes import GPU, quick_tools, sweep_spec
 
 
 class FakeStudy:
@@ -85,7 +85,7 @@ def test_a_sweep_with_the_default_strategy(tmp_path: Path, trials: int) -> None:
         measured.append(request)
         return outcome
 
-    assert sweep.run(wanted, tmp_path / "out", tools(run), f"sqlite:///{tmp_path / 'm.db'}") == ""
+    assert sweep.run(wanted, tmp_path / "out", quick_tools(run), f"sqlite:///{tmp_path / 'm.db'}") == ""
     lines = journals.read(tmp_path / "out" / "journal.jsonl")
     found = journals.by_study(journals.trials(lines).values())
     assert len(found) == 2

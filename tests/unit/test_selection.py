@@ -29,7 +29,7 @@ from tileflow.runtime.table import load_table
 sys.path.insert(0, str(Path(__file__).parent))
 
 import experiments_fakes as fakes
-from experiments_fakes import GPU, MODELLED, sweep_spec, tools
+from experiments_fakes import GPU, MODELLED, quick_tools, sweep_spec
 
 STUDY = StudyKey("m:k", (("n", 1),), GPU)
 
@@ -101,7 +101,7 @@ def lucky(request: TrialRequest, outcome: Outcome) -> Outcome:
 
 def test_a_lucky_measurement_does_not_win(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
-    sweep.run(spec, tmp_path, tools(lucky))
+    sweep.run(spec, tmp_path, quick_tools(lucky))
     for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
         assert (entry.config["x"], entry.config["y"]) == (6, 2) and entry.best_us == 10.0
         assert entry.default_us == pytest.approx(fakes.time_us(fakes.SPACE.default))
@@ -122,7 +122,7 @@ def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> N
             return Device(self, device_class, measured=True)
 
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
-    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(Stages(lucky))))
+    sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(Stages(lucky))))
     for entry in load_table(tmp_path / "tables/fakes-kernel.json").entries:
         assert (entry.config["x"], entry.config["y"]) != (6, 2)
     again = list(journals.attempts(journals.read(tmp_path / "journal.jsonl"), "remeasure"))
@@ -139,7 +139,7 @@ def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp
             return Device(self, device_class, measured=True)
 
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
-    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(Stages())))
+    sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(Stages())))
     assert {e.best_us for e in load_table(tmp_path / "tables/fakes-kernel.json").entries} == {10.0}
     events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
     assert [(e["status"], e["places"]) for e in events] == [("illegal_access", [])] * 2
@@ -148,8 +148,8 @@ def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp
 
 def test_a_resumed_sweep_builds_its_entrants_anew(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
-    sweep.run(spec, tmp_path, tools())
-    sweep.resume(tmp_path, tools())
+    sweep.run(spec, tmp_path, quick_tools())
+    sweep.resume(tmp_path, quick_tools())
     events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
     assert len(events) == 4 and all(e["places"] for e in events)
 
@@ -158,7 +158,7 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
     pace = Pace(compile_s=0.001, prepare_s=0.01, load_s=0.001, verify_s=0.001, bench_s=0.001)
     spec = sweep_spec(budget={"trials": 6}, device_classes=[GPU], strategy={"name": "default"})
     rehearsed: Any = RehearsedStages(pace)
-    sweep.run(spec, tmp_path, replace(tools(), evaluator=lambda spec: fakes.evaluator(rehearsed)))
+    sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(rehearsed)))
     report = (tmp_path / "report.md").read_text()
     for phase in ("compiling", "built, waiting for a device", "inputs and references", "checking", "driver, asking"):
         assert f"| {phase} |" in report
@@ -171,7 +171,7 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
 def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: bool) -> None:
     """Without contests the lucky config is the pick, and 11 us over 10 its regret."""
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
-    sweep.run(spec, tmp_path, tools(lucky))
+    sweep.run(spec, tmp_path, quick_tools(lucky))
     lines = [x for x in journals.read(tmp_path / "journal.jsonl") if first or x.get("event") != "contest"]
     folded = journals.fold(lines)
     stages: Any = fakes.FakeStages()
@@ -187,5 +187,5 @@ def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: b
 )
 def test_the_interpreter_checks_what_no_gpu_has(tmp_path: Path, devices: list[str], roles: set[str]) -> None:
     """A winner of each modelled study; configs at random of each problem that was only modelled."""
-    sweep.run(sweep_spec(device_classes=devices), tmp_path, tools())
+    sweep.run(sweep_spec(device_classes=devices), tmp_path, quick_tools())
     assert {e["role"] for e in journals.events(journals.read(tmp_path / "journal.jsonl"), "interpreted")} == roles
