@@ -108,7 +108,7 @@ def _study(folded: Folded, subject: Subject, best: Winner | None, is_open: bool)
     parts = [
         "<h3>Convergence</h3>", _chart(charts.convergence(records, default) if records else None),
         "<h3>Roofline</h3>", _chart(charts.roofline(records, best, default)),
-        "<h3>What the knobs matter</h3>", _chart(charts.importance(records)),
+        "<h3>How much each knob matters</h3>", _chart(charts.importance(records)),
         "<h3>The best configs</h3>", _side_by_side(records, subject),
         "<h3>Failures</h3>", _failures(records),
     ]  # fmt: skip

@@ -177,7 +177,8 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     """
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
-    _export(outputs, [prepare(key, sweep.modes[0]) for key in study_keys(sweep)])
+    subjects = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+    _export(outputs, subjects, logged=states.read(outputs.folder))
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
@@ -355,13 +356,22 @@ def _count(journal: Journal, driver: Driver, phase: str) -> None:
 
 
 def _export(
-    outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built] = (), portable: Sequence[BuiltRow] = ()
+    outputs: Outputs,
+    subjects: Sequence[Subject],
+    built: Iterable[Built] = (),
+    portable: Sequence[BuiltRow] = (),
+    logged: states.LogState | None = None,
 ) -> None:
+    """``logged``: how far MLflow is, where nobody logs to it meanwhile."""
     with _writing(outputs.folder):
-        _write(outputs, subjects, built, portable)
+        folded = _write(outputs, subjects, built, portable)
+        _write_report(outputs, folded, subjects, logged)
 
 
-def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built], portable: Sequence[BuiltRow]) -> None:
+def _write(
+    outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built], portable: Sequence[BuiltRow]
+) -> journals.Folded:
+    """Everything but the report; what the journal says."""
     lines = journals.read(outputs.journal)
     folded = journals.fold(lines)
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
@@ -378,8 +388,8 @@ def _write(outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built]
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
-    _write_report(outputs, folded, subjects)
     write_atomically(outputs.page, html_report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+    return folded
 
 
 def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:
@@ -389,15 +399,17 @@ def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:
         return ""
     try:
         with _writing(outputs.folder):
-            _write_report(outputs, journals.fold(journals.read(outputs.journal)), subjects)
+            _write_report(outputs, journals.fold(journals.read(outputs.journal)), subjects, logged)
     except OutputError as error:
         log.error("%s", error)
         return str(error)
     return ""
 
 
-def _write_report(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject]) -> None:
-    text = report.render(folded, subjects, states.read(outputs.folder))
+def _write_report(
+    outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject], logged: states.LogState | None
+) -> None:
+    text = report.render(folded, subjects, logged)
     write_atomically(outputs.report, text.encode("utf-8", "backslashreplace"))
 
 

@@ -190,6 +190,13 @@ def test_a_parent_carries_curves_figures_and_its_own_artifacts(finished: Path) -
         assert set(trials.column("device_class").to_pylist()) == {parent.data.tags[DEVICE]}
 
 
+def test_the_report_says_nothing_of_a_log_that_is_whole(finished: Path) -> None:
+    """The report was written while the log was on its way, and said that MLflow lacked part of the sweep."""
+    logged = state.read(finished)
+    assert logged is not None and logged.complete
+    assert "## MLflow" not in (finished / "report.md").read_text()
+
+
 def test_replaying_again_changes_nothing(finished: Path) -> None:
     uri = sweep.Outputs(finished).mlflow_uri
     before = {run.info.run_id: (run.info.run_name, run.data.tags, run.data.metrics) for run in runs(uri)}
