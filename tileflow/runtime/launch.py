@@ -332,9 +332,7 @@ class _Writer:
                 if extents
                 else []
             ),
-            f"        status = {launch} if {self._fits(pairs)} else DECLINED"
-            if pairs
-            else f"        status = {launch}",
+            f"        status = {launch}",
             "    except DOUBTFUL:",
             "        status = DECLINED",
             "    if status:",
