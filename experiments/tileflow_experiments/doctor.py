@@ -20,6 +20,8 @@ from pathlib import Path
 
 from tileflow.errors import TileflowError
 
+from .tracking.store import masked
+
 _GB = 1 << 30
 _PROBE_S = 3.0  # for Ray's address to answer
 _LEAST_SHARED_MEMORY = 1 << 30  # tensors of `tune` and Ray's object store lie in it
@@ -163,7 +165,7 @@ def _environment() -> Iterator[Finding]:
     found = sorted(name for name in os.environ if name.startswith(prefixes))
     for name in found:
         hidden = any(word in name for word in ("TOKEN", "PASSWORD", "SECRET", "KEY"))
-        yield Finding("environment", State.OK, f"{name}={'(set)' if hidden else os.environ[name]}")
+        yield Finding("environment", State.OK, f"{name}={'(set)' if hidden else masked(os.environ[name])}")
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (

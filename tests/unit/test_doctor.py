@@ -70,6 +70,7 @@ def test_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_secrets_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:hunter2@db/mlflow")
     found = [finding.text for finding in about("environment")]
     assert "MLFLOW_TRACKING_TOKEN=(set)" in found and not any("hunter2" in text for text in found)
 
