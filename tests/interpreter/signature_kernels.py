@@ -44,6 +44,21 @@ def by_default(x: torch.Tensor, *, scale: float = 2.0, bias: torch.Tensor | None
     return out
 
 
+@case(rand(40, 24), rand(24, 48), 5, wanted=lambda x, y, group: (x @ y) * group + 7 + 11 + 13 + x.size(0) // 8)
+@tileflow.kernel
+def names_of_knobs(x: torch.Tensor, y: torch.Tensor, group: int) -> torch.Tensor:
+    """An author's numbers may be called what a launch's knobs are."""
+    num_stages, num_warps, grid = 7, y.size(0) - 13, 13
+    persistent = x.size(0) // 8
+    out = x.new_empty(x.size(0), y.size(1))
+    for rows, columns in tfl.tile([x.size(0), y.size(1)]):
+        total = tfl.zeros([rows, columns])
+        for inner in tfl.tile(x.size(1)):
+            total = tfl.dot(x[rows, inner], y[inner, columns], acc=total)
+        out[rows, columns] = total * group + num_stages + num_warps + grid + persistent
+    return out
+
+
 @case(X, Y, X, wanted=lambda *xs: sum(xs))
 @tileflow.kernel
 def any_number(*xs: torch.Tensor) -> torch.Tensor:

@@ -76,7 +76,8 @@ class _Interpreted:
             for name, block in self._blocks.items():
                 arguments[name] = compat.host_descriptor(arguments[name], block)
             arguments = {name: _bytes(value) for name, value in arguments.items()}
-            self._function[grid](**arguments, **dict(self._source.constexprs))
+            # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
+            self._function[grid](*arguments.values(), **dict(self._source.constexprs))
         return True
 
     def explain(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> str:

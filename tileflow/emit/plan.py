@@ -30,11 +30,9 @@ class Plan:
     """One region, one config. Raises ConfigError for a config that names a knob that is not defined."""
 
     def __init__(self, ir: KernelIR, config: Config) -> None:
-        for name, _ in config.items:
-            definition(name)  # raises where there is no such knob
         self.ir = ir
         self.config = config
-        self.numbers: dict[str, int] = {name: c for name, c in config.items if isinstance(c, int)}
+        self.numbers: dict[str, int] = sizes_of(config)
         self.constexprs: dict[str, Choice] = {}
         self.used: set[str] = set()  # knobs that are constexprs
         self.symbols: dict[str, str] = {}
@@ -206,6 +204,13 @@ class Plan:
 
     def environment(self) -> Mapping[str, int]:
         return self.numbers
+
+
+def sizes_of(config: Config) -> dict[str, int]:
+    """The choices that sizes are made of, by their symbols: those of a whole launch are none, and their plain names
+    (``group``, ``order``) are an author's to use. Raises ConfigError where there is no such knob."""
+    kinds = {name: definition(name) for name, _ in config.items}
+    return {n: c for n, c in config.items if isinstance(c, int) and not isinstance(kinds[n], LaunchKnob)}
 
 
 def constexpr_name(knob: str) -> str:

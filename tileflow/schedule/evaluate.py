@@ -56,7 +56,8 @@ class Program:
         begins: Mapping[str, int],
     ) -> None:
         self._ir, self._found = ir, found
-        self._sizes = {**ir.hints, **{name: c for name, c in config.items if isinstance(c, int)}}
+        # an author's number may have the name of a launch's knob, which no size is made of
+        self._sizes = {**{name: c for name, c in config.items if isinstance(c, int)}, **ir.hints}
         self._tensors, self._scalars, self._begins = tensors, scalars, dict(begins)
         self._outside: dict[int, Environment] = {}
         self._scalars_outside = self._run(found.before, {}, _NO_TURN, 0)
