@@ -388,8 +388,19 @@ def _write(
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
-    write_atomically(outputs.page, html_report.render(folded, subjects).encode("utf-8", "backslashreplace"))
+    _write_page(outputs, folded, subjects)
     return folded
+
+
+def _write_page(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject]) -> None:
+    """Charts are worth no table: what draws them may be absent where the tables are made."""
+    try:
+        page = html_report.render(folded, subjects)
+    except ModuleNotFoundError as error:
+        log.warning("%s was not written: %s. report.md says the same without charts; `pip install plotly`, then "
+                    "`tileflow sweep export` writes the page", outputs.page, error)  # fmt: skip
+        return
+    write_atomically(outputs.page, page.encode("utf-8", "backslashreplace"))
 
 
 def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:

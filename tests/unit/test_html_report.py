@@ -126,3 +126,18 @@ def test_a_browser_draws_it(out: Path, tmp_path: Path) -> None:
     drawn = page.count('class="chart js-plotly-plot"')
     assert drawn == 4, "the first search's charts and the phases"
     assert page.count("main-svg") >= drawn and ">best so far<" in page
+
+
+def test_tables_are_written_where_nothing_draws(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine without plotly lost a whole search at its export."""
+    folder = tmp_path / "sweep"
+    shutil.copytree(out, folder)
+    (folder / "report.html").unlink()
+    shutil.rmtree(folder / "tables")
+    for name in ("plotly", "plotly.offline"):
+        monkeypatch.setitem(sys.modules, name, None)
+    sweep.export(folder, prepare)
+    assert list((folder / "tables").iterdir()) and not (folder / "report.html").exists()
+    assert "pip install plotly" in caplog.text
