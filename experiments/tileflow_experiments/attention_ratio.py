@@ -4,19 +4,25 @@ is worth before any default takes it.
     python -m tileflow_experiments.attention_ratio --out DIR [--only WORDS] [--seconds N]   on a GPU
     python -m tileflow_experiments.attention_ratio --out DIR --dry-run                     builds only, without one
 
-Each config runs in a process of its own with a time limit, since a protocol fault is a deadlock: the config is then
-named beside ``bench_timeout``. Within a process all that is compared is timed in turns, in a new order each round.
+All is built first, on all processors. The configs of a case then run in one process, since what is compared is timed in
+turns, in a new order each round. A protocol fault is a deadlock: a process that says nothing for so long is killed, its
+config named beside ``bench_timeout``, and the case begun anew without it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -101,20 +107,27 @@ def built(lowered: Lowered, config: Config) -> dict[str, Any]:
     return {"registers": taken.registers, "spills": taken.spills, "shared": taken.shared, "threads": taken.threads}
 
 
-def measured(case: Case, lowered: Lowered, config: Config) -> dict[str, Any]:
-    """A config's result checked, then its time beside the default's and torch's."""
+def checked(case: Case, lowered: Lowered, config: Config) -> tuple[dict[str, Any], Callable[..., Any] | None]:
+    """What a config's result is worth, and the call where it is right."""
     args = case.args("cuda")
     call = attention().compile(lowered, config, "cuda")
     verdict = check_call(call, args, make_reference(attention().reference, args), repeats=3)
     if not verdict.ok:
-        return {"status": verdict.status.value, "reason": verdict.reason}
-    default = attention().compile(lowered, lowered.default, "cuda")
-    calls: Mapping[str, Callable[..., Any]] = {"ours": call, "default": default, "sdpa": _sdpa}
-    samplers = {name: DeviceSampler(run, args) for name, run in calls.items()}
-    times = _in_turns(samplers)
-    return {"status": "ok", "max_err": verdict.max_err, "us": times,
-            "tflops": {name: case.flops / us / 1e6 for name, us in times.items()},
-            "of_sdpa": times["sdpa"] / times["ours"], "of_default": times["default"] / times["ours"]}  # fmt: skip
+        return {"status": verdict.status.value, "reason": verdict.reason}, None
+    return {"status": "ok", "max_err": verdict.max_err}, call
+
+
+def timed(case: Case, calls: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
+    """The time of each config's call beside torch's and the default's, all in turns."""
+    args = case.args("cuda")
+    samplers = {name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": _sdpa}.items()}
+    us = _in_turns(samplers)
+    return {
+        name: {"us": us[name], "tflops": round(case.flops / us[name] / 1e6, 1),
+               "of_sdpa": round(us["sdpa"] / us[name], 4),
+               "of_default": round(us["default"] / us[name], 4) if "default" in us else None}
+        for name in us
+    }  # fmt: skip
 
 
 def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_lse: bool) -> torch.Tensor:
@@ -132,37 +145,74 @@ def _in_turns(samplers: Mapping[str, DeviceSampler]) -> dict[str, float]:
     return {name: round(median(times), 2) for name, times in found.items()}
 
 
-def one(number: int, name: str, is_dry: bool) -> dict[str, Any]:
-    """One config of one case, in this process."""
-    case = CASES[number]
-    device = target(DRY_DEVICE) if is_dry else _device()
-    lowered = attention().lower(case.args("meta"), device)
-    config = configs(lowered)[name]
-    found = {"case": case.name, "config": name, "device": device.name}
+def built_ahead(item: tuple[int, str, str]) -> dict[str, Any]:
+    """One config of one case built for a device class, in this process; Triton's cache keeps it."""
+    number, name, device = item
+    lowered = attention().lower(CASES[number].args("meta"), target(device))
+    found = {"case": CASES[number].name, "config": name, "device": device}
     try:
-        found |= built(lowered, config)
-        return found | ({"status": "built"} if is_dry else measured(case, lowered, config))
+        return found | {"status": "built"} | built(lowered, configs(lowered)[name])
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
+
+
+def in_this_process(number: int, without: frozenset[str]) -> None:
+    """All configs of a case but some: a line when one begins and one when its result is known, times at the end."""
+    case = CASES[number]
+    lowered = attention().lower(case.args("meta"), _device())
+    calls: dict[str, Callable[..., Any]] = {}
+    for name, config in configs(lowered).items():
+        if name in without:
+            continue
+        print(json.dumps({"begins": name}), flush=True)
+        try:
+            said, call = checked(case, lowered, config)
+        except TileflowError as error:
+            said, call = {"status": type(error).__name__, "reason": str(error)}, None
+        print(json.dumps({"config": name, **said}), flush=True)
+        if call is not None:
+            calls[name] = call
+    print(json.dumps({"begins": "times"}), flush=True)
+    print(json.dumps({"times": timed(case, calls)}), flush=True)
 
 
 def _device() -> Target:
     return target(identity().device_class)
 
 
-def _child(number: int, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The same in a process of its own, which may hang."""
-    words = [sys.executable, "-m", "tileflow_experiments.attention_ratio", "--one", str(number), name]
-    words += ["--dry-run"] if options.dry_run else []
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=options.seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"case": CASES[number].name, "config": name, "status": "bench_timeout"}
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        return {"case": CASES[number].name, "config": name, "status": "crashed", "reason": done.stderr[-600:]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+def in_a_child(number: int, seconds: float) -> dict[str, dict[str, Any]]:
+    """The same in a process of its own, begun anew without the config that hung or crashed."""
+    found: dict[str, dict[str, Any]] = {}
+    while True:
+        lost = [name for name, said in found.items() if said["status"] in ("bench_timeout", "crashed")]
+        words = [sys.executable, "-m", "tileflow_experiments.attention_ratio", "--one", str(number), *lost]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+            begun, why = _listen(child, seconds, found)
+        if begun is None or begun == "times" or begun in lost:
+            return found
+        found[begun] = {"status": why}
+
+
+def _listen(child: subprocess.Popen[str], seconds: float, found: dict[str, dict[str, Any]]) -> tuple[str | None, str]:
+    """Take in what a child says until it ends, or says nothing for so long. Returns what it had begun and not ended,
+    and how it went."""
+    assert child.stdout is not None
+    begun: str | None = None
+    while True:
+        timer = threading.Timer(seconds, child.kill)
+        timer.start()
+        line = child.stdout.readline()
+        timer.cancel()
+        if not line:
+            return begun, "bench_timeout" if child.wait() == -signal.SIGKILL else "crashed"
+        said = json.loads(line) if line.startswith("{") else {}
+        if "begins" in said:
+            begun = said["begins"]
+        elif "config" in said:
+            found.setdefault(said["config"], {}).update(said)
+        for name, times in said.get("times", {}).items():
+            found.setdefault(name, {"status": "ok"}).update(times)
+            begun = None
 
 
 def main() -> int:
@@ -172,25 +222,41 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
     parser.add_argument("--seconds", type=float, default=90.0, help="the longest that a config may take")
     parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one(int(options.one[0]), options.one[1], options.dry_run)))
+        in_this_process(int(options.one[0]), frozenset(options.one[1:]))
         return 0
     if options.out is None:
         parser.error("--out is needed")
     device = target(DRY_DEVICE) if options.dry_run else _device()
     words = [w for w in options.only.split(";") if w]
-    found: list[dict[str, Any]] = []
+    numbers = [n for n, case in enumerate(CASES) if not words or any(w in case.name for w in words)]
+    found = _ahead(numbers, device)
     options.out.mkdir(parents=True, exist_ok=True)
-    for number, case in enumerate(CASES):
-        if words and not any(w in case.name for w in words):
-            continue
-        for name in configs(attention().lower(case.args("meta"), device)):
-            found.append(_child(number, name, options))
-            print(json.dumps(found[-1]), flush=True)
-            (options.out / "attention_ratio.json").write_text(json.dumps(found, indent=1))
-    return int(any(r["status"] not in ("ok", "built") or r.get("spills") for r in found))
+    for number in numbers:
+        if not options.dry_run:
+            measured = in_a_child(number, options.seconds)
+            case = CASES[number].name
+            found[case] = {name: found[case].get(name, {}) | said for name, said in measured.items()}
+        for name, said in found[CASES[number].name].items():
+            print(CASES[number].name, "|", name, "|", json.dumps(said), flush=True)
+        (options.out / "attention_ratio.json").write_text(json.dumps({"device": device.name, "cases": found}, indent=1))
+    every = [said for of_case in found.values() for said in of_case.values()]
+    return int(any(said["status"] not in ("ok", "built") or said.get("spills") for said in every))
+
+
+def _ahead(numbers: Sequence[int], device: Target) -> dict[str, dict[str, dict[str, Any]]]:
+    """Every config of these cases built, as many at once as there are processors."""
+    items = [
+        (number, name, device.name) for number in numbers
+        for name in configs(attention().lower(CASES[number].args("meta"), device))
+    ]  # fmt: skip
+    found: dict[str, dict[str, dict[str, Any]]] = {CASES[number].name: {} for number in numbers}
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
+        for said in pool.map(built_ahead, items):
+            found[said["case"]][said["config"]] = said
+    return found
 
 
 if __name__ == "__main__":
