@@ -138,7 +138,9 @@ class _Recorder:
         self.guards = source.guards
         self._recording, self._source = recording, source
         ints = [arg.value for arg in source.args if arg.value is not None]
-        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
+        maps = [arg.tensor_map for arg in source.args if arg.tensor_map is not None]
+        sides = [e for m in maps for e in (*m.shape, *m.strides)]
+        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints, *sides)))
         self._symbols = {n: symbol_reader(n, recording.scope) for n in symbols if n not in recording.constants}
 
     def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
@@ -168,5 +170,8 @@ class _Recorder:
         name = self._recording.tensor(value, identifier(arg.path))
         if arg.tensor_map is None:
             return name
+        shape, strides = (tuple(e.evaluate(values) for e in s) for s in (arg.tensor_map.shape, arg.tensor_map.strides))
+        if (shape, strides) != (tuple(value.shape), value.stride()):  # dimensions in another order
+            name = f"{name}.as_strided({shape}, {strides})"
         box = f"{name}, {block_shape(arg.type)}"
         return f"TensorDescriptor.from_tensor({box})" if self._source.language == "triton" else f"_box({box})"

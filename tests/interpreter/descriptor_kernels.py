@@ -66,6 +66,18 @@ def middle(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@tileflow.kernel
+def turned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """What is stored lies columns first."""
+    out = torch.empty(y.size(1), x.size(0), dtype=x.dtype, device=x.device).t()
+    for tile_m, tile_n in tfl.tile([x.size(0), y.size(1)]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(x.size(1)):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc
+    return out
+
+
 def _middle(x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros_like(x)
     out[3:, 4:] = x[3:, 4:] * 2
@@ -82,10 +94,15 @@ def _causal(x: torch.Tensor, y: torch.Tensor, block: int) -> torch.Tensor:
 
 _X, _Y = torch.randn(37, 44), torch.randn(44, 56)
 _B, _C = torch.randn(3, 35, 32), torch.randn(3, 32, 32)
+_XT, _YT, _CT = torch.randn(44, 36).t(), torch.randn(56, 44).t(), torch.randn(32, 32, 3).permute(2, 1, 0).contiguous().mT
 REFERENCES: dict[str, tuple[Any, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]] = {
     "product": (product, (_X, _Y), lambda x, y, block: x @ y),
     "causal_product": (causal_product, (_X, _Y), _causal),
     "batched": (batched, (_B, _C), lambda x, y, block: x @ y),
+    "batched_turned": (batched, (_B, _CT), lambda x, y, block: x @ y),
+    "right_turned": (product, (_X, _YT), lambda x, y, block: x @ y),
+    "left_turned": (product, (_XT, _Y), lambda x, y, block: x @ y),
+    "all_turned": (turned, (_XT, _YT), lambda x, y, block: x @ y),
     "row_sums": (row_sums, (-_X.abs() - 1,), lambda x, block: x.amax(1)),
     "middle": (middle, (_X,), lambda x, block: _middle(x)),
 }
@@ -96,6 +113,10 @@ BOXES: dict[str, set[str]] = {
     "product": {"x", "y", "out"},
     "causal_product": {"out"},
     "batched": {"x", "y", "out"},
+    "batched_turned": {"x", "y", "out"},
+    "right_turned": {"x", "y", "out"},
+    "left_turned": {"x", "y", "out"},
+    "all_turned": {"x", "y", "out"},
     "row_sums": set(),
     "middle": {"x", "out"},
 }

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-CASES = ("product", "causal_product", "batched", "row_sums", "middle")
+CASES = (
+    "product", "causal_product", "batched", "row_sums", "middle",
+    "batched_turned", "right_turned", "left_turned", "all_turned",  # views whose contiguous dimension is another
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

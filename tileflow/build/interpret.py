@@ -58,7 +58,9 @@ class _Interpreted:
         self._arguments = {arg.name: self._argument(arg, scope) for arg in source.args}
         ints = [arg.value for arg in source.args if arg.value is not None]
         self._blocks = {a.name: compat.block_shape(a.type) for a in source.args if a.tensor_map is not None}
-        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints)))
+        self._maps = {a.name: (m.shape, m.strides) for a in source.args if (m := a.tensor_map) is not None}
+        sides = [e for sides in self._maps.values() for side in sides for e in side]
+        symbols = frozenset[str]().union(*(e.symbols() for e in (source.guards, *source.grid, *ints, *sides)))
         self._symbols = {name: symbol_reader(name, scope) for name in symbols if name not in constants}
 
     def __call__(self, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...]) -> bool:
@@ -74,7 +76,7 @@ class _Interpreted:
                 for name, value in self._arguments.items()
             }
             for name, block in self._blocks.items():
-                arguments[name] = compat.host_descriptor(arguments[name], block)
+                arguments[name] = compat.host_descriptor(self._seen(name, arguments[name], environment), block)
             arguments = {name: _bytes(value) for name, value in arguments.items()}
             # by position: an author's number may be called ``grid`` or ``num_warps``, as the interpreter's own are
             self._function[grid](*arguments.values(), **dict(self._source.constexprs))
@@ -88,6 +90,11 @@ class _Interpreted:
             return read_symbol(Symbol.parse(name), frame, self._scope, begins, ends) if known is None else known
 
         return explain_guards(self.guards, read) or "nothing: it would accept the call now"
+
+    def _seen(self, name: str, tensor: Any, environment: Mapping[str, int]) -> torch.Tensor:
+        """A tensor with its dimensions in the order of its boxes."""
+        shape, strides = (tuple(e.evaluate(environment) for e in side) for side in self._maps[name])
+        return tensor.as_strided(shape, strides)
 
     def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
         return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)

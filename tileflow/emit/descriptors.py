@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..expr import Expr
-from ..ir.access import ALIGNMENT, aligned_start, boxed, covers, same_end
+from ..ir.access import ALIGNMENT, aligned_start, box_order, boxed, covers, same_end
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, IndexItem, Op, SliceIndex, TileIndex, ValueIndex
 from ..ir.kinds import OpKind
@@ -26,7 +26,7 @@ def wanted(e: Context, op: Op) -> bool:
     """
     if e.plan.choice(access_of(op), site_of(op)) != "descriptor":
         return False
-    strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides[:-1]
+    strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides
     if not e.divisible and any(s.constant is None for s in strides):
         return False
     return op.kind is OpKind.STORE or not needs_mask(e, op)
@@ -34,52 +34,69 @@ def wanted(e: Context, op: Op) -> bool:
 
 def load(e: Context, op: Op) -> None:
     out = op.output
-    box = box_of(e, op)
+    box, axes = box_of(e, op), axes_of(e, op)
     text = f"{box.name}.load([{', '.join(offsets(e, op))}])"
-    if len(box.block) != len(out.dims):
-        text = f"tl.reshape({text}, {e.shape(out.dims)})"
+    if len(box.block) != len(axes):
+        text = f"tl.reshape({text}, {e.shape(tuple(out.dims[a] for a in axes))})"
+    if axes != sorted(axes):
+        text = f"tl.permute({text}, ({', '.join(str(axes.index(n)) for n in range(len(axes)))}))"
     e.define(out, text, out.type.dtype)
 
 
 def store(e: Context, op: Op) -> None:
-    box = box_of(e, op)
+    box, axes = box_of(e, op), axes_of(e, op)
     value = e.as_dtype(op.inputs[0], box.tensor.dtype)
-    if len(box.block) != len(boxed(op)):
+    if axes != sorted(axes):
+        value = f"tl.permute({value}, ({', '.join(map(str, axes))}))"
+    if len(box.block) != len(axes):
         value = f"tl.reshape({value}, [{', '.join(_sides(e, op))}])"
     e.writer.line(f"{box.name}.store([{', '.join(offsets(e, op))}], {value})")
+
+
+def axes_of(e: Context, op: Op) -> list[int]:
+    """Which of the tile's dimensions each dimension of its box is, without those of a single element."""
+    return [i.axis for i in items_of(e, op) if not isinstance(i, ExprIndex | ValueIndex)]
+
+
+def items_of(e: Context, op: Op) -> list[IndexItem]:
+    """The indices of an access in the order of its box."""
+    order = box_order(e.plan.ir, op)
+    assert order is not None
+    return [AccessAttrs.of(op).index[n] for n in order]
 
 
 def _sides(e: Context, op: Op) -> Iterator[str]:
     """The sides of a box, as text that follows from the block sizes."""
     dims = boxed(op)
-    for item in AccessAttrs.of(op).index:
+    for item in items_of(e, op):
         yield "1" if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent_text(dims[item.axis].extent)
 
 
 def box_of(e: Context, op: Op) -> Box:
     """The descriptor of this access, noted as an argument, with what it assumes as guards."""
     access, dims = AccessAttrs.of(op), boxed(op)
-    tensor, block = e.plan.ir.tensor(access.tensor), list[int]()
-    for item in access.index:
+    tensor, block, order = e.plan.ir.tensor(access.tensor), list[int](), box_order(e.plan.ir, op)
+    assert order is not None
+    for item in items_of(e, op):
         block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.extent(dims[item.axis]))
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):
             e.plan.guard(size.le(INT32_MAX))  # boxes are counted in 32 bits, whatever the offset in bytes
-    for stride in tensor.strides[:-1]:
+    for stride in (tensor.strides[n] for n in order[:-1]):
         e.plan.guard((stride * itemsize(tensor.dtype) % ALIGNMENT).eq(0))
     for item, size in zip(access.index, tensor.shape, strict=True):
         if isinstance(item, TileIndex | SliceIndex) and covers(e.plan.ir, item, size):
             e.plan.guard(same_end(e.plan.ir, item, size))
-    aligned = aligned_start(e.plan.ir, access.index[-1], tensor)
+    aligned = aligned_start(e.plan.ir, access.index[order[-1]], tensor)
     assert aligned is not None
     e.plan.guard(aligned)
-    return e.parameters.box(tensor, tuple(block))
+    return e.parameters.box(tensor, tuple(block), order)
 
 
 def offsets(e: Context, op: Op) -> list[str]:
-    """Where the box begins, one text a tensor dimension."""
-    return [_offset(e, op, item) for item in AccessAttrs.of(op).index]
+    """Where the box begins, one text a dimension of it."""
+    return [_offset(e, op, item) for item in items_of(e, op)]
 
 
 def _offset(e: Context, op: Op, item: IndexItem) -> str:

@@ -18,20 +18,23 @@ from .plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A tensor seen in boxes of ``block`` elements, one number a tensor dimension."""
+    """A tensor seen in boxes of ``block`` elements, one number a dimension: the tensor's, in this ``order``."""
 
     tensor: TensorParam
     block: tuple[int, ...]
+    order: tuple[int, ...]
 
     @property
     def name(self) -> str:
-        return f"{self.tensor.name}_desc_{'x'.join(map(str, self.block))}"
+        turned = "" if list(self.order) == sorted(self.order) else f"by_{''.join(map(str, self.order))}_"
+        return f"{self.tensor.name}_desc_{turned}{'x'.join(map(str, self.block))}"
 
     @property
     def arg(self) -> LaunchArg:
         """The run-time argument; which map it is, the build says."""
         type_ = f"tensordesc<{signature(self.tensor.dtype)}[{', '.join(map(str, self.block))}]>"
-        tensor_map = TensorMap(self.tensor.shape, self.tensor.strides)
+        shape, strides = (tuple(of[n] for n in self.order) for of in (self.tensor.shape, self.tensor.strides))
+        tensor_map = TensorMap(shape, strides)
         return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
 
 
@@ -50,9 +53,9 @@ class Parameters:
         self._tensors[tensor.path] = tensor
         return _pointer_name(tensor)
 
-    def box(self, tensor: TensorParam, block: tuple[int, ...]) -> Box:
+    def box(self, tensor: TensorParam, block: tuple[int, ...], order: tuple[int, ...]) -> Box:
         """A captured tensor in boxes."""
-        box = Box(tensor, block)
+        box = Box(tensor, block, order)
         self._boxes[box.name] = box
         return box
 

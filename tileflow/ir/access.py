@@ -9,7 +9,7 @@ from .kinds import OpKind
 from .op_table import effects_of
 from .types import Dim, Value, itemsize
 
-ALIGNMENT = 16  # bytes: of the address, of every stride but the last, and the least run of a box
+ALIGNMENT = 16  # bytes: of the address, of every stride but the contiguous one, and the least run of a box
 MOST_DIMS = 5
 
 
@@ -21,23 +21,34 @@ def boxed(op: Op) -> tuple[Dim, ...]:
 
 
 def describable(ir: KernelIR, op: Op) -> bool:
-    """Whether a load or store of at least two dimensions moves a box: dimensions in the tensor's order, the last one
-    contiguous, the address and the other strides aligned, and for a store no lane inside the tensor that is masked. A
-    tensor that is both read and written, by this name or another, is not: barriers do not order the copy engine's
-    accesses."""
+    """Whether a load or store moves a box whose dimensions are in the order of the tensor's."""
+    order = box_order(ir, op)
+    return order is not None and list(order) == sorted(order)
+
+
+def box_order(ir: KernelIR, op: Op) -> tuple[int, ...] | None:
+    """The tensor's dimensions in the order of a box that a load or store of at least two dimensions moves: the
+    contiguous one last, the others as the tensor has them. None where it moves none: without a contiguous dimension,
+    with an address or other strides that are not aligned, and for a store with a lane inside the tensor that is masked.
+    A tensor that is both read and written, by this name or another, is in no box: barriers do not order the copy
+    engine's accesses."""
     if op.kind not in (OpKind.LOAD, OpKind.STORE) or AccessAttrs.of(op).has_mask:
-        return False
+        return None
     tensor, items = ir.tensor(AccessAttrs.of(op).tensor), AccessAttrs.of(op).index
     if not 2 <= len(tensor.shape) <= MOST_DIMS or not tensor.aligned or tensor.dtype in ("bool", "float64"):
-        return False
+        return None
     if any(_accesses(ir).get(path, set()) - {op.kind} for path in ir.sharing(tensor.path)):
-        return False
+        return None
     axes = [_axis(item) for item in items]
-    if None in axes or axes[-1] is None or [a for a in axes if a is not None and a >= 0] != list(range(len(boxed(op)))):
-        return False
-    if axes[-1] < 0 or len(boxed(op)) < 2 or not _strided(ir, tensor) or not _starts_aligned(ir, items[-1], tensor):
-        return False
-    return op.kind is OpKind.LOAD or all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+    order = _contiguous_last(tensor)
+    if order is None or None in axes or len(boxed(op)) < 2:
+        return None
+    if sorted(a for a in axes if a is not None and a >= 0) != list(range(len(boxed(op)))) or axes[order[-1]] == -1:
+        return None
+    if not _strided(ir, tensor, order) or not _starts_aligned(ir, items[order[-1]], tensor):
+        return None
+    is_whole = all(covers(ir, i, n) for i, n in zip(items, tensor.shape, strict=True))
+    return order if op.kind is OpKind.LOAD or is_whole else None
 
 
 def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
@@ -113,12 +124,14 @@ def _starts_aligned(ir: KernelIR, last: IndexItem, tensor: TensorParam) -> bool:
     return condition is not None and ir.hint(condition) != 0
 
 
-def _strided(ir: KernelIR, tensor: TensorParam) -> bool:
+def _contiguous_last(tensor: TensorParam) -> tuple[int, ...] | None:
+    """The last dimension of stride 1 behind all others; None where there is none."""
+    last = next((n for n in reversed(range(len(tensor.shape))) if tensor.strides[n].constant == 1), None)
+    return None if last is None else (*(n for n in range(len(tensor.shape)) if n != last), last)
+
+
+def _strided(ir: KernelIR, tensor: TensorParam, order: tuple[int, ...]) -> bool:
     """In dynamic mode: in the traced example, and checked by each launch."""
     size = itemsize(tensor.dtype)
-    outer = [ir.hint(s) for s in tensor.strides[:-1]]
-    return (
-        tensor.strides[-1].constant == 1
-        and all(s > 0 and s * size % ALIGNMENT == 0 for s in outer)
-        and all(ir.hint(n) > 0 for n in tensor.shape)
-    )
+    outer = [ir.hint(tensor.strides[n]) for n in order[:-1]]
+    return all(s > 0 and s * size % ALIGNMENT == 0 for s in outer) and all(ir.hint(n) > 0 for n in tensor.shape)

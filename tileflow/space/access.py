@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ..config import Constraint, Knob
 from ..expr import TRUE, Expr, all_of
-from ..ir.access import ALIGNMENT, boxed, describable
+from ..ir.access import ALIGNMENT, box_order, boxed
 from ..ir.attributes import AccessAttrs, LoadAttrs, site_of
 from ..ir.graph import ExprIndex, KernelIR, Op, ValueIndex
 from ..ir.kinds import OpKind
@@ -60,7 +60,9 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
         if not _has_choice(ir, op, target):
             continue
         site, size = site_of(op), itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype)
-        last = AccessAttrs.of(op).index[-1]
+        order = box_order(ir, op)
+        assert order is not None
+        last = AccessAttrs.of(op).index[order[-1]]
         assert not isinstance(last, ExprIndex | ValueIndex)
         dims = boxed(op)
         limits = [
@@ -79,4 +81,4 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
 
 
 def _has_choice(ir: KernelIR, op: Op, target: Target) -> bool:
-    return target.has_tensor_maps and describable(ir, op)
+    return target.has_tensor_maps and box_order(ir, op) is not None
