@@ -25,8 +25,7 @@ from typing import Any
 
 import torch
 
-import tileflow
-import tileflow.language as tfl
+from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
 from tileflow.measure.device import identity
 from tileflow.measure.timing import DeviceSampler, sample_in_turn
@@ -40,17 +39,8 @@ _ROUNDS = 12
 _WORST = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}  # of the largest value, by float64
 
 
-@tileflow.kernel
-def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """(m, k) by (k, n), as a user writes it first."""
-    m, n = x.size(0), w.size(1)
-    out = torch.empty([m, n], dtype=x.dtype, device=x.device)
-    for tile_m, tile_n in tfl.tile([m, n]):
-        acc = tfl.zeros([tile_m, tile_n])
-        for tile_k in tfl.tile(x.size(1)):
-            acc = torch.addmm(acc, x[tile_m, tile_k], w[tile_k, tile_n])
-        out[tile_m, tile_n] = acc.to(x.dtype)
-    return out
+def product() -> Kernel:
+    return load_kernel("examples.matmul:matmul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +74,7 @@ CASES = tuple(Case(layout, dtype, *size) for dtype in DTYPES for size in SIZES f
 def built(item: tuple[Case, str]) -> dict[str, Any]:
     """The default of one case built for a device class; Triton's cache keeps it."""
     case, device = item
-    lowered = product.lower(case.args("meta"), target(device))
+    lowered = product().lower(case.args("meta"), target(device))
     (source,) = lowered.emit(lowered.default)
     taken = build(source, lowered.target).resources
     return {"registers": taken.registers, "spills": taken.spills, "shared": taken.shared,
@@ -97,18 +87,18 @@ def measured(case: Case) -> dict[str, Any]:
     wanted = args[0].double() @ args[1].double()
     errors = {
         name: float((run(*args).double() - wanted).abs().max() / wanted.abs().max())
-        for name, run in (("ours", product), ("torch", torch.matmul))
+        for name, run in (("ours", product()), ("torch", torch.matmul))
     }
     if not errors["ours"] <= _WORST[case.dtype]:
         return {"status": "incorrect", "errors": errors}
-    samplers = {"ours": DeviceSampler(product, args), "torch": DeviceSampler(torch.matmul, args)}
-    found: dict[str, list[float]] = {name: [] for name in samplers}
+    samplers = {"ours": DeviceSampler(product(), args), "torch": DeviceSampler(torch.matmul, args)}
+    times: dict[str, list[float]] = {name: [] for name in samplers}
     shuffled = random.Random(0)
     for _ in range(_ROUNDS):
         order = shuffled.sample(list(samplers), len(samplers))
-        for name, us in zip(order, sample_in_turn([samplers[n] for n in order]), strict=True):
-            found[name].append(us)
-    us = {name: round(median(times), 2) for name, times in found.items()}
+        for name, each in zip(order, sample_in_turn([samplers[n] for n in order]), strict=True):
+            times[name].append(each)
+    us = {name: round(median(of_name), 2) for name, of_name in times.items()}
     return {"status": "ok", "errors": errors, "us": us, "of_torch": round(us["torch"] / us["ours"], 3)}
 
 
