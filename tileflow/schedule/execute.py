@@ -199,8 +199,9 @@ class _Execution:
                 if not gate.passes(which):
                     what = f"round {which} of {barrier}[{position}] ({barrier_.says})"
                     yield _Blocked(lambda: gate.passes(which), lambda: f"{what}, {gate}")
-            case Arrive(barrier, slot, hands_over):
-                self._gate(barrier, slot, number, turn).arrive()
+            case Arrive(barrier, slot, hands_over, after_first):
+                if turn or not after_first:
+                    self._gate(barrier, slot, number, turn).arrive()
                 self._in_order = None if hands_over else self._in_order
             case Copy():
                 self._copy(step, number, turn, where)
@@ -216,7 +217,7 @@ class _Execution:
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
-                self._body.save(self._groups[number].read((value,), where)[value], number)
+                self._body.save(value, self._groups[number].read((value,), where)[value], number)
 
     def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
         buffer = self._schedule.buffer(step.buffer)

@@ -41,8 +41,8 @@ class Body(Protocol):
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
         """The registers that a part writes."""
 
-    def save(self, value: Any, group: int) -> None:
-        """What the copy engine takes away."""
+    def save(self, name: str, value: Any, group: int) -> None:
+        """What the copy engine takes away: the registers of a name."""
 
 
 @dataclass(slots=True)

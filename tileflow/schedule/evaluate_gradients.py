@@ -1,0 +1,89 @@
+"""The parts of a loop of gradients on torch values, for the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..config import Config
+from ..ir.graph import KernelIR
+from .evaluate import NO_TURN, Environment, Region
+from .gradient_loop import GradientLoop
+from .machine import Registers
+
+
+class GradientProgram(Region):
+    """One program of a loop of gradients as the :class:`~tileflow.schedule.machine.Body` of a schedule."""
+
+    def __init__(
+        self,
+        ir: KernelIR,
+        found: GradientLoop,
+        config: Config,
+        tensors: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, float],
+        begins: Mapping[str, int],
+    ) -> None:
+        self._found = found
+        super().__init__(ir, found, config, tensors, scalars, begins)
+
+    # ---- what the executor asks for -------------------------------------------------------------
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        kind, number = _named(buffer)
+        op = {"held": self._found.held, "block": self._found.blocks}[kind][number]
+        at = NO_TURN if turn is None else turn
+        scalars = self._scalars_outside if turn is None else self._of_turn(self._scalars_outside, at, 0)
+        return self._load(op, scalars, at, max(group, 0), by_engine=True)
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        at = NO_TURN if turn is None else turn
+        if part == "start":
+            return self._start(group)
+        if part == "finish":
+            return self._finish(registers, group)
+        kind, number = _named(part)
+        compute = {"ahead_of": self._ahead, "part": self._part}[kind]
+        return compute(number, registers, at, group)
+
+    def save(self, name: str, value: Any, group: int) -> None:
+        self._store(self._found.saved[_named(name)[1]], value, self._outside[group], group)
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def _start(self, group: int) -> Registers:
+        env = self._run(self._found.before, {}, NO_TURN, group)
+        self._outside[group] = env
+        return {f"sums_{n}": self._value(self._found.entry(s), env) for n, s in enumerate(self._found.sums)}
+
+    def _ahead(self, number: int, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        env = self._run(self._found.ahead[number], self._of_turn(self._outside[group], turn, group), turn, group)
+        return {f"ahead_{number}": {v: env[v] for v in self._found.loaded(number)}}
+
+    def _part(self, number: int, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        """Of the registers it has what was loaded ahead and what earlier parts kept, and one score."""
+        found = self._found
+        env = self._of_turn(self._outside[group], turn, group)
+        for name, value in registers.items():
+            env |= {found.scores[number].product.output: value} if name == f"scores_{number}" else value
+        env = self._run(found.parts[number], env, turn, group)
+        operands = {n: self._value(s.operand, env) for n, s in enumerate(found.sums) if s.part == number}
+        kept = {v: env[v] for v in found.kept(number)}
+        return {f"kept_{number}": kept, **{f"operand_{n}": v.clone() for n, v in operands.items()}}
+
+    def _finish(self, registers: Mapping[str, Any], group: int) -> Registers:
+        found, env = self._found, self._outside[group]
+        env = {**env, **{found.total(s): registers[f"sums_{n}"] for n, s in enumerate(found.sums)}}
+        env = self._after(found.after, found.saved, env, group)
+        return {f"result_{n}": self._value(op.inputs[0], env) for n, op in enumerate(found.saved)}
+
+    def _of_turn(self, env: Environment, turn: int, group: int) -> Environment:
+        return self._run(self._found.scalars, env, turn, group)
+
+
+def _named(name: str) -> tuple[str, int]:
+    """``block_1``: a kind and a number."""
+    kind, _, number = name.rpartition("_")
+    return kind, int(number)

@@ -1,0 +1,265 @@
+"""The loop of attention's gradients, found in a region: products from boxes, the author's body, products into sums.
+
+A program holds rows of one or two tensors (keys and values, say) and walks along blocks of others. In each turn up to
+two *scores* are products of what it holds with a block, and one or two *sums* are products of what the author computes
+from the scores with a block, added over the loop. The left operand of a sum is in registers already where its rows are
+the program's own: the author who writes the gradient of keys computes ``dot(key, query.T)``, and not its transpose.
+
+A turn is cut into parts, each of the author's own operations in the author's order:
+
+    scalars    what follows from the turn alone, a number each
+    ahead      loads beside the boxes, by pointers, for the part of one number
+    parts      what follows from the scores up to that number, from the sums' operands to what later parts read
+
+What is not of this form is refused by name (:class:`~tileflow.schedule.chained.Refusal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir.attributes import LoopAttrs, TileAttrs
+from ..ir.graph import KernelIR, Op, Operand, once
+from ..ir.kinds import OpKind
+from ..ir.types import Dim, Value
+from .chained import (
+    Refusal,
+    Refused,
+    box,
+    box_path,
+    check_operations,
+    check_products,
+    check_stream,
+    products_of,
+    read_by,
+    results_of,
+    rows_tile,
+    saved_rows,
+    the_loop,
+)
+
+MOST_SCORES = 2
+MOST_SUMS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A product of what the program holds with a block of the turn. ``held``, ``block``: their numbers in the loop's;
+    ``transposed``: the product reads the block with its dimensions swapped."""
+
+    product: Op
+    held: int
+    block: int
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A product of what a part computes with a block, added over the loop. ``at``: its place among what the loop
+    carries; ``part``: after which its operand is there."""
+
+    product: Op
+    block: int
+    transposed: bool
+    at: int
+    part: int
+
+    @property
+    def operand(self) -> Operand:
+        return self.product.inputs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GradientLoop:
+    """``rows``: the grid's tile that the program holds; ``held``, ``blocks``: the loads of boxes, each once; ``before``,
+    ``after``: the operations around the loop, in order; ``saved``: the stores that the copy engine can do."""
+
+    loop: Op
+    rows: str
+    held: tuple[Op, ...]
+    blocks: tuple[Op, ...]
+    scores: tuple[Score, ...]
+    sums: tuple[Sum, ...]
+    before: tuple[Op, ...]
+    scalars: tuple[Op, ...]
+    ahead: tuple[tuple[Op, ...], ...]
+    parts: tuple[tuple[Op, ...], ...]
+    after: tuple[Op, ...]
+    saved: tuple[Op, ...]
+
+    @property
+    def keys(self) -> str:
+        """The loop's tile."""
+        return TileAttrs.of(self.loop).tile
+
+    @property
+    def columns(self) -> Dim:
+        """Of the scores: how far a turn goes."""
+        return self.scores[0].product.output.dims[1]
+
+    def entry(self, sum_: Sum) -> Operand:
+        """What a sum begins with."""
+        return self.loop.inputs[LoopAttrs.of(self.loop).bounds + sum_.at]
+
+    def total(self, sum_: Sum) -> Value:
+        """A sum after the loop."""
+        return self.loop.outputs[sum_.at]
+
+    def loaded(self, part: int) -> tuple[Value, ...]:
+        """What is loaded ahead for a part."""
+        return tuple(op.output for op in self.ahead[part] if op.kind is OpKind.LOAD)
+
+    def kept(self, part: int) -> tuple[Value, ...]:
+        """What later parts read of a part."""
+        later = set(read_by(op for ops in self.parts[part + 1 :] for op in ops))
+        made_again = set(results_of(op for ops in self.parts[part + 1 :] for op in ops))
+        return tuple(v for v in results_of(self.parts[part]) if v in later - made_again)
+
+
+@once
+def find_gradient_loop(ir: KernelIR) -> GradientLoop | Refusal:
+    """The structure of a region, before or after its masks were placed, or why it has none."""
+    try:
+        return _find(ir)
+    except Refused as error:
+        return error.refusal
+
+
+def _find(ir: KernelIR) -> GradientLoop:
+    loop = the_loop(ir)
+    (body,) = loop.regions
+    products = products_of(ir)
+    check_products(products)
+    if any(op not in body.ops for op in products):
+        raise Refused("its products are all in the loop", loop)
+    first = [op for op in products if len(op.values) == 2]
+    second = [op for op in products if len(op.values) == 3]
+    if not (1 <= len(first) <= MOST_SCORES and 1 <= len(second) <= MOST_SUMS):
+        raise Refused(f"a turn has up to {MOST_SCORES} products of boxes, and up to {MOST_SUMS} that add to sums", loop)
+    found = _Boxes(ir, loop)
+    held_and_blocks = [found.score(op) for op in first]
+    in_sums = [found.summed(op) for op in second]
+    rest = tuple(op for op in body.ops if op not in products and op not in found.on_the_way)
+    turn = _Turn(rest, tuple(op.output for op in first))
+    scores = tuple(Score(op, *places) for op, places in zip(first, held_and_blocks, strict=True))
+    sums = tuple(
+        Sum(op, *place, _carried_at(loop, op), turn.part_of(op)) for op, place in zip(second, in_sums, strict=True)
+    )
+    if len(body.results) != len(sums):
+        raise Refused("its loop carries the sums alone", loop)
+    rows = found.rows()
+    position = ir.body.ops.index(loop)
+    before = tuple(op for op in ir.body.ops[:position] if op not in found.held)
+    after = ir.body.ops[position + 1 :]
+    check_operations(ir, rows, (*before, *rest), after)
+    return GradientLoop(
+        loop, rows, tuple(found.held), tuple(found.blocks), scores, sums, before, turn.scalars, turn.ahead, turn.parts,
+        after, saved_rows(ir, after, rows),
+    )  # fmt: skip
+
+
+class _Boxes:
+    """The boxes of a loop's products, each load once, in the order of the products."""
+
+    def __init__(self, ir: KernelIR, loop: Op) -> None:
+        self._ir, self._loop = ir, loop
+        self._made = {v: op for op in (*ir.body.ops, *loop.regions[0].ops) for v in op.outputs}
+        self.held: list[Op] = []
+        self.blocks: list[Op] = []
+        self.on_the_way: set[Op] = set()
+
+    def score(self, product: Op) -> tuple[int, int, bool]:
+        """Which of ``held`` and ``blocks`` a score multiplies, and whether it swaps the block's dimensions."""
+        held = box(self._ir, self._made, product.inputs[0], "the rows that a program holds")
+        return _place(self.held, held), *self._block(product, swapped=0)
+
+    def summed(self, product: Op) -> tuple[int, bool]:
+        """The same of a sum's block."""
+        return self._block(product, swapped=1)
+
+    def rows(self) -> str:
+        (rows, *others) = {rows_tile(self._ir, op, "the rows that a program holds"): None for op in self.held}
+        if others:
+            raise Refused("a program holds rows of one tile of the grid", self.held[0])
+        return rows
+
+    def _block(self, product: Op, swapped: int) -> tuple[int, bool]:
+        """``swapped``: the axis of the loop's tile in a block that the product reads with its dimensions swapped."""
+        load, path, transposed = box_path(self._ir, self._made, product.inputs[1], "the blocks of a turn")
+        check_stream(self._loop, load, swapped if transposed else 1 - swapped, "the blocks of a turn")
+        self.on_the_way |= {*path}
+        return _place(self.blocks, load), transposed
+
+
+def _place(ops: list[Op], op: Op) -> int:
+    """The place of an operation in a list that it is added to."""
+    if op not in ops:
+        ops.append(op)
+    return ops.index(op)
+
+
+def _carried_at(loop: Op, product: Op) -> int:
+    """The place of a sum among what the loop carries. Nothing else reads it."""
+    (body,) = loop.regions
+    places = [n for n, result in enumerate(body.results) if result == product.output]
+    if len(places) != 1 or product.output in read_by(body.ops):
+        raise Refused("sums go to the next turn, and nothing in this one reads them", product)
+    (at,) = places
+    others = (op for op in body.ops if op is not product)
+    if product.inputs[2] != body.params[at] or body.params[at] in read_by(others):
+        raise Refused("nothing but its product adds to a sum or reads it", product)
+    return at
+
+
+class _Turn:
+    """The operations of a turn besides its products and their boxes, by what they wait for."""
+
+    def __init__(self, ops: tuple[Op, ...], scores: tuple[Value, ...]) -> None:
+        self._level = {score: n for n, score in enumerate(scores)}  # of what follows from a score, the last it needs
+        self._made = {v: op for op in ops for v in op.outputs}
+        self._ops = ops
+        for op in ops:
+            known = [self._level[v] for v in read_by([op]) if v in self._level]
+            if known:
+                self._level.update(dict.fromkeys(op.outputs, max(known)))
+        free = [op for op in ops if not set(op.outputs) & self._level.keys()]
+        self.scalars = tuple(op for op in free if not any(v.dims for v in (*op.values, *op.outputs)) and not op.regions)
+        self._tiles = [op for op in free if op not in self.scalars]
+        numbers = range(len(scores))
+        own = [[op for op in ops if {self._level.get(v) for v in op.outputs} == {n}] for n in numbers]
+        loads = self._loads(own)
+        self.ahead = tuple(self._with_inputs(loads[n], ()) for n in numbers)
+        brought = {op for group in loads for op in group}
+        self.parts = tuple(self._with_inputs(own[n], brought) for n in numbers)
+
+    def part_of(self, product: Op) -> int:
+        """The part after which a sum's operand is there."""
+        operand = product.inputs[0]
+        level = self._level.get(operand) if isinstance(operand, Value) else None
+        if level is None:
+            raise Refused("a sum's left operand is computed in the turn, from its scores", product)
+        return level
+
+    def _loads(self, own: list[list[Op]]) -> list[list[Op]]:
+        """The loads of tiles that follow from no score, by the first part that needs them."""
+        left = [op for op in self._tiles if op.kind is OpKind.LOAD]
+        found = []
+        for ops in own:
+            needed = set(self._with_inputs(ops, ()))
+            found.append([op for op in left if op in needed])
+            left = [op for op in left if op not in needed]
+        return found
+
+    def _with_inputs(self, ops: Iterable[Op], brought: Iterable[Op]) -> tuple[Op, ...]:
+        """Operations with the ones that they read and that follow from no score, in order: those are done wherever
+        they are needed. ``brought``: their results are there."""
+        chosen, there = set(ops), set(brought)
+        waiting = list(chosen)
+        while waiting:
+            for value in read_by([waiting.pop()]):
+                op = self._made.get(value)
+                if op is not None and op in self._tiles and op not in chosen | there:
+                    chosen.add(op)
+                    waiting.append(op)
+        return tuple(op for op in self._ops if op in chosen)

@@ -1,0 +1,208 @@
+"""The schedule of a loop of gradients, after FlashAttention-3's (Shah et al., 2024, arXiv:2407.08608).
+
+The producer fills what each group holds, and streams blocks. A turn of a consumer group issues all its scores while the
+sums of the turn before are under way, computes what follows from the first score beside the other one's product, and
+issues each sum as soon as its operand is in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .attention import CONSUMER_REGISTERS, PRODUCER_REGISTERS
+from .types import (
+    WARPS_OF_A_GROUP,
+    Arrive,
+    Await,
+    Barrier,
+    Buffer,
+    Compute,
+    Copy,
+    Multiply,
+    OfGroup,
+    Repeat,
+    Role,
+    Round,
+    Save,
+    Schedule,
+    Shared,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+)
+
+_OWN, _THIS, _BEFORE = OfGroup(), Turn(), Turn(offset=-1)
+_MOST = 4  # of a kind: blocks of two scores and two sums
+
+# what a program of this schedule calls its own; an author's number of such a name has none
+NAMES = frozenset({
+    *(f"{word}_{n}{more}" for n in range(_MOST) for word, more in (
+        ("held", ""), ("held", "_full"), ("block", ""), ("block", "_full"), ("block", "_empty"), ("out", ""),
+        ("scores", ""), ("no_scores", ""), ("scores", "_under_way"), ("sums", ""), ("sums", "_under_way"),
+        ("operand", ""), ("result", ""), ("ahead_of", ""), ("part", ""),
+    )),
+    "turns", "turn", "who", "pid", "slot", "consumer", "producer", "finish",
+    "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
+    "STAGES", "GROUPS", "ROWS", "BY_ROW",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of memory: of what is held and of what is saved, a group's rows. ``name``: the tensor's."""
+
+    name: str
+    shape: tuple[int, ...]
+    element_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreShape:
+    """A score: the numbers of its operands among ``held`` and ``blocks``, and how the second one is read."""
+
+    held: int
+    block: int
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SumShape:
+    """A sum: the number of its block, how that is read, and the part after which its left operand is there."""
+
+    block: int
+    transposed: bool
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the schedule needs to know of a region. ``ahead``: the parts that something is loaded ahead for."""
+
+    held: tuple[Box, ...]
+    blocks: tuple[Box, ...]
+    scores: tuple[ScoreShape, ...]
+    sums: tuple[SumShape, ...]
+    saved: tuple[Box, ...] = ()
+    ahead: tuple[int, ...] = ()
+
+
+def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
+    """The schedule for ``groups`` consumer groups of 64 rows each, and rings of ``stages`` slots."""
+    sums = tuple(f"sums_{n}" for n in range(len(shape.sums)))
+    results = tuple(f"result_{n}" for n in range(len(shape.saved)))
+    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
+        Compute("start", (), sums),
+        *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
+        Repeat(0, tuple(_Turn(shape).steps())),
+        Await(0, sums),
+        Compute("finish", sums, results),
+        *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
+    ))  # fmt: skip
+    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
+        *(Copy(f"held_{n}", OfGroup(number=g), f"held_{n}_full") for n in range(len(shape.held)) for g in range(groups)),
+        Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(f"block_{n}"))),
+    ))  # fmt: skip
+    return Schedule(producer, consumer, _buffers(shape, groups, stages), _barriers(shape, groups, stages), stages)
+
+
+def saved_in(shape: Shape, number: int) -> str:
+    """The buffer that a result goes through: what the group held, which nobody reads any more, or one of its own."""
+    box = shape.saved[number]
+    fits = number < len(shape.held) and (shape.held[number].shape, shape.held[number].element_bytes)
+    return f"held_{number}" if fits == (box.shape, box.element_bytes) else f"out_{number}"
+
+
+def _buffers(shape: Shape, groups: int, stages: int) -> tuple[Buffer, ...]:
+    own = [n for n in range(len(shape.saved)) if saved_in(shape, n).startswith("out")]
+    return (
+        *(Buffer(f"held_{n}", b.shape, b.element_bytes, groups, "group") for n, b in enumerate(shape.held)),
+        *(Buffer(f"block_{n}", b.shape, b.element_bytes, stages, "stage") for n, b in enumerate(shape.blocks)),
+        *(Buffer(f"out_{n}", shape.saved[n].shape, shape.saved[n].element_bytes, groups, "group") for n in own),
+    )
+
+
+def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
+    found = [
+        Barrier(f"held_{n}_full", groups, 1, "group", f"a group's rows of {box.name} are there")
+        for n, box in enumerate(shape.held)
+    ]
+    for n, box in enumerate(shape.blocks):
+        found.append(Barrier(f"block_{n}_full", stages, 1, "stage", f"this turn's {box.name} is there"))
+        found.append(Barrier(f"block_{n}_empty", stages, groups, "stage",
+                             f"all groups have multiplied by this {box.name}"))  # fmt: skip
+    return tuple(found)
+
+
+def _filled(name: str) -> tuple[Step, ...]:
+    """The producer's steps for a ring: wait until the slot was let go, then fill it."""
+    slot = Staged(_THIS)
+    return Wait(f"{name}_empty", slot, Round(_THIS, behind=1)), Copy(name, slot, f"{name}_full", _THIS)
+
+
+class _Turn:
+    """The steps of a consumer's turn. Products end in the order in which they were issued, so that a wait for one is a
+    wait for all before it; what the last ones read is let go in the next turn."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._issued: list[tuple[str, int]] = []  # products of this turn, with their blocks
+        self._there: set[int] = set()  # blocks that were waited for
+        self._free: set[int] = set()  # blocks that were let go
+
+    def steps(self) -> list[Step]:
+        shape, found = self._shape, list[Step]()
+        for n, score in enumerate(shape.scores):
+            found += self._wait(score.block)
+            block = Shared(f"block_{score.block}", Staged(_THIS), score.transposed)
+            found.append(Multiply(f"scores_{n}", Shared(f"held_{score.held}", _OWN), block, adds=False))
+            self._issued.append((f"scores_{n}", score.block))
+        found += self._load_ahead(0)
+        for n in range(len(shape.scores)):
+            found += [*self._await(n), *self._load_ahead(n + 1), self._part(n)]
+            for number, sum_ in enumerate(shape.sums):
+                if sum_.part == n:
+                    found += self._add(number, sum_)
+        before = [n for n in range(len(shape.blocks)) if n not in self._free]
+        after_first = next(i for i, step in enumerate(found) if isinstance(step, Await)) + 1
+        found[after_first:after_first] = [
+            Arrive(f"block_{n}_empty", Staged(_BEFORE), after_first=True) for n in before
+        ]  # fmt: skip
+        return found
+
+    def _wait(self, block: int) -> list[Step]:
+        if block in self._there:
+            return []
+        self._there.add(block)
+        return [Wait(f"block_{block}_full", Staged(_THIS), Round(_THIS))]
+
+    def _load_ahead(self, part: int) -> list[Step]:
+        if part not in self._shape.ahead:
+            return []
+        return [Compute(f"ahead_of_{part}", (), (f"ahead_{part}",), _THIS)]
+
+    def _await(self, number: int) -> list[Step]:
+        """Wait for a score; the first wait is one for the sums of the turn before too."""
+        place = [name for name, _ in self._issued].index(f"scores_{number}")
+        sums = tuple(f"sums_{n}" for n in range(len(self._shape.sums))) if number == 0 else ()
+        found: list[Step] = [Await(len(self._issued) - place - 1, (f"scores_{number}", *sums))]
+        read_later = {block for _, block in self._issued[place + 1 :]} | {
+            sum_.block for sum_ in self._shape.sums if sum_.part >= number
+        }
+        for _, block in self._issued[: place + 1]:
+            if block not in read_later | self._free:
+                self._free.add(block)
+                found.append(Arrive(f"block_{block}_empty", Staged(_THIS)))
+        return found
+
+    def _part(self, number: int) -> Compute:
+        kept = tuple(f"kept_{n}" for n in range(number))
+        ahead = tuple(f"ahead_{n}" for n in range(number + 1) if n in self._shape.ahead)
+        operands = tuple(f"operand_{n}" for n, sum_ in enumerate(self._shape.sums) if sum_.part == number)
+        return Compute(f"part_{number}", (f"scores_{number}", *kept, *ahead), (f"kept_{number}", *operands), _THIS)
+
+    def _add(self, number: int, sum_: SumShape) -> list[Step]:
+        waits = self._wait(sum_.block)
+        block = Shared(f"block_{sum_.block}", Staged(_THIS), sum_.transposed)
+        self._issued.append((f"sums_{number}", sum_.block))
+        return [*waits, Multiply(f"sums_{number}", f"operand_{number}", block, adds=True)]
