@@ -199,9 +199,8 @@ class _Execution:
                 if not gate.passes(which):
                     what = f"round {which} of {barrier}[{position}] ({barrier_.says})"
                     yield _Blocked(lambda: gate.passes(which), lambda: f"{what}, {gate}")
-            case Arrive(barrier, slot, hands_over, after_first):
-                if turn or not after_first:
-                    self._gate(barrier, slot, number, turn).arrive()
+            case Arrive(barrier, slot, hands_over):
+                self._gate(barrier, slot, number, turn).arrive()
                 self._in_order = None if hands_over else self._in_order
             case Copy():
                 self._copy(step, number, turn, where)

@@ -1,8 +1,9 @@
 """The schedule of a loop of gradients, after FlashAttention-3's (Shah et al., 2024, arXiv:2407.08608).
 
-The producer fills what each group holds, and streams blocks. A turn of a consumer group issues all its scores while the
-sums of the turn before are under way, computes what follows from the first score beside the other one's product, and
-issues each sum as soon as its operand is in registers.
+The producer fills what each group holds, and streams blocks. A turn of a consumer group issues all its scores, computes
+what follows from the first one beside the other one's product, issues each sum as soon as its operand is in registers,
+and computes what follows from the second score beside that. What is left to wait for at a turn's end is for the other
+group to fill.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .types import (
     Wait,
 )
 
-_OWN, _THIS, _BEFORE = OfGroup(), Turn(), Turn(offset=-1)
+_OWN, _THIS = OfGroup(), Turn()
 _MOST = 4  # of a kind: blocks of two scores and two sums
 
 # what a program of this schedule calls its own; an author's number of such a name has none
@@ -95,7 +96,6 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
         Compute("start", (), sums),
         *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
         Repeat(0, tuple(_Turn(shape).steps())),
-        Await(0, sums),
         Compute("finish", sums, results),
         *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
     ))  # fmt: skip
@@ -141,14 +141,18 @@ def _filled(name: str) -> tuple[Step, ...]:
 
 
 class _Turn:
-    """The steps of a consumer's turn. Products end in the order in which they were issued, so that a wait for one is a
-    wait for all before it; what the last ones read is let go in the next turn."""
+    """The steps of a consumer's turn.
+
+    Products end in the order in which they were issued, so that a wait for one is a wait for all before it. No product
+    is under way from one turn to the next: with sums that were (and their left operands in registers), ptxas waited for
+    each instruction of all products (its advice C7512).
+    """
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._issued: list[tuple[str, int]] = []  # products of this turn, with their blocks
         self._there: set[int] = set()  # blocks that were waited for
-        self._free: set[int] = set()  # blocks that were let go
+        self._free: list[int] = []  # blocks that were let go
 
     def steps(self) -> list[Step]:
         shape, found = self._shape, list[Step]()
@@ -157,18 +161,12 @@ class _Turn:
             block = Shared(f"block_{score.block}", Staged(_THIS), score.transposed)
             found.append(Multiply(f"scores_{n}", Shared(f"held_{score.held}", _OWN), block, adds=False))
             self._issued.append((f"scores_{n}", score.block))
-        found += self._load_ahead(0)
         for n in range(len(shape.scores)):
-            found += [*self._await(n), *self._load_ahead(n + 1), self._part(n)]
+            found += [*self._load_ahead(n), *self._await((f"scores_{n}",)), self._part(n)]
             for number, sum_ in enumerate(shape.sums):
                 if sum_.part == n:
                     found += self._add(number, sum_)
-        before = [n for n in range(len(shape.blocks)) if n not in self._free]
-        after_first = next(i for i, step in enumerate(found) if isinstance(step, Await)) + 1
-        found[after_first:after_first] = [
-            Arrive(f"block_{n}_empty", Staged(_BEFORE), after_first=True) for n in before
-        ]  # fmt: skip
-        return found
+        return [*found, *self._await(tuple(f"sums_{n}" for n in range(len(shape.sums))))]
 
     def _wait(self, block: int) -> list[Step]:
         if block in self._there:
@@ -181,19 +179,17 @@ class _Turn:
             return []
         return [Compute(f"ahead_of_{part}", (), (f"ahead_{part}",), _THIS)]
 
-    def _await(self, number: int) -> list[Step]:
-        """Wait for a score; the first wait is one for the sums of the turn before too."""
-        place = [name for name, _ in self._issued].index(f"scores_{number}")
-        sums = tuple(f"sums_{n}" for n in range(len(self._shape.sums))) if number == 0 else ()
-        found: list[Step] = [Await(len(self._issued) - place - 1, (f"scores_{number}", *sums))]
-        read_later = {block for _, block in self._issued[place + 1 :]} | {
-            sum_.block for sum_ in self._shape.sums if sum_.part >= number
-        }
-        for _, block in self._issued[: place + 1]:
-            if block not in read_later | self._free:
-                self._free.add(block)
-                found.append(Arrive(f"block_{block}_empty", Staged(_THIS)))
-        return found
+    def _await(self, results: tuple[str, ...]) -> list[Step]:
+        """Wait for products, and let go the blocks that nothing reads any more."""
+        place = max(n for n, (name, _) in enumerate(self._issued) if name in results)
+        later = {block for _, block in self._issued[place + 1 :]}
+        later |= {s.block for n, s in enumerate(self._shape.sums) if f"sums_{n}" not in dict(self._issued)}
+        gone = [n for n in range(len(self._shape.blocks)) if n not in later and n not in self._free]
+        self._free += gone
+        return [
+            Await(len(self._issued) - place - 1, results),
+            *(Arrive(f"block_{n}_empty", Staged(_THIS)) for n in gone),
+        ]
 
     def _part(self, number: int) -> Compute:
         kept = tuple(f"kept_{n}" for n in range(number))

@@ -135,13 +135,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """One arrival at a barrier. ``hands_over``: the products after it are the next group's to issue in order;
-    ``after_first``: none in the first turn, which has no turn before it."""
+    """One arrival at a barrier. ``hands_over``: the products after it are the next group's to issue in order."""
 
     barrier: str
     slot: Slot
     hands_over: bool = False
-    after_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

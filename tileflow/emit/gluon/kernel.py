@@ -1,4 +1,4 @@
-"""IR + Config -> TritonSource: a region's warp-specialised kernel in Gluon."""
+"""A region's warp-specialised kernel in Gluon: the entry and, of two chained products, its schedule."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
 from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
-from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
+from ...schedule.types import ROWS_OF_A_GROUP, Schedule
 from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
-from ...target import Target
 from .. import grid
 from ..descriptors import box_of
 from ..source import TritonSource
@@ -39,21 +38,16 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 _REGISTER_STEP = 8  # registers come in so many
 
 
-def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
-    """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
-    the region or the config has no such schedule."""
-    return GluonKernel(ir, config, target, divisible).run()
-
-
 class GluonKernel(GluonContext):
     """One emission: the entry, which starts the roles, and the roles' functions around it."""
+
+    roles = Roles
 
     def run(self) -> TritonSource:
         if self.plan.launch(PERSISTENT):
             raise ConfigError("a warp-specialised program works on one tile", got="persistent")
-        self._check_filled(self.found.query)
-        self._check_filled(self.found.key)
-        self._check_filled(self.found.value)
+        for op in self.boxes.values():
+            self._check_filled(op)
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:
             raise ConfigError(f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
@@ -96,10 +90,6 @@ class GluonKernel(GluonContext):
 
     def _schedule(self) -> Schedule:
         found = self.found
-        rows = self.plan.block(self.plan.ir.tiles[found.rows].block)
-        groups, rest = divmod(rows, ROWS_OF_A_GROUP)
-        if rest or rows_of(groups) != rows:
-            raise ConfigError(f"consumer groups have {ROWS_OF_A_GROUP} rows each", got=rows, where=found.rows)
         query, key, value = (box_of(self, op).block for op in (found.query, found.key, found.value))
         saved = found.saved
         out = None if saved is None else box_of(self, saved).block
@@ -109,7 +99,16 @@ class GluonKernel(GluonContext):
             found.key_transposed, found.value_transposed,
         )  # fmt: skip
         self.by(self.extent(found.sums.output.dims[1]))
-        return attention(shape, groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG))
+        return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG))
+
+    @property
+    def groups(self) -> int:
+        """Of consumers, by the tile of rows."""
+        rows = self.plan.block(self.plan.ir.tiles[self.structure.rows].block)
+        groups, rest = divmod(rows, ROWS_OF_A_GROUP)
+        if rest or rows_of(groups) != rows:
+            raise ConfigError(f"consumer groups have {ROWS_OF_A_GROUP} rows each", got=rows, where=self.structure.rows)
+        return groups
 
     def _most_registers(self) -> int:
         """The registers of a thread when the kernel starts, which the roles then deal out anew."""
@@ -152,10 +151,10 @@ class GluonKernel(GluonContext):
         line = self.writer.line
         super().block(Block((), scalars_before(self), ()))
         turns, always = self._turns()
-        roles = Roles(self, self.specialised, turns, always)
+        roles = self.roles(self, self.specialised, turns, always)
         consumer, producer = roles.consumer(), roles.producer()
         for buffer in self.specialised.buffers:
-            box = box_of(self, self._owner(buffer)).name
+            box = box_of(self, self.owner(buffer.name)).name
             slots = ", ".join(map(str, (buffer.slots, *buffer.shape)))
             line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
         for barrier in self.specialised.barriers:
@@ -177,19 +176,12 @@ class GluonKernel(GluonContext):
         args = ", ".join(who if p == "who" else p for p in role.parameters)
         return f"({role.name}, ({args},))"
 
-    def _owner(self, buffer: Buffer) -> Op:
-        found = self.found
-        owners = {"query": found.query, "key": found.key, "value": found.value, "out": found.saved}
-        op = owners[buffer.name]
-        assert op is not None
-        return op
-
     def _turns(self) -> tuple[str, bool]:
         """The text of how many turns the loop has, and whether there is one in any case."""
         count, always = turns_of(self)
         if count is not None and self.plan.number(count) is not None:
             return str(self.plan.number(count)), always
-        tile = self.plan.ir.tiles[self.found.keys]
+        tile = self.plan.ir.tiles[self.structure.keys]
         begin, end = self.bound(tile, tile.begin), self.bound(tile, tile.end)
         length = end if begin == "0" else f"{end} - {begin}"
         self.writer.line(

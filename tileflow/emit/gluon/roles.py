@@ -6,7 +6,7 @@ from ...expr import Expr
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand, TileIndex
 from ...ir.types import Value
-from ...schedule.chained import read_by
+from ...schedule.chained import Chained, read_by
 from ...schedule.types import (
     Arrive,
     Await,
@@ -43,12 +43,14 @@ class Roles:
     def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool) -> None:
         self._e, self._schedule = e, schedule
         self._turns, self._always = turns, always
-        self._found = e.found
-        self._loads = {"query": self._found.query, "key": self._found.key, "value": self._found.value}
         self._carried: list[str] = []
         self._factors: list[str] = []
         e.module.constant("STAGES", f"gl.constexpr({schedule.stages})")
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
+
+    @property
+    def _found(self) -> Chained:
+        return self._e.found
 
     def consumer(self) -> Function:
         says = "A group of rows: their products, and what the author computes between them."
@@ -109,7 +111,7 @@ class Roles:
         """Where this turn's tile of keys begins, and the scalars that its boxes' places are computed from."""
         if not any(isinstance(s, Compute | Copy) and s.turn is not None for s in steps):
             return
-        tile = self._e.plan.ir.tiles[self._found.keys]
+        tile = self._e.plan.ir.tiles[self._e.structure.keys]
         begin = self._e.bound(tile, tile.begin)
         if turn.base == "turn":
             step = f"turn * {self._e.plan.step_text(tile.block)}"
@@ -117,12 +119,12 @@ class Roles:
         self._e.writer.line(f"{self._e.tile(tile.name)}_begin = {begin}")
         for step_ in steps:
             if isinstance(step_, Copy):
-                self._scalars(self._loads[step_.buffer].inputs, self._found.weigh)
+                self._scalars(self._e.boxes[step_.buffer].inputs, self._e.turn_scalars)
 
     def _copy(self, step: Copy) -> None:
         buffer, line = self._schedule.buffer(step.buffer), self._e.writer.line
         full = self._slot(step.full, step.slot)
-        load = self._loads[step.buffer]
+        load = self._e.boxes[step.buffer]
         where = self._place(load, "" if not isinstance(step.slot, OfGroup) else str(step.slot.number))
         line(f"mbarrier.expect({full}, {buffer.slot_bytes})")
         box = box_of(self._e, load).name
@@ -139,9 +141,8 @@ class Roles:
         e.writer.line(f"{step.into}{_UNDER_WAY} = {text}")
 
     def _save(self, step: Save) -> None:
-        e, op = self._e, self._found.saved
-        assert op is not None
-        self._scalars(op.inputs[1:], self._found.after)
+        e, op = self._e, self._e.saves[step.value]
+        self._scalars(op.inputs[1:], e.structure.after)
         box, place = box_of(e, op).name, self._place(op, "who")
         e.writer.line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
         e.writer.line("fence_async_shared()")
@@ -152,7 +153,7 @@ class Roles:
         """Where a box begins; of the queries' rows, the part of a group."""
         texts = offsets(self._e, op)
         for n, item in enumerate(AccessAttrs.of(op).index):
-            if isinstance(item, TileIndex) and item.tile == self._found.rows:
+            if isinstance(item, TileIndex) and item.tile == self._e.structure.rows:
                 part = {"0": "", "1": f" + {self._e.rows_text}"}.get(group, f" + {group} * {self._e.rows_text}")
                 texts[n] += part
         return ", ".join(texts)
@@ -176,7 +177,7 @@ class Roles:
     def _start(self) -> None:
         """What the loop begins with."""
         e, found = self._e, self._found
-        e.block(Block((), tuple(op for op in found.before if not _is_scalar(op)), ()))
+        e.block(Block((), tuple(op for op in found.before if not is_scalar(op)), ()))
         entry = list(found.entry)
         sums = entry.pop(found.sums_at)
         self._bind_carried("c", [param for param, _, _ in found.carried])
@@ -306,27 +307,26 @@ class Roles:
         buffer: Buffer = self._schedule.buffer(operand.buffer)
         text = self._slot(operand.buffer, operand.slot)
         if len(buffer.shape) != 2:
-            op = self._loads.get(operand.buffer, self._found.saved)
-            assert op is not None
+            op = self._e.owner(operand.buffer)
             dims = (op.output if op.outputs else op.values[0]).dims
             text += f".reshape([{', '.join(str(self._e.extent(d)) for d in dims)}])"
         return f"{text}.permute((1, 0))" if operand.transposed else text
 
 
-def _is_scalar(op: Op) -> bool:
+def is_scalar(op: Op) -> bool:
     """Whether an operation in front of the loop is the whole program's, and no group's."""
     return not any(v.dims for v in (*op.values, *op.outputs)) and not op.regions
 
 
 def scalars_before(e: GluonContext) -> tuple[Op, ...]:
     """Those operations in front of the loop, in order."""
-    return tuple(op for op in e.found.before if _is_scalar(op))
+    return tuple(op for op in e.structure.before if is_scalar(op))
 
 
 def turns_of(e: GluonContext) -> tuple[Expr | None, bool]:
     """How many turns the loop has where that is settled, and whether there is one in any case: loops that end with a
     tile of the grid's have one."""
-    tile = e.plan.ir.tiles[e.found.keys]
+    tile = e.plan.ir.tiles[e.structure.keys]
     if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
         count = (tile.end - tile.begin).cdiv(e.plan.block(tile.block))
         number = e.plan.number(count)

@@ -1,0 +1,146 @@
+"""A loop of gradients in Gluon: its schedule, and what the author computes between its products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...errors import ConfigError
+from ...ir.attributes import AccessAttrs
+from ...ir.graph import Block, Op, Operand
+from ...ir.types import Value, itemsize
+from ...schedule.gradient_loop import GradientLoop, Sum
+from ...schedule.gradients import NAMES, Box, ScoreShape, Shape, SumShape, gradients
+from ...schedule.types import Compute, Schedule, Step, Turn
+from ...space.knobs import NUM_STAGES
+from ..descriptors import box_of
+from .context import GluonContext
+from .kernel import GluonKernel
+from .roles import Roles, is_scalar
+
+
+def _loop(e: GluonContext) -> GradientLoop:
+    if not isinstance(e.structure, GradientLoop):
+        raise ConfigError("this program is of a loop of gradients", got=type(e.structure).__name__)
+    return e.structure
+
+
+class GradientRoles(Roles):
+    """Writes the roles of a loop of gradients."""
+
+    def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
+        super()._begin_turn(steps, turn)
+        if any(isinstance(step, Compute) for step in steps):
+            self._e.block(Block((), _loop(self._e).scalars, ()))
+
+    def _compute(self, step: Compute) -> None:
+        if step.part in ("start", "finish"):
+            {"start": self._start, "finish": self._finish}[step.part]()
+            return
+        kind, _, number = step.part.rpartition("_")
+        {"ahead_of": self._ahead, "part": self._part}[kind](int(number))
+
+    def _start(self) -> None:
+        e, found = self._e, _loop(self._e)
+        e.block(Block((), tuple(op for op in found.before if not is_scalar(op)), ()))
+        for n, sum_ in enumerate(found.sums):
+            e.writer.line(f"sums_{n} = {self._entry(found.entry(sum_), found.total(sum_))}")
+        for n, score in enumerate(found.scores):
+            e.writer.line(f"no_scores_{n} = {e.full(score.product.output.dims, '0.0', 'gl.float32')}")
+
+    def _ahead(self, number: int) -> None:
+        e, found = self._e, _loop(self._e)
+        loaded = found.loaded(number)
+        with e.lines() as writer:
+            e.block(Block((), found.ahead[number], loaded))
+            writer.line(f"return {self._names(loaded)}")
+        made = e.define_function(f"ahead_of_{number}", "What is loaded beside the blocks, by pointers.", writer)
+        e.writer.line(f"{self._names(loaded)} = {made.call()}")
+
+    def _part(self, number: int) -> None:
+        e, found = self._e, _loop(self._e)
+        kept = found.kept(number)
+        sums = [(n, sum_) for n, sum_ in enumerate(found.sums) if sum_.part == number]
+        if not kept and not sums:
+            return
+        e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
+        with e.lines() as writer:
+            e.block(Block((), found.parts[number], kept))
+            results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
+            writer.line(f"return {', '.join(results)}")
+        says = f"What follows from the scores up to {number}: operands of sums, and what later parts read."
+        made = e.define_function(f"part_{number}", says, writer)
+        targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
+        e.writer.line(f"{', '.join(targets)} = {made.call()}")
+
+    def _operand(self, number: int, sum_: Sum) -> str:
+        """A part's result as a product takes it from registers."""
+        e, operand = self._e, sum_.operand
+        layout = e.operand_of(sum_.product, f"AS_OPERAND_{number}")
+        return f"gl.convert_layout({e.as_dtype(operand, _dtype(operand))}, {layout})"
+
+    def _finish(self) -> None:
+        e, found = self._e, _loop(self._e)
+        for n, sum_ in enumerate(found.sums):
+            e.bind(found.total(sum_), f"sums_{n}", "float32")
+        with e.lines() as writer:
+            e.block(Block((), tuple(op for op in found.after if op not in found.saved), ()))
+            results = [self._result(op) for op in found.saved]
+            if results:
+                writer.line(f"return {', '.join(results)}")
+        first = ("who",) if "who" in writer.text else ()
+        made = e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
+        targets = ", ".join(e.saves)
+        e.writer.line(f"{targets} = {made.call()}" if targets else made.call())
+
+    def _result(self, op: Op) -> str:
+        value = op.inputs[0]
+        assert isinstance(value, Value)
+        self._e.settle_layout(value)
+        return self._e.as_dtype(value, self._e.plan.ir.tensor(AccessAttrs.of(op).tensor).dtype)
+
+    def _names(self, values: tuple[Value, ...]) -> str:
+        return ", ".join(self._e.name(v) for v in values)
+
+
+class GradientsKernel(GluonKernel):
+    """One emission of a loop of gradients."""
+
+    roles = GradientRoles
+    own_names = NAMES
+
+    @property
+    def boxes(self) -> Mapping[str, Op]:
+        found = _loop(self)
+        held = {f"held_{n}": op for n, op in enumerate(found.held)}
+        return held | {f"block_{n}": op for n, op in enumerate(found.blocks)}
+
+    @property
+    def saves(self) -> Mapping[str, Op]:
+        return {f"result_{n}": op for n, op in enumerate(_loop(self).saved)}
+
+    @property
+    def turn_scalars(self) -> tuple[Op, ...]:
+        return _loop(self).scalars
+
+    def _schedule(self) -> Schedule:
+        found = _loop(self)
+        for sum_ in found.sums:
+            self.by(self.extent(sum_.product.output.dims[1]))
+        shape = Shape(
+            tuple(map(self._box, found.held)),
+            tuple(map(self._box, found.blocks)),
+            tuple(ScoreShape(s.held, s.block, s.transposed) for s in found.scores),
+            tuple(SumShape(s.block, s.transposed, s.part) for s in found.sums),
+            tuple(map(self._box, found.saved)),
+            tuple(n for n, ops in enumerate(found.ahead) if ops),
+        )
+        return gradients(shape, self.groups, self.plan.launch(NUM_STAGES))
+
+    def _box(self, op: Op) -> Box:
+        tensor = self.plan.ir.tensor(AccessAttrs.of(op).tensor)
+        return Box(tensor.name, box_of(self, op).block, itemsize(tensor.dtype))
+
+
+def _dtype(operand: Operand) -> str:
+    assert isinstance(operand, Value)  # the finder refuses numbers
+    return operand.type.dtype

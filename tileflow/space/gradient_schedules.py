@@ -1,0 +1,91 @@
+"""What the configs of a warp-specialised loop of gradients must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..config import Constraint
+from ..expr import Expr
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import KernelIR, Op
+from ..ir.types import itemsize
+from ..schedule.attention import CONSUMER_REGISTERS
+from ..schedule.chained import LARGEST_WIDTH
+from ..schedule.gradient_loop import GradientLoop
+from ..schedule.memory import BARRIER_BYTES, OVERHEAD
+from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
+from ..target import Target
+from .extents import Extents
+from .knobs import NUM_STAGES
+from .schedule_checks import block_steps, ends_with_rows, rows_of_groups, schedule_constraint
+
+_LEAST_COLUMNS = 32  # of a turn: with fewer the barriers take longer than the products
+_LEAST_STAGES = 2  # the sums of a turn read its blocks while the next one's scores are issued
+_OTHER_REGISTERS = 4  # a thread's addresses, row numbers and what the author's operations need meanwhile
+_THREADS = WARPS_OF_A_GROUP * 32
+
+
+def gradient_constraints(
+    ir: KernelIR, found: GradientLoop, extents: Extents, target: Target
+) -> Iterator[Constraint]:
+    rows, columns = ir.tiles[found.rows].block, extents.of(found.columns)
+    stages = NUM_STAGES.symbol(ir)
+    yield from rows_of_groups(rows, tuple(CONSUMER_REGISTERS))
+    yield schedule_constraint("columns of a turn", Expr.of(_LEAST_COLUMNS).le(columns), block_steps(columns, "up"),
+                              f"a turn has at least {_LEAST_COLUMNS} rows of each block")  # fmt: skip
+    widest = columns
+    for op in (*found.held, *found.blocks, *(s.product for s in found.sums)):
+        widest = widest.max(extents.of(op.output.dims[1])).max(extents.of(op.output.dims[0]) if op in found.blocks
+                                                               else columns)  # fmt: skip
+    yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(columns, "down"),
+                              f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
+    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
+                              f"sums read the blocks of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+    yield _registers_fit(found, extents)
+    yield _memory_fits(ir, found, extents, target)
+    if ends_with_rows(ir, found.keys, found.rows):
+        yield schedule_constraint("blocks in a tile of rows", (rows % columns).eq(0), block_steps(columns, "down"),
+                                  "a loop that ends with a tile of rows has whole blocks before it")  # fmt: skip
+
+
+def _registers_fit(found: GradientLoop, extents: Extents) -> Constraint:
+    """The sums and the scores in float32, an operand in half of that: of a group's rows, by its threads."""
+    columns = extents.of(found.columns)
+    needed = (columns * ROWS_OF_A_GROUP * (2 * len(found.scores) + 1)).cdiv(2 * _THREADS)
+    for sum_ in found.sums:
+        needed = needed + (extents.of(sum_.product.output.dims[1]) * ROWS_OF_A_GROUP).cdiv(_THREADS)
+    most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
+    return schedule_constraint("registers of a consumer", needed.le(most), block_steps(columns, "down"),
+                               f"sums, scores and an operand take at most {most} of a thread's registers")  # fmt: skip
+
+
+def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Constraint:
+    """As :func:`tileflow.schedule.memory.shared_bytes` counts a schedule's buffers."""
+    rows, stages = ir.tiles[found.rows].block, NUM_STAGES.symbol(ir)
+    groups = rows // ROWS_OF_A_GROUP
+    total = (stages * 2 * len(found.blocks) + groups * len(found.held)) * BARRIER_BYTES + OVERHEAD
+    for op in found.held:
+        total = total + rows * _row_bytes(ir, op, extents)
+    for op in found.blocks:
+        total = total + stages * extents.of(op.output.dims[0]) * _row_bytes(ir, op, extents)
+    for n, op in enumerate(found.saved):
+        own = rows * _row_bytes(ir, op, extents)
+        is_own = Expr.of(1)
+        if n < len(found.held) and _bytes(ir, op) == _bytes(ir, found.held[n]):
+            is_own = _row_bytes(ir, op, extents).eq(_row_bytes(ir, found.held[n], extents)).eq(0)
+        total = total + own * is_own
+    steps = ((NUM_STAGES.name(ir), "down"), *block_steps(extents.of(found.columns), "down"))
+    return schedule_constraint("buffers fit shared memory", total.le(target.smem_per_block), steps,
+                               f"what a program holds, and the blocks of all stages, fit the {target.smem_per_block} "
+                               f"bytes of shared memory of {target.name}")  # fmt: skip
+
+
+def _row_bytes(ir: KernelIR, op: Op, extents: Extents) -> Expr:
+    """Of a row of the box of a load or a store."""
+    value = op.output if op.outputs else op.values[0]
+    return extents.of(value.dims[1]) * _bytes(ir, op)
+
+
+def _bytes(ir: KernelIR, op: Op) -> int:
+    """Of an element in memory."""
+    return itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype)
