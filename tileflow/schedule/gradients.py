@@ -161,8 +161,9 @@ class _Turn:
             block = Shared(f"block_{score.block}", Staged(_THIS), score.transposed)
             found.append(Multiply(f"scores_{n}", Shared(f"held_{score.held}", _OWN), block, adds=False))
             self._issued.append((f"scores_{n}", score.block))
+        found += [Compute(f"ahead_of_{n}", (), (f"ahead_{n}",), _THIS) for n in shape.ahead]
         for n in range(len(shape.scores)):
-            found += [*self._load_ahead(n), *self._await((f"scores_{n}",)), self._part(n)]
+            found += [*self._await((f"scores_{n}",)), self._part(n)]
             for number, sum_ in enumerate(shape.sums):
                 if sum_.part == n:
                     found += self._add(number, sum_)
@@ -173,11 +174,6 @@ class _Turn:
             return []
         self._there.add(block)
         return [Wait(f"block_{block}_full", Staged(_THIS), Round(_THIS))]
-
-    def _load_ahead(self, part: int) -> list[Step]:
-        if part not in self._shape.ahead:
-            return []
-        return [Compute(f"ahead_of_{part}", (), (f"ahead_{part}",), _THIS)]
 
     def _await(self, results: tuple[str, ...]) -> list[Step]:
         """Wait for products, and let go the blocks that nothing reads any more."""

@@ -47,6 +47,7 @@ class GluonContext(Context):
         self.structure: Structure = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
+        self._spread = False
         self.names.reserve(self.own_names)
 
     @property
@@ -117,10 +118,26 @@ class GluonContext(Context):
 
     def layout(self, dims: tuple[Dim, ...]) -> str:
         """The layout of a value."""
+        if self.is_row(dims) and self._spread:
+            return f"gl.BlockedLayout([{max(self.extent(dims[0]) // 32, 1)}], [32], [4], [0])"
         if len(dims) == 1:
             return self.by_row if self.is_rows(dims[0]) else f"gl.SliceLayout(0, {self.by(self.extent(dims[0]))})"
         columns = self.extent(dims[1])
         return self.by(self.width if columns == 1 else columns)
+
+    def is_row(self, dims: tuple[Dim, ...]) -> bool:
+        """Whether a value is a number for each column of a tile."""
+        return len(dims) == 1 and not self.is_rows(dims[0])
+
+    @contextmanager
+    def spread_over_a_warp(self) -> Iterator[None]:
+        """Give each lane of a warp its part of such numbers, where the tile's layout has each of them in eight lanes:
+        an eighth of the registers, until what is loaded is needed."""
+        self._spread = True
+        try:
+            yield
+        finally:
+            self._spread = False
 
     def is_rows(self, dim: Dim) -> bool:
         return dim.tile == self.structure.rows

@@ -50,7 +50,7 @@ class GradientRoles(Roles):
     def _ahead(self, number: int) -> None:
         e, found = self._e, _loop(self._e)
         loaded = found.loaded(number)
-        with e.lines() as writer:
+        with e.lines() as writer, e.spread_over_a_warp():
             e.block(Block((), found.ahead[number], loaded))
             writer.line(f"return {self._names(loaded)}")
         made = e.define_function(f"ahead_of_{number}", "What is loaded beside the blocks, by pointers.", writer)
@@ -64,6 +64,7 @@ class GradientRoles(Roles):
             return
         e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
         with e.lines() as writer:
+            self._gather(found.loaded(number))
             e.block(Block((), found.parts[number], kept))
             results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
             writer.line(f"return {', '.join(results)}")
@@ -71,6 +72,14 @@ class GradientRoles(Roles):
         made = e.define_function(f"part_{number}", says, writer)
         targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
         e.writer.line(f"{', '.join(targets)} = {made.call()}")
+
+    def _gather(self, loaded: tuple[Value, ...]) -> None:
+        """Bring what was loaded ahead to the lanes that need it."""
+        e = self._e
+        for value in (v for v in loaded if e.is_row(v.dims)):
+            name = e.fresh("v")
+            e.writer.line(f"{name} = gl.convert_layout({e.name(value)}, {e.layout(value.dims)})")
+            e.bind(value, name, e.held(value))
 
     def _operand(self, number: int, sum_: Sum) -> str:
         """A part's result as a product takes it from registers."""
