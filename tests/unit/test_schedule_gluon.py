@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from schedule_kernels import inputs, windowed
 
 import examples.attention
-from examples.attention import attention, attention_scored
+from examples.attention import attention, attention_backward, attention_scored
 from tileflow.build import compat
 from tileflow.build.compile import _compile, build
 from tileflow.config import Choice, Config
 from tileflow.emit.gluon.functions import free_names
+from tileflow.emit.gluon.gradients import GradientsKernel
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError, LaunchError
@@ -165,3 +168,77 @@ def test_a_score_that_loads_compiles_by_pointers() -> None:
     source = lowered.emit(specialised(lowered, block_tile_m=128, block_tile_n=64))[0]
     assert "tl.load(" in role(source.text, "weigh") and "gl.set_auto_layout" in source.text
     assert build(source, H200).resources.spills == 0
+
+
+# ---- loops of gradients ------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def gradients_of(d: int = 64, causal: bool = True, mode: str = "static") -> Lowered:
+    args = attention_backward.inputs(batch=2, heads=4, m=1000, d=d, causal=causal, device="meta")
+    return attention_backward.lower(args, H200, mode=mode)
+
+
+def gradient_config(lowered: Lowered, launch: int, turn: int = 64) -> Config:
+    """The default, and the launch of that number (1: keys and values, 2: queries) warp-specialised."""
+    tile, block = {1: ("block:tile_n@1", "block:block_m"), 2: ("block:tile_m@2", "block:block_n")}[launch]
+    choices: dict[str, Choice] = {f"schedule@{launch}": "warp_specialised", tile: 128, block: turn}
+    return lowered.space.normalise(lowered.default.with_({**choices, f"num_stages@{launch}": 2}))
+
+
+def gradient_source(lowered: Lowered, launch: int, turn: int = 64) -> TritonSource:
+    return next(s for s in lowered.emit(gradient_config(lowered, launch, turn)) if s.region == launch)
+
+
+@pytest.mark.parametrize("launch", [1, 2])
+def test_gradients_text_has_each_step_of_the_schedule_that_was_executed(launch: int) -> None:
+    lowered, config = gradients_of(), gradient_config(gradients_of(), launch)
+    kernel = GradientsKernel(lowered._variant(lowered._regions_under(config)[launch], config), config, H200, True)
+    text = kernel.run().text
+    for name in ("consumer", "producer"):
+        steps, lines = list(steps_of(getattr(kernel.specialised, name).program)), role(text, name)
+        counts = {Wait: "mbarrier.wait(", Arrive: "mbarrier.arrive(", Copy: "async_copy_global_to_shared(",
+                  Multiply: " warpgroup_mma(", Await: "warpgroup_mma_wait(",
+                  Save: "async_copy_shared_to_global("}  # fmt: skip
+        for kind, words in counts.items():
+            assert lines.count(words) == sum(isinstance(s, kind) for s in steps), (name, words)
+
+
+def test_a_sum_is_issued_before_the_next_score_is_awaited() -> None:
+    """What follows from the second score is computed beside the first sum's product."""
+    turn = role(gradient_source(gradients_of(), 1).text, "consumer").partition("for turn in")[2]
+    order = ["scores_1_under_way =", "ahead_of_0(", "warpgroup_mma_wait(1, [scores_0_under_way])", "part_0(",
+             "sums_0_under_way =", "warpgroup_mma_wait(1, [scores_1_under_way])", "part_1(", "sums_1_under_way =",
+             "warpgroup_mma_wait(0, [sums_0_under_way, sums_1_under_way])"]  # fmt: skip
+    places = [turn.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_gradients_compile_ahead_of_time() -> None:
+    """No spills, products that are not serialised (C7512: a wait after each instruction), the shared memory that was
+    computed before."""
+    for launch, results in ((1, 2), (2, 1)):
+        source = gradient_source(gradients_of(), launch)
+        binary, assembly = build(source, H200), _compile(source, H200).assembly
+        assert binary.resources.spills == 0 and binary.abi.threads == 384
+        assert "serialized" not in advice(assembly)
+        maps = [a.tensor_map for a in binary.abi.args if a.tensor_map is not None]
+        assert [m.box for m in maps] == [(1, 64, 64)] * (4 + results)
+
+
+def test_advice_says_where_products_are_serialised() -> None:
+    """The check of the test above can fail: registers that are read while a product writes them."""
+    assembly = _compile(gradient_source(gradients_of(), 2), H200).assembly
+    broken = re.sub(r"\twgmma\.wait_group\.sync\.aligned \d;", "", assembly)
+    assert broken != assembly and "serialized" in advice(broken)
+
+
+def advice(assembly: str) -> str:
+    """What ptxas says of a kernel."""
+    from triton import knobs
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(assembly)
+        words = [knobs.nvidia.ptxas.path, "-v", "-arch=sm_90a", str(path), "-o", str(path.with_suffix(".cubin"))]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stderr

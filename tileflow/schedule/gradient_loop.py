@@ -41,6 +41,7 @@ from .chained import (
 
 MOST_SCORES = 2
 MOST_SUMS = 2
+_HELD, _BLOCKS = "the rows that a program holds", "the blocks of a turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +166,15 @@ class _Boxes:
     def __init__(self, ir: KernelIR, loop: Op) -> None:
         self._ir, self._loop = ir, loop
         self._made = {v: op for op in (*ir.body.ops, *loop.regions[0].ops) for v in op.outputs}
+        self._rows: dict[str, Op] = {}
         self.held: list[Op] = []
         self.blocks: list[Op] = []
         self.on_the_way: set[Op] = set()
 
     def score(self, product: Op) -> tuple[int, int, bool]:
         """Which of ``held`` and ``blocks`` a score multiplies, and whether it swaps the block's dimensions."""
-        held = box(self._ir, self._made, product.inputs[0], "the rows that a program holds")
+        held = box(self._ir, self._made, product.inputs[0], _HELD)
+        self._rows.setdefault(rows_tile(self._ir, held, _HELD), held)
         return _place(self.held, held), *self._block(product, swapped=0)
 
     def summed(self, product: Op) -> tuple[int, bool]:
@@ -179,15 +182,16 @@ class _Boxes:
         return self._block(product, swapped=1)
 
     def rows(self) -> str:
-        (rows, *others) = {rows_tile(self._ir, op, "the rows that a program holds"): None for op in self.held}
+        """The tile that all that is held has rows of."""
+        rows, *others = self._rows
         if others:
-            raise Refused("a program holds rows of one tile of the grid", self.held[0])
+            raise Refused("a program holds rows of one tile of the grid", self._rows[others[0]])
         return rows
 
     def _block(self, product: Op, swapped: int) -> tuple[int, bool]:
         """``swapped``: the axis of the loop's tile in a block that the product reads with its dimensions swapped."""
-        load, path, transposed = box_path(self._ir, self._made, product.inputs[1], "the blocks of a turn")
-        check_stream(self._loop, load, swapped if transposed else 1 - swapped, "the blocks of a turn")
+        load, path, transposed = box_path(self._ir, self._made, product.inputs[1], _BLOCKS)
+        check_stream(self._loop, load, swapped if transposed else 1 - swapped, _BLOCKS)
         self.on_the_way |= {*path}
         return _place(self.blocks, load), transposed
 
