@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from schedule_kernels import grouped_queries, inputs, softmax_reference, windowed, windowed_reference
 
-from examples.attention import attention, attention_scored
+from examples.attention import attention, attention_backward, attention_scored
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.measure.check import check_call, make_reference
@@ -80,3 +80,45 @@ def test_one_launch_after_another_is_the_same(card: Target) -> None:
     call = specialised(attention, args, card, 128, "static")
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+# ---- gradients ------------------------------------------------------------------------------------------------------
+
+_ROWS = {1: ("block:tile_n@1", "block:block_m"), 2: ("block:tile_m@2", "block:block_n")}
+
+
+def with_gradients(args: tuple[Any, ...], card: Target, launches: tuple[int, ...], turn: int, mode: str) -> Any:
+    """The call with the launches of those numbers (1: keys and values, 2: queries) warp-specialised."""
+    lowered = attention_backward.lower(args, card, mode=mode)
+    choices: dict[str, Choice] = {}
+    for launch in launches:
+        rows, columns = _ROWS[launch]
+        choices |= {f"schedule@{launch}": "warp_specialised", f"num_stages@{launch}": 2, rows: 128, columns: turn}
+    config = lowered.space.normalise(lowered.default.with_(choices))
+    return attention_backward.compile(lowered, config, "cuda")
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 80, 128])
+def test_gradients(card: Target, d: int, causal: bool, mode: str) -> None:
+    args = attention_backward.inputs(batch=2, heads=3, m=1000, d=d, causal=causal, device="cuda")
+    call = with_gradients(args, card, (1, 2), 64, mode)
+    verdict = check_call(call, args, make_reference(attention_backward.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize(("launch", "turn", "d"), [(1, 32, 128), (1, 128, 64), (2, 128, 128)])
+def test_gradients_by_other_turns(card: Target, launch: int, turn: int, d: int) -> None:
+    args = attention_backward.inputs(batch=1, heads=4, m=2048, d=d, causal=True, device="cuda")
+    call = with_gradients(args, card, (launch,), turn, "static")
+    verdict = check_call(call, args, make_reference(attention_backward.reference, args), repeats=20)
+    assert verdict.ok, verdict.reason
+
+
+def test_gradients_of_one_launch_after_another_are_the_same(card: Target) -> None:
+    """A race would show as bits that change."""
+    args = attention_backward.inputs(batch=2, heads=16, m=2048, d=128, causal=True, device="cuda")
+    call = with_gradients(args, card, (1, 2), 64, "static")
+    first = call(*args)
+    assert all(torch.equal(a, b) for _ in range(50) for a, b in zip(call(*args), first, strict=True))

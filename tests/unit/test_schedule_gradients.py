@@ -22,8 +22,8 @@ from examples.attention import LOG2_E, attention_backward
 from tileflow.api import Kernel
 from tileflow.explain import explain
 from tileflow.ir.graph import KernelIR
-from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.chained import Refusal
+from tileflow.schedule.evaluate_gradients import GradientProgram
 from tileflow.schedule.execute import NASTY, at_random, execute, interleavings
 from tileflow.schedule.gradient_loop import GradientLoop, find_gradient_loop
 from tileflow.schedule.gradients import Box, ScoreShape, Shape, SumShape, gradients
@@ -129,7 +129,8 @@ def test_what_is_no_loop_of_gradients_is_refused_by_name(reason: str) -> None:
 
 ROWS, TURN, DEPTH = 4, 4, 8
 PLAIN = Shape(
-    tuple(Box(name, (ROWS, DEPTH), 2) for name in ("k", "v")), tuple(Box(name, (TURN, DEPTH), 2) for name in ("q", "g")),
+    tuple(Box(name, (ROWS, DEPTH), 2) for name in ("k", "v")),
+    tuple(Box(name, (TURN, DEPTH), 2) for name in ("q", "grad")),
     (ScoreShape(0, 0, True), ScoreShape(1, 1, True)), (SumShape(1, False, 0), SumShape(0, False, 1)),
     (Box("grad_v", (ROWS, DEPTH), 2), Box("grad_k", (ROWS, DEPTH), 2)), (0, 1),
 )  # fmt: skip

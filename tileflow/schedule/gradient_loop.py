@@ -73,8 +73,9 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class GradientLoop:
-    """``rows``: the grid's tile that the program holds; ``held``, ``blocks``: the loads of boxes, each once; ``before``,
-    ``after``: the operations around the loop, in order; ``saved``: the stores that the copy engine can do."""
+    """A region with such a loop. ``rows``: the grid's tile that the program holds; ``held``, ``blocks``: the loads of
+    boxes, each once; ``before``, ``after``: the operations around the loop, in order; ``saved``: the stores that the
+    copy engine can do."""
 
     loop: Op
     rows: str

@@ -100,7 +100,8 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
         *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
     ))  # fmt: skip
     producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
-        *(Copy(f"held_{n}", OfGroup(number=g), f"held_{n}_full") for n in range(len(shape.held)) for g in range(groups)),
+        *(Copy(f"held_{n}", OfGroup(number=g), f"held_{n}_full")
+          for n in range(len(shape.held)) for g in range(groups)),
         Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(f"block_{n}"))),
     ))  # fmt: skip
     return Schedule(producer, consumer, _buffers(shape, groups, stages), _barriers(shape, groups, stages), stages)

@@ -20,14 +20,12 @@ from .knobs import NUM_STAGES
 from .schedule_checks import block_steps, ends_with_rows, rows_of_groups, schedule_constraint
 
 _LEAST_COLUMNS = 32  # of a turn: with fewer the barriers take longer than the products
-_LEAST_STAGES = 2  # the sums of a turn read its blocks while the next one's scores are issued
-_OTHER_REGISTERS = 4  # a thread's addresses, row numbers and what the author's operations need meanwhile
+_LEAST_STAGES = 2  # with one, the groups would wait for each copy
+_OTHER_REGISTERS = 4  # beside them addresses and row numbers have room where a part is done with its scores
 _THREADS = WARPS_OF_A_GROUP * 32
 
 
-def gradient_constraints(
-    ir: KernelIR, found: GradientLoop, extents: Extents, target: Target
-) -> Iterator[Constraint]:
+def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Iterator[Constraint]:
     rows, columns = ir.tiles[found.rows].block, extents.of(found.columns)
     stages = NUM_STAGES.symbol(ir)
     yield from rows_of_groups(rows, tuple(CONSUMER_REGISTERS))
@@ -35,12 +33,15 @@ def gradient_constraints(
                               f"a turn has at least {_LEAST_COLUMNS} rows of each block")  # fmt: skip
     widest = columns
     for op in (*found.held, *found.blocks, *(s.product for s in found.sums)):
-        widest = widest.max(extents.of(op.output.dims[1])).max(extents.of(op.output.dims[0]) if op in found.blocks
-                                                               else columns)  # fmt: skip
+        widest = widest.max(extents.of(op.output.dims[1]))
+    for op in found.blocks:
+        widest = widest.max(extents.of(op.output.dims[0]))
     yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(columns, "down"),
-                              f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
+                              "products, and the boxes of their operands, have at most "
+                              f"{LARGEST_WIDTH} columns")  # fmt: skip
     yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
-                              f"sums read the blocks of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+                              f"a block is copied while another one is read: there are at least {_LEAST_STAGES} "
+                              "stages")  # fmt: skip
     yield _registers_fit(found, extents)
     yield _memory_fits(ir, found, extents, target)
     if ends_with_rows(ir, found.keys, found.rows):

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from ..config import Config, ConfigSpace, Constraint, Direction, Knob
 from ..expr import Expr
-from ..ir.attributes import TileAttrs
 from ..ir.graph import KernelIR
-from ..ir.kinds import OpKind
 from ..ir.types import Value, itemsize
 from ..schedule.attention import CONSUMER_REGISTERS, NAMES
 from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal
@@ -137,7 +135,7 @@ def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
     needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
     most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
     return schedule_constraint("registers of a consumer", needed.le(most), block_steps(keys, "down"),
-                       f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
+                               f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
 
 
 def _memory_fits(
@@ -157,6 +155,7 @@ def _memory_fits(
     ring = stages * keys * (inner + depth) * size
     barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
     steps = ((NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
-    return schedule_constraint("buffers fit shared memory", (own + ring + barriers + OVERHEAD).le(target.smem_per_block), steps,
-                       f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "
-                       f"memory of {target.name}")  # fmt: skip
+    check = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
+    return schedule_constraint("buffers fit shared memory", check, steps,
+                               f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of "
+                               f"shared memory of {target.name}")  # fmt: skip

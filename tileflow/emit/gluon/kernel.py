@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ...config import Config
 from ...errors import ConfigError
 from ...expr import Expr
 from ...ir.access import covers
 from ...ir.attributes import AccessAttrs, TileAttrs
-from ...ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex
+from ...ir.graph import Block, Op, SliceIndex, TileIndex
 from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
 from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
