@@ -189,14 +189,14 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
 # ---- Schedules -------------------------------------------------------------------------------------------
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
-    where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries; not measured yet, so that no "
-          "default config takes it",
+    where="Hopper; two chained products in a loop of keys, or a loop of gradients; 64 or 128 rows; not measured yet, "
+          "so that no default config takes it",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
 
 PING_PONG = LaunchKnob("ping_pong", (True, False), default=True,
-    where="warp_specialised, two consumer groups",
+    where="warp_specialised, two chained products, two consumer groups",
     why="one group has the matrix units while the other one is at its exponentials",
 )  # fmt: skip
 
