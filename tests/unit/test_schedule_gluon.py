@@ -207,8 +207,9 @@ def test_gradients_text_has_each_step_of_the_schedule_that_was_executed(launch: 
 def test_a_sum_is_issued_before_the_next_score_is_awaited() -> None:
     """What follows from the second score is computed beside the first sum's product."""
     turn = role(gradient_source(gradients_of(), 1).text, "consumer").partition("for turn in")[2]
-    order = ["scores_1_under_way =", "ahead_of_0(", "warpgroup_mma_wait(1, [scores_0_under_way])", "part_0(",
+    order = ["scores_1_under_way =", "warpgroup_mma_wait(1, [scores_0_under_way])", "part_0(",
              "sums_0_under_way =", "warpgroup_mma_wait(1, [scores_1_under_way])", "part_1(", "sums_1_under_way =",
+             "ahead_of_0(tile_n_1_begin + gl.minimum(turn + 1, turns - 1)",
              "warpgroup_mma_wait(0, [sums_0_under_way, sums_1_under_way])"]  # fmt: skip
     places = [turn.index(words) for words in order]
     assert places == sorted(places)

@@ -28,7 +28,21 @@ from tileflow.schedule.execute import NASTY, at_random, execute, interleavings
 from tileflow.schedule.gradient_loop import GradientLoop, find_gradient_loop
 from tileflow.schedule.gradients import Box, ScoreShape, Shape, SumShape, gradients
 from tileflow.schedule.machine import ScheduleFault
-from tileflow.schedule.types import Arrive, Await, Copy, Multiply, Repeat, Round, Schedule, Staged, Step, Turn, Wait
+from tileflow.schedule.types import (
+    Arrive,
+    Await,
+    Compute,
+    Copy,
+    Multiply,
+    Repeat,
+    Round,
+    Schedule,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+    steps_of,
+)
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -194,7 +208,7 @@ def test_right_schedules_pass_under_every_interleaving(groups: int, stages: int)
 def test_blocks_are_let_go_as_soon_as_nothing_reads_them() -> None:
     """A block that only a score reads goes before the turn's end, one that a sum reads at its end."""
     shape = replace(PLAIN, sums=(SumShape(0, False, 1),), saved=PLAIN.saved[:1])
-    (turn,) = (s for s in gradients(shape, 2, 2).consumer.program if isinstance(s, Repeat))
+    (turn,) = (s for s in steps_of(gradients(shape, 2, 2).consumer.program) if isinstance(s, Repeat))
     kinds = [s.barrier if isinstance(s, Arrive) else s.results for s in turn.steps if isinstance(s, Arrive | Await)]
     assert kinds == [("scores_0",), ("scores_1",), "block_1_empty", ("sums_0",), "block_0_empty"]
 
@@ -247,6 +261,12 @@ def _one_slot_too_few(s: Schedule) -> Schedule:
     return replace(s, stages=s.stages + 1, barriers=tuple(more))
 
 
+def _not_a_turn_ahead(step: Step) -> Step:
+    """What lies beside the blocks is loaded behind the loop's end."""
+    is_next = isinstance(step, Compute) and step.turn == Turn("next")
+    return replace(step, turn=Turn(offset=1)) if is_next else step  # type: ignore[arg-type]
+
+
 # by planted fault, what it shows as under some interleaving
 FAULTS: dict[str, tuple[Callable[[Schedule], Schedule], str]] = {
     "a block is never let go": (_without(_is(Arrive, "block_0_empty")), "deadlock"),
@@ -255,7 +275,7 @@ FAULTS: dict[str, tuple[Callable[[Schedule], Schedule], str]] = {
     "one slot too few": (_one_slot_too_few, "race"),
     "blocks are let go early": (_let_go_early, "race"),
     "copies are told to the other barrier": (_changed(_swapped, "producer"), "early"),
-    "rows are not waited for": (_without(_is(Wait, "held_1_full")), "early"),
+    "rows are not waited for": (_without(_is(Wait, "held_0_full")), "early"),
     "a block is not waited for": (_without(_is(Wait, "block_1_full")), "early"),
     "a score is read too early": (_changed(_early), "early"),
     "a sum reads another turn": (_changed(_of_the_turn_before), "stale"),
@@ -277,3 +297,9 @@ def test_planted_faults_are_found(name: str) -> None:
             except ScheduleFault as fault:
                 found.add(fault.kind)
     assert kind in found
+
+
+def test_nothing_is_loaded_behind_the_loop() -> None:
+    """There the tensors may have ended: the turn after the last one is the last one."""
+    with pytest.raises(IndexError):
+        execute(_changed(_not_a_turn_ahead)(made()), Plain(2, 3), 3, at_random(0))

@@ -2,8 +2,8 @@
 
 The producer fills what each group holds, and streams blocks. A turn of a consumer group issues all its scores, computes
 what follows from the first one beside the other one's product, issues each sum as soon as its operand is in registers,
-and computes what follows from the second score beside that. What is left to wait for at a turn's end is for the other
-group to fill.
+and computes what follows from the second score beside that. What lies beside the blocks is loaded a turn ahead. What is
+left to wait for at a turn's end is for the other group to fill.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .types import (
     Buffer,
     Compute,
     Copy,
+    IfAny,
     Multiply,
     OfGroup,
     Repeat,
@@ -95,7 +96,10 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
     consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
         Compute("start", (), sums),
         *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
-        Repeat(0, tuple(_Turn(shape).steps())),
+        IfAny((
+            *(_loaded_ahead(n, Turn("first")) for n in shape.ahead),
+            Repeat(0, tuple(_Turn(shape).steps())),
+        )),
         Compute("finish", sums, results),
         *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
     ))  # fmt: skip
@@ -112,6 +116,11 @@ def saved_in(shape: Shape, number: int) -> str:
     box = shape.saved[number]
     fits = number < len(shape.held) and (shape.held[number].shape, shape.held[number].element_bytes)
     return f"held_{number}" if fits == (box.shape, box.element_bytes) else f"out_{number}"
+
+
+def _loaded_ahead(part: int, turn: Turn) -> Compute:
+    """What a part reads beside the blocks: nothing waits for it, a turn before it is needed."""
+    return Compute(f"ahead_of_{part}", (), (f"ahead_{part}",), turn)
 
 
 def _buffers(shape: Shape, groups: int, stages: int) -> tuple[Buffer, ...]:
@@ -162,12 +171,12 @@ class _Turn:
             block = Shared(f"block_{score.block}", Staged(_THIS), score.transposed)
             found.append(Multiply(f"scores_{n}", Shared(f"held_{score.held}", _OWN), block, adds=False))
             self._issued.append((f"scores_{n}", score.block))
-        found += [Compute(f"ahead_of_{n}", (), (f"ahead_{n}",), _THIS) for n in shape.ahead]
         for n in range(len(shape.scores)):
             found += [*self._await((f"scores_{n}",)), self._part(n)]
             for number, sum_ in enumerate(shape.sums):
                 if sum_.part == n:
                     found += self._add(number, sum_)
+        found += [_loaded_ahead(n, Turn("next")) for n in shape.ahead]
         return [*found, *self._await(tuple(f"sums_{n}" for n in range(len(shape.sums))))]
 
     def _wait(self, block: int) -> list[Step]:

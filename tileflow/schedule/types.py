@@ -23,14 +23,16 @@ ROWS_OF_A_GROUP = 64  # of the tile of queries: one instruction's worth
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of the loop: the running one (``turn``), the first or the last, and so many after it."""
+    """A turn of the loop: the running one (``turn``), the first or the last, and so many after it; or the ``next`` one,
+    which is the last again behind it."""
 
-    base: Literal["turn", "first", "last"] = "turn"
+    base: Literal["turn", "first", "last", "next"] = "turn"
     offset: int = 0
 
     def at(self, turn: int, turns: int) -> int:
         """Its number, in the running turn ``turn`` of ``turns``."""
-        return {"turn": turn, "first": 0, "last": turns - 1}[self.base] + self.offset
+        last = turns - 1
+        return {"turn": turn, "first": 0, "last": last, "next": min(turn + 1, last)}[self.base] + self.offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from ...errors import ConfigError
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.types import Value, itemsize
+from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
 from ...schedule.gradients import NAMES, Box, ScoreShape, Shape, SumShape, gradients
 from ...schedule.types import Compute, Schedule, Step, Turn
@@ -28,6 +29,8 @@ class GradientRoles(Roles):
     """Writes the roles of a loop of gradients."""
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
+        if turn.base == "first":  # only loads stand in front of the first turn, which are told where it begins
+            return
         super()._begin_turn(steps, turn)
         if any(isinstance(step, Compute) for step in steps):
             self._e.block(Block((), _loop(self._e).scalars, ()))
@@ -37,7 +40,11 @@ class GradientRoles(Roles):
             {"start": self._start, "finish": self._finish}[step.part]()
             return
         kind, _, number = step.part.rpartition("_")
-        {"ahead_of": self._ahead, "part": self._part}[kind](int(number))
+        if kind == "ahead_of":
+            assert step.turn is not None
+            self._ahead(int(number), step.turn)
+        else:
+            self._part(int(number))
 
     def _start(self) -> None:
         e, found = self._e, _loop(self._e)
@@ -47,14 +54,23 @@ class GradientRoles(Roles):
         for n, score in enumerate(found.scores):
             e.writer.line(f"no_scores_{n} = {e.full(score.product.output.dims, '0.0', 'gl.float32')}")
 
-    def _ahead(self, number: int) -> None:
+    def _ahead(self, number: int, turn: Turn) -> None:
+        """What its place follows from is computed in the function, of the turn that it is called for."""
         e, found = self._e, _loop(self._e)
-        loaded = found.loaded(number)
-        with e.lines() as writer, e.spread_over_a_warp():
-            e.block(Block((), found.ahead[number], loaded))
-            writer.line(f"return {self._names(loaded)}")
-        made = e.define_function(f"ahead_of_{number}", "What is loaded beside the blocks, by pointers.", writer)
-        e.writer.line(f"{self._names(loaded)} = {made.call()}")
+        loaded, name = found.loaded(number), f"ahead_of_{number}"
+        made = self._function(name)
+        if made is None:
+            with e.lines() as writer, e.spread_over_a_warp():
+                self._scalars(read_by(found.ahead[number]), found.scalars)
+                e.block(Block((), found.ahead[number], loaded))
+                writer.line(f"return {self._names(loaded)}")
+            made = e.define_function(name, "What is loaded beside the blocks, by pointers.", writer)
+        tile = e.plan.ir.tiles[found.keys]
+        begin, block = e.bound(tile, tile.begin), e.plan.step_text(tile.block)
+        if turn.base == "next":
+            last = int(self._turns) - 1 if self._turns.isdigit() else f"{self._turns} - 1"
+            begin = f"{begin} + gl.minimum(turn + 1, {last}) * {block}"
+        e.writer.line(f"{self._names(loaded)} = {made.call(**{f'{e.tile(tile.name)}_begin': begin})}")
 
     def _part(self, number: int) -> None:
         e, found = self._e, _loop(self._e)
@@ -63,13 +79,17 @@ class GradientRoles(Roles):
         if not kept and not sums:
             return
         e.bind(found.scores[number].product.output, f"scores_{number}", "float32")
+        loaded = tuple(v for n in range(number + 1) for v in found.loaded(n) if v in read_by(found.parts[number]))
+        names = {v: e.name(v) for v in loaded}
         with e.lines() as writer:
-            self._gather(found.loaded(number))
+            self._gather(loaded)
             e.block(Block((), found.parts[number], kept))
             results = [e.name(v) for v in kept] + [self._operand(n, sum_) for n, sum_ in sums]
             writer.line(f"return {', '.join(results)}")
         says = f"What follows from the scores up to {number}: operands of sums, and what later parts read."
         made = e.define_function(f"part_{number}", says, writer)
+        for value, name in names.items():
+            e.bind(value, name, e.held(value))
         targets = [e.name(v) for v in kept] + [f"operand_{n}" for n, _ in sums]
         e.writer.line(f"{', '.join(targets)} = {made.call()}")
 
