@@ -8,7 +8,7 @@ from math import prod
 
 from ..config import Choice
 from ..ir.analysis import in_full_precision, tile_length
-from ..ir.attributes import site_of
+from ..ir.attributes import AccessAttrs, site_of
 from ..ir.graph import KernelIR, Op
 from ..ir.kinds import OpKind
 from ..ir.pressure import beside_products
@@ -26,11 +26,13 @@ from ..space.knobs import (
     NUM_STAGES,
     NUM_WARPS,
     PERSISTENT,
+    PRECISION,
     STORE_ACCESS,
     SUBTILE,
     TRANSPOSED,
     definition,
 )
+from ..space.precisions import in_parts
 from ..target import Target
 from .streaming import chunk_sizes, extent_length, pow2
 
@@ -48,6 +50,10 @@ TURNED: Shapes = ((128, 128, 8), (128, 64, 4))
 PRECISE: Shapes = ((128, 128, 8), (128, 64, 8), (64, 64, 4))
 PRECISE_WHOLE: Shapes = ((64, 64, 8),)
 PRECISE_INNER = 16
+# in parts, by the matrix units
+TF32_PARTS: Shapes = ((128, 64, 4), (64, 64, 4))
+BF16_PARTS: Shapes = ((128, 128, 8), (128, 64, 4), (64, 64, 4))
+PARTS_INNER = 32
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
@@ -181,21 +187,38 @@ def _single(ir: KernelIR, op: Op, target: Target) -> dict[str, Choice]:
 
 
 def _precise(ir: KernelIR, op: Op, lengths: list[int], batch: int, target: Target) -> dict[str, Choice]:
-    """A product in full precision, which no matrix unit does: multiply-adds of each thread, written out for the whole
-    inner block, so that this one is short, or the others are."""
+    """A product in full precision. By multiply-adds of each thread it is written out for the whole inner block, so that
+    this one is short, or the others are; the matrix units take it in parts."""
     a, b = _operands(op)
     is_whole = not _symbol(a.dims[-1])
-    shapes = PRECISE_WHOLE if is_whole else PRECISE
+    parts = "" if is_whole or not in_parts(ir, op, target) else _parts(ir, b)
+    shapes = PRECISE_WHOLE if is_whole else PRECISE if not parts else TF32_PARTS if parts == "tf32x3" else BF16_PARTS
     m, n, warps = _output_block(lengths[0], lengths[1], batch, _in_registers(ir, op, shapes, target), target)
     wanted: dict[str, Choice] = {_symbol(d): 1 for d in a.dims[:-2]}
-    dims = a.dims[-2], b.dims[-1], a.dims[-1]
-    wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, (m, n, PRECISE_INNER), strict=True)}
+    dims, inner = (a.dims[-2], b.dims[-1], a.dims[-1]), PARTS_INNER if parts else PRECISE_INNER
+    wanted |= {_symbol(d): max(size // _times(d), 1) for d, size in zip(dims, (m, n, inner), strict=True)}
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = 3
     wanted[GROUP.name(ir)] = 8
     if is_whole:  # else the assembler may load all operands at once, and then gives up
         wanted[MAXNREG.name(ir)] = HALF_OF_REGISTERS
-    return wanted
+    if parts:
+        wanted[PRECISION.name(site_of(op))] = parts
+    return wanted | (_boxes(ir, target) if parts == "tf32x3" else {})
+
+
+def _parts(ir: KernelIR, right: Value) -> str:
+    """The parts that the matrix units take operands in. They take tf32 along the inner dimension only, so that a right
+    operand which lies otherwise is turned in registers: bfloat16 is faster then (measured on an H200)."""
+    maker, inner = ir.definitions.get(right), 0
+    if maker is not None and maker.kind is OpKind.PERMUTE:
+        maker, inner = ir.definitions.get(maker.values[0]), 1
+    if maker is None or maker.kind is not OpKind.LOAD:
+        return "bf16x6"
+    tensor, items = ir.tensor(AccessAttrs.of(maker).tensor), AccessAttrs.of(maker).index
+    axis = len(maker.output.dims) - 2 + inner
+    lies = (s.constant == 1 for s, i in zip(tensor.strides, items, strict=True) if getattr(i, "axis", None) == axis)
+    return "tf32x3" if any(lies) else "bf16x6"
 
 
 def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shapes:

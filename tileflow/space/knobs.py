@@ -114,6 +114,12 @@ TRANSPOSED = ProductKnob("transposed", (False, True), default=False,
         "the copy engine's shared memory is all that a turn reads",
 )  # fmt: skip
 
+PRECISION = ProductKnob("precision", ("ieee", "tf32x3", "bf16x6"), default="ieee",
+    where="Hopper; float32 operands without TF32; sums over 128 elements and more",
+    why="multiply-adds of each thread, or the matrix units with operands in parts: three tf32 or six bfloat16 "
+        "products, whose error against float64 is the smaller one",
+)  # fmt: skip
+
 # ---- Loads and stores ------------------------------------------------------------------------------------
 
 LOAD_ACCESS = LoadKnob("access", ("pointer", "descriptor"), default="pointer",
@@ -224,7 +230,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         MULTI_BUFFER,
         WARP_SPECIALIZE,
     ),
-    "Products": (TRANSPOSED,),
+    "Products": (TRANSPOSED, PRECISION),
     "Loads and stores": (
         LOAD_ACCESS,
         EVICTION,
