@@ -1,8 +1,8 @@
 """Kernels as operators of ``torch.library``: what torch.compile and torch.export see of a kernel.
 
 A call that they trace is lowered, to find what it stores into, and becomes an operator (see :mod:`.operators`). Where
-its tensors are on a GPU the operator shows a compiler its Triton functions, if it can (see :mod:`.visible`). Any other is
-opaque: what serves a call is found in each call, as outside of graphs.
+its tensors are on a GPU the operator shows a compiler its Triton functions, if it can (see :mod:`.visible`). Any other
+is opaque: what serves a call is found in each call, as outside of graphs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import torch
 from .errors import CallError, VariantError
 from .frontend.effects import effects
 from .frontend.identity import template_identity
-from .frontend.split import HostFunction
 from .operators import Operator, Rule, Subject, define, result_of
 from .runtime import observe
 from .runtime.ambient import READERS

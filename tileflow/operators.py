@@ -1,12 +1,12 @@
 """Operators of ``torch.library``: what a graph holds of the calls of a kernel that have one structure.
 
-A schema has no words for functions, dtypes or strings: those are constants of an operator, and tensors, ints and floats,
-also the ones that a function closes over, are its arguments. An operator is *opaque*, and calls the kernel as anybody
-does; or it is *visible*, and shows a compiler host code of plain torch with Triton functions in it.
+A schema has no words for functions, dtypes or strings: those are constants of an operator, and tensors, ints and
+floats, also the ones that a function closes over, are its arguments. An operator is *opaque*, and calls the kernel as
+anybody does; or it is *visible*, and shows a compiler host code of plain torch with Triton functions in it.
 
 An operator's name is a digest of all that it holds fixed, since compilers keep graphs on disk by such names and find
-them again in other processes: see :mod:`tileflow.frontend.identity`. Nothing here needs the compiler: a program that was
-exported elsewhere is served too (see :mod:`tileflow.programs`).
+them again in other processes: see :mod:`tileflow.frontend.identity`. Nothing here needs the compiler: a program that
+was exported elsewhere is served too (see :mod:`tileflow.programs`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from .runtime.argtree import (
 from .runtime.dispatch import Shapes
 
 NAMESPACE = "tileflow"
+
+HERE = "_here"  # ends the name of an operator of which a program brought another into this process
 
 _DIGITS = 24  # of a digest in a name
 _TYPES: dict[str, Any] = {"Tensor": torch.Tensor, "SymInt": int, "float": float}  # of a schema, as annotations
@@ -170,10 +172,12 @@ Shown = Callable[[Sequence[Any]], Any]  # of an operator's arguments: its call, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Defined:
-    """An operator of this process, and what calls it."""
+    """An operator of this process, and what calls it. ``is_loaded``: for a program from another process, which does not
+    say how it is differentiated, and what a compiler was shown of it there."""
 
     operator: Operator
     call: Callable[..., Any]
+    is_loaded: bool
 
 
 _defined: dict[str, Defined] = {}
@@ -184,18 +188,23 @@ def defined() -> Mapping[str, Defined]:
     return _defined
 
 
-def define(operator: Operator, rule: Rule | None = None, shown: Shown | None = None) -> Callable[..., Any]:
-    """What calls the operator, registered once: kernels of one identity share it. ``shown``: where it is visible."""
+def define(
+    operator: Operator, rule: Rule | None = None, shown: Shown | None = None, *, loaded_as: str = ""
+) -> Callable[..., Any]:
+    """What calls the operator, registered once: kernels of one identity share it. ``shown``: where it is visible;
+    ``loaded_as``: its name in a program of another process."""
     with _lock:
-        if operator.name not in _defined:
-            name = f"{NAMESPACE}::{operator.name}"
+        name = loaded_as or operator.name
+        if not loaded_as and name in _defined and _defined[name].is_loaded:
+            name += HERE
+        if name not in _defined:
             register = _register_opaque if shown is None else _register_visible
-            register(name, operator, shown)
+            register(f"{NAMESPACE}::{name}", operator, shown)
             if rule is not None:
-                _register_rule(name, operator, rule)
-            call = getattr(getattr(torch.ops, NAMESPACE), operator.name).default
-            _defined[operator.name] = Defined(operator, call)
-        return _defined[operator.name].call
+                _register_rule(f"{NAMESPACE}::{name}", operator, rule)
+            call = getattr(getattr(torch.ops, NAMESPACE), name).default
+            _defined[name] = Defined(operator, call, bool(loaded_as))
+        return _defined[name].call
 
 
 def _register_opaque(name: str, operator: Operator, shown: Shown | None) -> None:

@@ -1,15 +1,16 @@
-"""What a compiler sees of a call: the Triton functions of its launches instead of an operator that it cannot look into.
+"""What a compiler sees of a call: the Triton functions of its launches, instead of an opaque operator.
 
-torch's documented interface for user-defined Triton kernels, ``torch.library.triton_op`` over ``wrap_triton``, takes host
-code of plain torch with launches in it. Inductor then writes those launches into its own code, where they cost what its
-own cost, and nothing of ours runs any more. For that the config must be known while the graph is made: it is that of the
-best row that is loaded then, for the sizes of the call that is being compiled, else the zero-search default.
+torch's documented interface for user-defined Triton kernels, ``torch.library.triton_op`` over ``wrap_triton``, takes
+host code of plain torch with launches in it. Inductor then writes those launches into its own code, where they cost
+what its own cost, and nothing of ours runs any more. For that the config must be known while the graph is made: it is
+that of the best row that is loaded then, for the sizes of the call that is being compiled, else the default.
 
 A call that cannot be shown stays an opaque operator, which looks all of that up in each call: :class:`Hidden` says why.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -84,8 +85,8 @@ class Visible:
 def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynamic: bool) -> Visible:
     """What a compiler may be shown of a call with ``args``, tensors on the meta device for those of ``device``.
 
-    ``is_dynamic``: whether a size, a stride or a number of it is symbolic. Raises Hidden, and KernelError where the call
-    cannot be lowered.
+    ``is_dynamic``: whether a size, a stride or a number of it is symbolic. Raises Hidden, and KernelError where the
+    call cannot be lowered.
     """
     policy = _policy(kernel)
     live = device_class(device)
@@ -159,10 +160,10 @@ def _obstacles(source: TritonSource, scope: FunctionType, is_dynamic: bool) -> I
 
 
 def _check_launch(source: TritonSource, grid: tuple[Any, ...], arguments: dict[str, Any]) -> None:
-    """Raises Hidden for a number that would be a constant of the function: the functions take theirs as values."""
+    """Raises Hidden for a 1 that the function asks something of: to a compiler it is a constant, and no value of it."""
     for arg in source.args:
-        if arg.kind == "int" and arguments[arg.name] == 1:
-            raise Hidden(f"{source.name} takes {arg.name}, which is 1")
+        if arg.kind == "int" and arguments[arg.name] == 1 and re.search(rf"\b{arg.name}\.", source.code):
+            raise Hidden(f"{source.name} converts {arg.name}, which is 1")
 
 
 # ---- launching ----------------------------------------------------------------------------------------------------
@@ -195,9 +196,7 @@ class _Context(RuntimeContext):
 class _Launcher:
     """Follows a source's ABI as a binary's launcher does, with ``launch`` in place of the driver."""
 
-    def __init__(
-        self, source: TritonSource, scope: FunctionType, constants: Mapping[str, int], launch: Launch
-    ) -> None:
+    def __init__(self, source: TritonSource, scope: FunctionType, constants: Mapping[str, int], launch: Launch) -> None:
         self.guards = source.guards
         self._source, self._scope, self._launch = source, scope, launch
         self._conditions = [c.substitute(constants) for c in conjuncts(source.guards)]
