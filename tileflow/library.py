@@ -25,6 +25,7 @@ from .runtime import observe
 from .runtime.ambient import READERS
 from .runtime.argtree import flatten_call, leaves_of, rebuild_call
 from .runtime.call_cache import CallCache
+from .runtime.recording import recorders
 from .runtime.registry import on_change
 from .visible import Hidden, Visible, launch_visibly, visible
 from .visible import Kernel as Shown
@@ -39,6 +40,9 @@ class Kernel(Subject, Shown, Protocol):
 
     scope: FunctionType
     cache: CallCache
+
+    @property
+    def interprets(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,9 @@ class Operators:
     def _place(self, leaves: Sequence[Any]) -> _Place | None:
         """None where no compiler could be shown the call."""
         devices = {leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)}
-        if len(devices) != 1 or self._kernel.interprets or any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
+        if len(devices) != 1 or any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
+            return None
+        if self._kernel.interprets or recorders:  # somebody looks at each call
             return None
         (device,) = devices
         if device.type != "cuda":

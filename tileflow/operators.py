@@ -47,7 +47,7 @@ _TYPES: dict[str, Any] = {"Tensor": torch.Tensor, "SymInt": int, "float": float}
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 
 _lock = Lock()
-_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 class Subject(Protocol):
@@ -220,7 +220,7 @@ def _register_visible(name: str, operator: Operator, shown: Shown | None) -> Non
         is_seen = any(is_traced(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor))
         return shown(leaves) if is_seen else operator.run(*leaves)
 
-    made = torch.library.triton_op(name, _annotated(operator, seen), mutates_args=operator.mutated)
+    made: Any = torch.library.triton_op(name, _annotated(operator, seen), mutates_args=operator.mutated)
     made.register_fake(operator.shapes)
 
 

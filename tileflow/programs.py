@@ -47,7 +47,10 @@ def saved_operators(program: torch.export.ExportedProgram) -> dict[str, str]:
     numbers, strings, dtypes and tuples, lists and dictionaries of them.
     """
     known = defined()
-    names = sorted({name for name in _called(program.graph_module) if name in known})
+    names = sorted({*_called(program.graph_module)})
+    if missing := [name for name in names if name not in known]:
+        raise CallError("a program's kernels were traced, or loaded, by the process that saves it", got=missing[0],
+                        hint="export it here, or call tileflow.load_operators first")  # fmt: skip
     return {FILE: json.dumps({"version": _VERSION, "operators": [_declaration(n, known[n].operator) for n in names]})}
 
 

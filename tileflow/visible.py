@@ -31,7 +31,6 @@ from .runtime.dispatch import RuntimeContext
 from .runtime.guards import conjuncts
 from .runtime.paths import Path, Symbol, digest_of, read_path, root_reader
 from .runtime.problem import Problem
-from .runtime.recording import recorders
 from .runtime.registry import Hit, hits, on_miss
 from .runtime.serving import decide, no_row
 from .serve import may_compile
@@ -112,12 +111,10 @@ def launch_visibly(source: TritonSource, grid: tuple[Any, ...], arguments: dict[
 
 
 def _policy(kernel: Kernel) -> str:
-    """What misses of the kernel do. Raises Hidden where each call must be looked at, or no compiler is here."""
+    """What misses of the kernel do. Raises Hidden where nothing is compiled for them."""
     policy = on_miss(kernel.name)
     if not may_compile(policy):
         raise Hidden(f"on_miss is {policy!r}, or there is no compiler (triton)")
-    if recorders:
-        raise Hidden("calls are recorded")
     return policy
 
 
@@ -135,6 +132,8 @@ def _note(kernel: Kernel, problem: Problem, live: str, hit: Hit | None, config: 
 
 def _obstacles(source: TritonSource, scope: FunctionType, is_dynamic: bool) -> Iterator[str]:
     """Why torch, or the graph, cannot hold a launch."""
+    expressions = [source.guards, *source.grid, *(a.value for a in source.args if a.value is not None)]
+    yield from _outside(source, scope, expressions)
     if source.language != "triton":
         yield f"{source.name} is a {source.language} function"
     for name, value in source.options:
@@ -147,16 +146,19 @@ def _obstacles(source: TritonSource, scope: FunctionType, is_dynamic: bool) -> I
             yield f"{source.name} takes {arg.name} as {arg.type}"
         if arg.dtype == "float4_e2m1fn_x2":
             yield f"{source.name} reads pairs of 4 bits"
-    expressions = [source.guards, *source.grid, *(a.value for a in source.args if a.value is not None)]
-    symbols = frozenset[str]().union(*(e.symbols() for e in expressions))
-    paths = [p for n in symbols for p in (Symbol.parse(n).path, Symbol.parse(n).other) if p is not None]
+    if is_dynamic and any("bit_length" in e.python(lambda name: "0") for e in expressions):
+        yield f"{source.name} rounds a size to a power of two"
+
+
+def _outside(source: TritonSource, scope: FunctionType, expressions: Sequence[Expr]) -> Iterator[str]:
+    """What a launch reads anew in each call, and a graph would hold fixed."""
+    symbols = [Symbol.parse(name) for e in expressions for name in e.symbols()]
+    paths = [path for symbol in symbols for path in (symbol.path, symbol.other) if path is not None]
     for path in sorted({*paths, *(Path.parse(a.path) for a in source.args if a.path)}, key=str):
         if path.root == "__tileflow__":
             yield f"{source.name} draws a random seed in each call"
         elif root_reader(path.root, scope)[1] is not None or any(kind == "global" for kind, _ in path.steps):
             yield f"{source.name} reads {path.root} in each call, which is no argument"
-    if is_dynamic and any("bit_length" in e.python(lambda name: "0") for e in expressions):
-        yield f"{source.name} rounds a size to a power of two"
 
 
 def _check_launch(source: TritonSource, grid: tuple[Any, ...], arguments: dict[str, Any]) -> None:
