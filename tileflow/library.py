@@ -95,14 +95,18 @@ class Operators:
         if self._rule is None:
             self._kernel.refuse_grad(leaves)
         _check_constants(template, self._kernel.name)
+        operator, call = self.find(template, leaves)
+        return result_of(operator, call(*leaves))
+
+    def find(self, template: Hashable, leaves: Sequence[Any]) -> tuple[Operator, Callable[..., Any]]:
+        """The operator of a call, and what calls it."""
         key = template, tuple(map(Example.of, leaves)), _settings(self._kernel), self._place(leaves)
         if key not in self._made:
             # in a thread of its own: the modes by which a compiler records operators are this thread's, and lowering
             # must not be recorded
             with ThreadPoolExecutor(1) as thread:
                 self._made[key] = thread.submit(self._make, *key).result()
-        operator, call = self._made[key]
-        return result_of(operator, call(*leaves))
+        return self._made[key]
 
     def _place(self, leaves: Sequence[Any]) -> _Place | None:
         """None where no compiler could be shown the call."""

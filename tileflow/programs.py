@@ -10,7 +10,8 @@ only loads the program has traced none. What it needs to know of each is text be
     program = torch.export.load("model.pt2")
 
 No compiler is needed for the second part: the calls of an operator that was loaded are served as any are. A compiler
-that traces one sees what it sees of the kernel's own call in that process.
+is shown the Triton functions that the program was exported with, or nothing: what it makes is kept on disk under the
+operator's name, which says those.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ import json
 import os
 import zipfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .errors import CallError, TileflowError
 from .operators import HERE, NAMESPACE, Operator, Subject, define, defined
-from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of, rebuild_call
+from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
 from .serve import may_compile
+
+if TYPE_CHECKING:
+    from .library import Operators
 
 FILE = "tileflow_operators.json"
 _VERSION = 1
@@ -71,17 +76,30 @@ def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[st
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CallError("a file of operators is what tileflow.saved_operators wrote", got=f"{error!r}",
                         hint="export the program again") from error  # fmt: skip
-    compiles = may_compile("default")
     names = tuple(str(declaration["name"]) for declaration in declarations)
     for name, operator in zip(names, operators, strict=True):
-        define(operator, shown=partial(_again, operator) if compiles else None, loaded_as=name)
+        is_visible = bool(operator.shown) and may_compile("default")
+        define(operator, shown=_Again(operator) if is_visible else None, loaded_as=name)
     return names
 
 
-def _again(operator: Operator, leaves: Sequence[Any]) -> Any:
-    """The call of a loaded operator as a compiler sees it: the kernel's own, another operator of this process."""
-    host = operator.kernel.host
-    return operator.flat(operator.kernel(*rebuild_call(host, operator.template, leaves)))
+class _Again:
+    """A loaded operator's call as a compiler sees it: the kernel's own in this process, where that is what the program
+    was exported with; else an opaque operator."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._opaque = replace(operator, rule="", shown="")
+
+    @cached_property
+    def _own(self) -> Operators:
+        made: Operators = importlib.import_module(f"{__package__}.api").operators_of(self._operator.kernel)
+        return made
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        found, call = self._own.find(self._operator.template, leaves)
+        is_same = found.shown == self._operator.shown
+        return (call if is_same else define(self._opaque))(*leaves)
 
 
 def _text_in(path: Path) -> str:

@@ -342,16 +342,20 @@ def _parts_us(bench: Bench, is_training: bool) -> dict[str, float]:
     torch.compiler.reset()
     steps = {}
     for name, (fn, leaves, rest) in calls.items():
-        compiled = bench.compile(lambda *args, fn=fn: fn(*args))
-
-        def step(compiled: Any = compiled, leaves: list[Tensor] = leaves, rest: list[Tensor] = rest) -> Any:
-            out = compiled(*leaves, *rest)
-            outs = out if isinstance(out, tuple) else (out,)
-            return torch.autograd.grad(outs, leaves, [*map(torch.ones_like, outs)]) if is_training else outs
-
-        steps[name] = step
+        steps[name] = _part(bench.compile(lambda *args, fn=fn: fn(*args)), leaves, rest, is_training)
     times = bench.in_turn_us(steps)
     return times | {"two norms": round(2 * times["two norms"], 2)}
+
+
+def _part(fn: Callable[..., Any], leaves: list[Tensor], rest: list[Tensor], is_training: bool) -> Callable[[], Any]:
+    """A call, and the gradients of its leaves for random ones of its results."""
+
+    def call() -> tuple[Tensor, ...]:
+        out = fn(*leaves, *rest)
+        return out if isinstance(out, tuple) else (out,)
+
+    grads = [torch.randn_like(out) for out in call()] if is_training else []
+    return (lambda: torch.autograd.grad(call(), leaves, grads)) if is_training else call
 
 
 # ---- without a GPU ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Tensors are fake, and so is Triton's driver: torch asks it only which target the
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +16,12 @@ import torch
 
 import tileflow
 import tileflow.language as tfl
-from tileflow import runtime, visible
+from tileflow import programs, runtime, visible
 from tileflow.config import Config
 from tileflow.library import Operators
+from tileflow.operators import Operator
 from tileflow.runtime import Entry, KernelId, Table, dump_table, observe
+from tileflow.runtime.argtree import Leaf, flatten_call
 from tileflow.target import target
 
 triton = pytest.importorskip("triton")
@@ -214,6 +217,34 @@ def test_a_policy_that_compiles_nothing_and_a_recording_keep_it_opaque(traced: T
         assert opaque(traced(lambda x, w: norm(x, w)[0], (128, 4096), (4096,)))
     finally:
         runtime.set_on_miss("default")
+
+
+@tileflow.kernel
+def halved(x: Tensor) -> Tensor:
+    out = torch.empty_like(x)
+    for tile in tfl.tile(x.size(0)):
+        out[tile] = x[tile] * 0.5
+    return out
+
+
+def test_a_loaded_operator_shows_what_its_name_says_or_nothing(
+    traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compilers keep what they made of it on disk, where a process with another table finds it."""
+    x = torch.empty(4096, device="meta", dtype=torch.bfloat16)
+    seen = visible.visible(halved, (x,), torch.device("cuda", 0), False)
+    template, _ = flatten_call(halved.host, (x,), {})
+    operator = Operator(halved, template, Leaf(0, "Tensor", "result"), frozenset(), shown=seen.identity)
+    monkeypatch.setattr(programs, "_kernel", lambda ref, name: halved)
+    whole = {"version": 1, "operators": [programs._declaration(operator.name, operator)]}
+    assert tileflow.load_operators({programs.FILE: json.dumps(whole)}) == (operator.name,)
+    call = getattr(torch.ops.tileflow, operator.name)
+    assert len(launches(traced(lambda x: call(x), (4096,)))) == 1
+    config = seen.config.with_({"block:tile": int(seen.config["block:tile"]) // 4})
+    runtime.load(table_of(halved, (x,), config, tmp_path))
+    torch.compiler.reset()
+    graph = traced(lambda x: call(x), (4096,))
+    assert opaque(graph) and not launches(graph)
 
 
 def test_tensors_on_a_cpu_have_no_place(traced: Traced) -> None:
