@@ -16,7 +16,6 @@ operator's name, which says those.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import zipfile
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .api import load_kernel, operators_of
 from .errors import CallError, TileflowError
 from .operators import HERE, NAMESPACE, Operator, Subject, define, defined
 from .runtime.argtree import Constant, Inner, Leaf, MappingShell, SequenceShell, leaves_of
@@ -93,8 +93,7 @@ class _Again:
 
     @cached_property
     def _own(self) -> Operators:
-        made: Operators = importlib.import_module(f"{__package__}.api").operators_of(self._operator.kernel)
-        return made
+        return operators_of(load_kernel(self._operator.kernel.name))
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         found, call = self._own.find(self._operator.template, leaves)
@@ -163,13 +162,11 @@ def _operator(declaration: Mapping[str, Any]) -> Operator:
 
 
 def _kernel(ref: str, name: str) -> Subject:
-    load_kernel = importlib.import_module(f"{__package__}.api").load_kernel
     try:
-        found: Subject = load_kernel(ref)
+        return load_kernel(ref)
     except TileflowError as error:
         raise CallError("a saved program's kernels are here", got=f"{name} of {ref}: {error}",
                         hint="install the package that declares it, or set PYTHONPATH") from error  # fmt: skip
-    return found
 
 
 def _template_data(template: Hashable, where: str) -> Any:
