@@ -72,13 +72,15 @@ def _sides(e: Context, op: Op) -> Iterator[str]:
         yield "1" if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent_text(dims[item.axis].extent)
 
 
-def box_of(e: Context, op: Op) -> Box:
-    """The descriptor of this access, noted as an argument, with what it assumes as guards."""
+def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
+    """The descriptor of this access, noted as an argument, with what it assumes as guards. ``pieces``: of so many parts
+    of its columns, one."""
     access, dims = AccessAttrs.of(op), boxed(op)
     tensor, block, order = e.plan.ir.tensor(access.tensor), list[int](), box_order(e.plan.ir, op)
     assert order is not None
     for item in items_of(e, op):
         block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.extent(dims[item.axis]))
+    block[-1] //= pieces
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):

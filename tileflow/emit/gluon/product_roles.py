@@ -1,0 +1,112 @@
+"""The roles of one product in a loop: its tiles, the boxes of a turn, the epilogue and what is stored of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir.attributes import AccessAttrs
+from ...ir.graph import Block
+from ...ir.types import Value
+from ...schedule.types import Compute, Copy, EachTile, Put, Save, Schedule, Shared, Step, Turn
+from .. import grid
+from ..descriptors import box_of
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from .product_kernel import ProductKernel
+
+
+class ProductRoles(Steps):
+    """Writes the roles of one schedule of a product."""
+
+    under_way = ""  # the sums' name stays, so that a loop carries one value
+
+    def __init__(self, e: ProductKernel, schedule: Schedule, turns: str) -> None:
+        found = e.single
+        super().__init__(e, schedule, turns, True, {"left": found.left, "right": found.right}, found.saved)
+        self._kernel, self._found = e, found
+
+    # ---- tiles and turns ------------------------------------------------------------------------
+
+    def _each_tile(self, step: EachTile) -> None:
+        """The tiles of the program; turns are numbered through all of them."""
+        e = self._kernel
+        counts = grid.Counts(e)
+        counts.total()  # the counts stand in front of the loop
+        multiplies = any(isinstance(s, Compute) for s in step.steps)
+        if multiplies:
+            e.writer.line(f"no_sums = {e.full(self._found.product.output.dims, '0.0', 'gl.float32')}")
+        e.writer.line(f"for tile in range({'who, tiles, GROUPS' if step.dealt else '0, tiles'}):")
+        with e.writer.indented():
+            e.writer.line("pid = tl.program_id(0) + tile * tl.num_programs(0)")
+            grid.emit_tiles(e, counts)
+            e.block(Block((), self._found.before, ()))
+            e.writer.line(f"start = tile * {self._turns}")
+            self._steps(step.steps)
+
+    def _later(self, first: int) -> str:
+        return f"start + {first}" if first else "start"
+
+    @property
+    def _end(self) -> str:
+        return f"start + {self._turns}"
+
+    def _turn(self, turn: Turn) -> str:
+        if turn.base == "last":
+            behind = 1 - turn.offset
+            return f"(start + {int(self._turns) - behind})" if self._turns.isdigit() else f"({self._end} - {behind})"
+        return super()._turn(turn)
+
+    def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
+        """Where the boxes of this turn begin along the inner dimension."""
+        if any(isinstance(s, Copy) for s in steps):
+            tile = self._e.plan.ir.tiles[self._found.inner]
+            step = self._e.plan.step_text(tile.block)
+            self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
+
+    # ---- the epilogue ---------------------------------------------------------------------------
+
+    def _compute(self, step: Compute) -> None:
+        """What is done to the sums: the author's operations behind the loop."""
+        e, found = self._e, self._found
+        e.bind(found.sums, "sums", "float32")
+        with e.lines() as writer:
+            e.block(Block((), tuple(op for op in found.after if op is not found.saved), ()))
+            if found.saved is not None:
+                value = found.saved.inputs[0]
+                assert isinstance(value, Value)
+                e.settle_layout(value)
+                tensor = e.plan.ir.tensor(AccessAttrs.of(found.saved).tensor)
+                writer.line(f"return {e.as_dtype(value, tensor.dtype)}")
+        first = () if "who" not in writer.text else ("who",)
+        made = e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
+        e.writer.line(made.call() if found.saved is None else f"result = {made.call()}")
+
+    def _store(self, step: Save | Put) -> None:
+        assert isinstance(step, Put) and self._found.saved is not None
+        e, line = self._e, self._e.writer.line
+        if step.pieces > 1 and step.piece == 0:
+            self._cut(step.value, step.pieces)
+        value = f"{step.value}_{step.piece}" if step.pieces > 1 else step.value
+        box = box_of(e, self._found.saved, step.pieces)
+        place = self._place(self._found.saved, "" if self._kernel.is_dealt else "who")
+        if step.piece:
+            place += f" + {step.piece * box.block[-1]}"
+        line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({value})")
+        line("fence_async_shared()")
+        line(f"tma.async_copy_shared_to_global({box.name}, [{place}], {self._slot(step.buffer, step.slot)})")
+
+    def _cut(self, value: str, pieces: int) -> None:
+        """Names for the pieces of a value's columns, from the left: halves of halves."""
+        rows, width = self._kernel.group_rows, self._kernel.extent(self._found.columns)
+        parts = [value]
+        while len(parts) < pieces:
+            width //= 2
+            halves: list[str] = []
+            for n, part in enumerate(parts):
+                is_last = 2 * len(parts) == pieces
+                names = [f"{value}_{2 * n}", f"{value}_{2 * n + 1}"] if is_last else [f"{part}_l", f"{part}_r"]
+                cut = f"{part}.reshape([{rows}, 2, {width}]).permute((0, 2, 1)).split()"
+                self._e.writer.line(f"{', '.join(names)} = {cut}")
+                halves += names
+            parts = halves

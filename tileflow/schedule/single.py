@@ -1,0 +1,156 @@
+"""One product in a loop, found in a region: a tile of the result with whatever the author's body does to it afterwards.
+
+Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
+reads them before the loop is over. What is not of this form is refused by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.access import covers, describable
+from ..ir.attributes import AccessAttrs, DotAttrs, TileAttrs
+from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
+from ..ir.kinds import OpKind
+from ..ir.types import Dim, Value
+from .chained import Refusal, Refused, box_path, check_operations, products_of
+
+K = OpKind
+_HALVES = ("bfloat16", "float16")
+_EIGHTS = ("float8_e4m3fn", "float8_e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``, ``after``: the
+    operations around the loop, in order; ``saved``: the store of the result that the copy engine can do."""
+
+    loop: Op
+    rows: str
+    left: Op
+    right: Op
+    left_transposed: bool
+    right_transposed: bool
+    product: Op
+    before: tuple[Op, ...]
+    after: tuple[Op, ...]
+    saved: Op | None
+
+    @property
+    def inner(self) -> str:
+        """The loop's tile."""
+        return TileAttrs.of(self.loop).tile
+
+    @property
+    def columns(self) -> Dim:
+        """Of the result."""
+        return self.product.output.dims[1]
+
+    @property
+    def sums(self) -> Value:
+        """What the loop leaves."""
+        return self.loop.output
+
+
+@once
+def find_single(ir: KernelIR) -> Single | Refusal:
+    """The structure of a region, before or after its masks were placed, or why it has none."""
+    try:
+        return _find(ir)
+    except Refused as error:
+        return error.refusal
+
+
+def _find(ir: KernelIR) -> Single:
+    loop = _the_loop(ir)
+    (body,) = loop.regions
+    (product,) = products_of(ir)
+    _check_product(ir, loop, product)
+    made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
+    left, left_path, left_transposed = box_path(ir, made, product.inputs[0], "the left operand's rows")
+    right, right_path, right_transposed = box_path(ir, made, product.inputs[1], "the right operand's columns")
+    if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
+        raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
+    for load, axis in ((left, 0 if left_transposed else 1), (right, 1 if right_transposed else 0)):
+        _check_stream(ir, loop, load, axis)
+    rest = [op for op in body.ops if op not in (product, *left_path, *right_path)]
+    if rest:
+        raise Refused("its loop has nothing but the product and its operands' loads", rest[0])
+    rows = product.output.dims[0].tile
+    if rows is None or rows not in ir.grid:
+        raise Refused("the result's rows are those of a tile of the grid", product)
+    position = ir.body.ops.index(loop)
+    before = tuple(op for op in ir.body.ops[:position] if loop.inputs[-1] not in op.outputs)
+    after = ir.body.ops[position + 1 :]
+    _check_around(ir, rows, before, after)
+    return Single(
+        loop, rows, left, right, left_transposed, right_transposed, product, before, after, _saved(ir, after, product)
+    )
+
+
+def _the_loop(ir: KernelIR) -> Op:
+    loops = [op for op in ir.body.ops if op.kind is K.FOR]
+    if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
+        raise Refused("its loop over the inner dimension has no loop in it or around it")
+    if len(loops) != 1:
+        raise Refused(f"it has one loop, over the inner dimension, and this has {len(loops)}")
+    (loop,) = loops
+    if any(op not in loop.regions[0].ops for op in products_of(ir)):
+        raise Refused("its product is in the loop", loop)
+    if any(ir.tiles[name].lengths is not None or ir.tiles[name].wide for name in (TileAttrs.of(loop).tile, *ir.grid)):
+        raise Refused("its tiles are as long for every program, and count in 32 bits", loop)
+    if ir.shape_mode.is_wide:
+        raise Refused("its sizes count in 32 bits", loop)
+    return loop
+
+
+def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
+    if product.kind is not K.DOT:
+        raise Refused("its product is a plain one, without scales of its own", product)
+    dtypes = {v.type.dtype for v in product.values[:2]}
+    if len(dtypes) != 1 or not dtypes <= {*_HALVES, *_EIGHTS} or DotAttrs.of(product).acc != "float32":
+        raise Refused("its product is of bfloat16, float16 or fp8, summed in float32", product)
+    if any(len(v.dims) != 2 for v in product.values[:2]):
+        raise Refused("its product is of matrices", product)
+    (body,) = loop.regions
+    adds = len(product.values) == 3 and list(product.values[2:]) == list(body.params)
+    if not adds or list(body.results) != [product.output]:
+        raise Refused("its product adds to the sums, which are all that the loop carries", product)
+    if not _is_zero(ir, loop.inputs[-1]):
+        raise Refused("its sums begin at zero", loop)
+
+
+def _is_zero(ir: KernelIR, value: Operand) -> bool:
+    maker = ir.definitions.get(value) if isinstance(value, Value) else None
+    return maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0 and ir.uses[maker.output] == 1
+
+
+def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
+    """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros."""
+    tile = TileAttrs.of(loop).tile
+    sizes = ir.tensor(AccessAttrs.of(load).tensor).shape
+    pairs = list(zip(AccessAttrs.of(load).index, sizes, strict=True))
+    along = [(i.axis, i, size) for i, size in pairs if isinstance(i, TileIndex) and i.tile == tile]
+    if load not in loop.regions[0].ops or [a for a, _, _ in along] != [axis]:
+        raise Refused("operands are read in the loop, by its own tile", load)
+    if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in pairs):
+        raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
+    if ir.tiles[tile].begin.constant != 0:  # type: ignore[union-attr]
+        raise Refused("its loop begins where the inner dimension does", loop)
+
+
+def _check_around(ir: KernelIR, rows: str, before: tuple[Op, ...], after: tuple[Op, ...]) -> None:
+    tiles = [op for op in before if any(v.dims for v in op.outputs)]
+    if tiles:
+        raise Refused("what is loaded or computed for the result stands behind the loop", tiles[0])
+    check_operations(ir, rows, before, after)
+
+
+def _saved(ir: KernelIR, after: tuple[Op, ...], product: Op) -> Op | None:
+    """The first store of the result's shape that the copy engine can do."""
+    for op in after:
+        if op.kind is K.STORE and describable(ir, op):
+            value = op.inputs[0]
+            if isinstance(value, Value) and value.dims == product.output.dims:
+                return op
+    return None
