@@ -11,7 +11,7 @@ from tileflow.schedule.product import Shape, product
 from tileflow.schedule.types import Schedule
 
 ROWS, COLUMNS, INNER = 4, 8, 4
-PIECES = Shape((ROWS, INNER), (COLUMNS, INNER), 2, (64, 256), 2, right_transposed=True)
+PIECES = Shape((ROWS, INNER), (COLUMNS, INNER), 2, (64, 256), 2, right_transposed=True, sums=128)
 POINTERS = Shape((ROWS, INNER), (COLUMNS, INNER), 2, right_transposed=True)
 
 
@@ -39,6 +39,12 @@ class Plain:
         found = registers["sums"].relu()
         self.by_pointers(found, turn, group)
         return {"result": found}
+
+    def compute_piece(
+        self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int
+    ) -> dict[str, Any]:
+        assert part == "finish"
+        return {"result": registers[f"sums_{piece}"].relu()}
 
     def by_pointers(self, found: torch.Tensor, turn: int, group: int) -> None:
         """Where the copy engine stores nothing."""

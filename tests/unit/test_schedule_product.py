@@ -219,5 +219,5 @@ def test_slots_are_let_go_by_all_groups_that_share_them(stages: int) -> None:
 def test_a_result_is_cut_into_pieces_that_fit_their_slot() -> None:
     schedule = made()
     puts = [s for s in schedule.consumer.program[0].steps if isinstance(s, Put)]  # type: ignore[union-attr]
-    assert [(p.piece, p.pieces) for p in puts] == [(0, 2), (1, 2)]
+    assert [p.piece for p in puts] == [0, 1]
     assert schedule.buffer("out").shape == (64, 128) and schedule.buffer("out").slot_bytes == 16384

@@ -19,6 +19,7 @@ from .types import (
     AwaitPuts,
     Compute,
     Copy,
+    Cut,
     EachTile,
     IfAny,
     Multiply,
@@ -220,11 +221,19 @@ class _Execution:
                 self._multiply(step, number, turn, where)
             case Await():
                 yield from self._await(step, self._groups[number], where)
-            case Compute(part, reads, _, at):
+            case Compute(part, reads, _, at, piece):
                 group = self._groups[number]
                 registers = group.read(reads, where)
                 place = None if at is None else at.at(turn, self._turns)
-                group.write(self._body.compute(part, registers, place, number), where)
+                if piece is None:
+                    group.write(self._body.compute(part, registers, place, number), where)
+                else:
+                    assert place is not None
+                    group.write(self._body.compute_piece(part, registers, place, number, piece), where)
+            case Cut(value, pieces):
+                whole = self._groups[number].read((value,), where)[value]
+                parts = whole.chunk(len(pieces), dim=-1)
+                self._groups[number].write(dict(zip(pieces, parts, strict=True)), where)
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
@@ -287,9 +296,8 @@ class _Execution:
     def _put(self, step: Put, number: int, turn: int, where: _Where) -> None:
         place = self._place(step.buffer, step.slot, number, turn)
         self._leave_alone(place, where)
-        value = self._groups[number].read((step.value,), where)[step.value]
+        part = self._groups[number].read((step.value,), where)[step.value].clone()
         at = step.turn.at(turn, self._turns)
-        part = value.chunk(step.pieces, dim=-1)[step.piece].clone()
         name = f"piece {step.piece} of group {number}'s {step.value} of the tile with turn {at}"
         arrive = partial(self._body.put, part, at, step.piece, number)
         self._memory.outgoing.append(Outgoing(number, place, arrive, name))

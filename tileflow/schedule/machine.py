@@ -41,6 +41,9 @@ class Body(Protocol):
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
         """The registers that a part writes."""
 
+    def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
+        """The same of a piece of the columns alone, from the left."""
+
     def save(self, value: Any, group: int) -> None:
         """What the copy engine takes away."""
 

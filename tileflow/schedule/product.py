@@ -21,6 +21,7 @@ from .types import (
     Buffer,
     Compute,
     Copy,
+    Cut,
     EachTile,
     Multiply,
     OfGroup,
@@ -40,16 +41,18 @@ from .types import (
 # a thread's, by the number of groups, as setmaxnreg deals them out
 CONSUMER_REGISTERS = {1: 232, 2: 240, 3: 160}
 PRODUCER_REGISTERS = 24
-PIECE_BYTES = 16384  # of a group's result, which goes to memory by so many bytes at most
+# of a group's result, which goes to memory by so many bytes at most, and of a thread's, which are computed at a time
+PIECE_BYTES = 16384
+PIECE_SUMS = 64
 _OWN, _OTHER = OfGroup(), OfGroup(after=1)
 _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")
 
 # what a program of this schedule calls its own; an author's number of such a name has none
 NAMES = frozenset({
     "left", "right", "out", "full", "empty", "order", "turns", "turn", "start", "tile", "tiles", "who", "sums",
-    "no_sums", "sums_under_way", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish",
-    "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS",
-    "BY_ROW",
+    "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
+    "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
+    *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
 })  # fmt: skip
 
 
@@ -57,7 +60,8 @@ NAMES = frozenset({
 class Shape:
     """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
     ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
-    ``right_transposed``: the product reads the box with its dimensions swapped."""
+    ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
+    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -66,16 +70,14 @@ class Shape:
     out_bytes: int = 0
     left_transposed: bool = False
     right_transposed: bool = False
+    sums: int = 0
+    by_pieces: bool = True
 
     @property
     def pieces(self) -> int:
-        """In how many pieces of columns a result is stored."""
-        return 1 if self.out is None else pieces(prod(self.out) * self.out_bytes)
-
-
-def pieces(size: int) -> int:
-    """Of a group's result of so many bytes, powers of two all."""
-    return max(size // PIECE_BYTES, 1)
+        """In how many pieces of columns a result is computed and stored: powers of two all."""
+        size = 0 if self.out is None else prod(self.out) * self.out_bytes
+        return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
 
 
 def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
@@ -138,8 +140,20 @@ def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
 
 
 def _stored(shape: Shape) -> tuple[Step, ...]:
-    """The author's epilogue, then its result, for which the piece before has left its slot."""
-    if shape.out is None:
-        return (Compute("finish", ("sums",), (), _FIRST),)
-    puts = ((AwaitPuts(), Put("result", "out", _OWN, _FIRST, n, shape.pieces)) for n in range(shape.pieces))
-    return (Compute("finish", ("sums",), ("result",), _FIRST), *(step for pair in puts for step in pair))
+    """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
+    the slot."""
+    results = () if shape.out is None else ("result",)
+
+    def put(value: str, piece: int) -> tuple[Step, ...]:
+        return () if shape.out is None else (AwaitPuts(), Put(value, "out", _OWN, _FIRST, piece))
+
+    if shape.pieces == 1:
+        return (Compute("finish", ("sums",), results, _FIRST), *put("result", 0))
+    pieces = range(shape.pieces)
+    if shape.by_pieces:
+        names = tuple(f"sums_{n}" for n in pieces)
+        parts = [(Compute("finish", (names[n],), results, _FIRST, n), *put("result", n)) for n in pieces]
+        return (Cut("sums", names), *(step for steps in parts for step in steps))
+    names = tuple(f"result_{n}" for n in pieces)
+    return (Compute("finish", ("sums",), results, _FIRST), Cut("result", names),
+            *(step for n in pieces for step in put(names[n], n)))  # fmt: skip

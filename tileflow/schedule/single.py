@@ -17,13 +17,15 @@ from .chained import Refusal, Refused, box_path, check_operations, products_of
 
 K = OpKind
 _HALVES = ("bfloat16", "float16")
+_OF_TILE = (K.TILE_BEGIN, K.TILE_END, K.TILE_ID)
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``, ``after``: the
-    operations around the loop, in order; ``saved``: the store of the result that the copy engine can do."""
+    """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``: numbers in front of
+    the loop; ``after``: all else around it, in order; ``saved``: the store of the result that the copy engine can
+    do."""
 
     loop: Op
     rows: str
@@ -45,6 +47,18 @@ class Single:
     def columns(self) -> Dim:
         """Of the result."""
         return self.product.output.dims[1]
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether what is computed behind the loop may be computed of some columns at a time: no row as a whole is
+        looked at."""
+        kinds = {K.REDUCE, K.ARANGE}
+        if self.columns.tile is None or any(op.kind in kinds or op.regions for op in self.after):
+            return False
+        if any(op.kind in _OF_TILE and TileAttrs.of(op).tile == self.columns.tile for op in self.after):
+            return False
+        dims = {d for op in self.after for v in (*op.values, *op.outputs) for d in v.dims}
+        return all(d.tile in (self.rows, self.columns.tile) or d.extent.constant == 1 for d in dims)
 
     @property
     def sums(self) -> Value:
@@ -80,9 +94,10 @@ def _find(ir: KernelIR) -> Single:
     if rows is None or rows not in ir.grid:
         raise Refused("the result's rows are those of a tile of the grid", product)
     position = ir.body.ops.index(loop)
-    before = tuple(op for op in ir.body.ops[:position] if loop.inputs[-1] not in op.outputs)
-    after = ir.body.ops[position + 1 :]
-    _check_around(ir, rows, before, after)
+    outside = [op for op in ir.body.ops[:position] if loop.inputs[-1] not in op.outputs]
+    before = tuple(op for op in outside if _is_scalar(op))
+    after = (*(op for op in outside if not _is_scalar(op)), *ir.body.ops[position + 1 :])
+    check_operations(ir, rows, outside, after)
     return Single(
         loop, rows, left, right, left_transposed, right_transposed, product, before, after, _saved(ir, after, product)
     )
@@ -139,11 +154,9 @@ def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
         raise Refused("its loop begins where the inner dimension does", loop)
 
 
-def _check_around(ir: KernelIR, rows: str, before: tuple[Op, ...], after: tuple[Op, ...]) -> None:
-    tiles = [op for op in before if any(v.dims for v in op.outputs)]
-    if tiles:
-        raise Refused("what is loaded or computed for the result stands behind the loop", tiles[0])
-    check_operations(ir, rows, before, after)
+def _is_scalar(op: Op) -> bool:
+    """Whether an operation in front of the loop is a number of the tile's, which roles compute each for themselves."""
+    return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 
 def _saved(ir: KernelIR, after: tuple[Op, ...], product: Op) -> Op | None:

@@ -187,12 +187,14 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """A part of the author's body: what it reads and writes of the group's registers."""
+    """A part of the author's body: what it reads and writes of the group's registers. ``piece``: the columns that it
+    works on, where not on all."""
 
     part: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     turn: Turn | None = None
+    piece: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +207,23 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Names for the pieces of registers' columns, from the left."""
+
+    value: str
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Put:
-    """Put a part of registers, its columns' ``piece`` of ``pieces``, into a slot, and have the copy engine write it to
-    the tensor, which goes on until it was awaited. ``turn``: one of the tile that it belongs to."""
+    """Put registers into a slot, and have the copy engine write them to the tensor, which goes on until it was awaited.
+    ``turn``: one of the tile that they belong to; ``piece``: of its columns, from the left."""
 
     value: str
     buffer: str
     slot: Slot
     turn: Turn
-    piece: int
-    pieces: int
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +255,7 @@ class IfAny:
 
 
 _Named = TypeVar("_Named", Buffer, Barrier)
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Put | AwaitPuts | EachTile | Repeat | IfAny
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ...errors import ConfigError
 from ...expr import Expr
 from ...ir.attributes import AccessAttrs
-from ...ir.graph import Block
-from ...ir.types import INT32_MAX, itemsize
+from ...ir.graph import Block, Tile
+from ...ir.types import INT32_MAX, Dim, itemsize
 from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
 from ...schedule.single import Single
@@ -27,6 +30,7 @@ class ProductKernel(GluonKernel):
     """One emission. Its roles look for their tiles themselves: the entry starts them."""
 
     own_names = NAMES
+    _cut = 1
 
     @property
     def single(self) -> Single:
@@ -57,6 +61,35 @@ class ProductKernel(GluonKernel):
     def lanes_of_rows(self) -> str:
         return f"gl.arange(0, {self.rows_text})" if self.is_dealt else super().lanes_of_rows
 
+    # ---- pieces of columns ----------------------------------------------------------------------
+
+    @contextmanager
+    def cut(self, pieces: int) -> Iterator[None]:
+        """Write for one of so many pieces of the columns."""
+        self._cut = pieces
+        yield
+        self._cut = 1
+
+    def extent(self, dim: Dim) -> int:
+        return super().extent(dim) // (self._cut if self._is_columns(dim) else 1)
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        if self._cut == 1 or not any(map(self._is_columns, dims)):
+            return super().shape(dims)
+        texts = (self._columns_text(d) if self._is_columns(d) else super(ProductKernel, self).shape((d,)) for d in dims)
+        return f"[{', '.join(text.strip('[]') for text in texts)}]"
+
+    def _lane_text(self, tile: Tile) -> str:
+        if self._cut > 1 and tile.name == self.structure.columns.tile:
+            return f"gl.arange(0, {self._columns_text(tile.dim)})"
+        return super()._lane_text(tile)
+
+    def _is_columns(self, dim: Dim) -> bool:
+        return dim.tile is not None and dim.tile == self.structure.columns.tile
+
+    def _columns_text(self, dim: Dim) -> str:
+        return self.module.constant("COLUMNS", f"gl.constexpr({self.extent(dim)})")
+
     def block(self, block: Block) -> None:
         """The region's own block stands in the roles, which have written what it is."""
         if block is not self.plan.ir.body:
@@ -65,7 +98,7 @@ class ProductKernel(GluonKernel):
     # ---- the schedule ---------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self.group_rows not in HEIGHTS or self.group_rows * self.groups % self.group_rows:
+        if self.group_rows not in HEIGHTS:
             raise ConfigError(f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each", got=self.group_rows,
                               where=self.structure.rows)  # fmt: skip
 
@@ -78,14 +111,18 @@ class ProductKernel(GluonKernel):
             columns = self.extent(found.columns)
             out = (*(1 for _ in AccessAttrs.of(saved).index[2:]), self.group_rows, columns)
             out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
-        shape = Shape(left, right, size, out, out_bytes, found.left_transposed, found.right_transposed)
+        shape = Shape(left, right, size, out, out_bytes, found.left_transposed, found.right_transposed, self._sums(),
+                      found.by_columns)  # fmt: skip
         self.pieces = shape.pieces
         return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
     def _programs(self) -> int:
         """Of a multiprocessor."""
-        sums = self.group_rows * self.extent(self.single.columns) // (WARPS_OF_A_GROUP * self.target.warp_size)
-        return programs(self.groups, sums, shared_bytes(self.specialised), self.target)
+        return programs(self.groups, self._sums(), shared_bytes(self.specialised), self.target)
+
+    def _sums(self) -> int:
+        """A thread's registers for the result."""
+        return self.group_rows * self.extent(self.single.columns) // (WARPS_OF_A_GROUP * self.target.warp_size)
 
     def _most_registers(self) -> int:
         most = self.target.regs_per_sm // (self._programs() * self.specialised.warps * self.target.warp_size)

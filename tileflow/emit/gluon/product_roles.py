@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block
 from ...ir.types import Value
-from ...schedule.types import Compute, Copy, EachTile, Put, Save, Schedule, Shared, Step, Turn
+from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
 from .. import grid
 from ..descriptors import box_of
+from .functions import Function
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -67,7 +68,20 @@ class ProductRoles(Steps):
     # ---- the epilogue ---------------------------------------------------------------------------
 
     def _compute(self, step: Compute) -> None:
-        """What is done to the sums: the author's operations behind the loop."""
+        """What is done to the sums: the author's operations behind the loop, of a piece of columns where it has one."""
+        e, found = self._kernel, self._found
+        made = next((f for f in e.functions if f.name == step.part), None)
+        if made is None:
+            with e.cut(1 if step.piece is None else e.pieces):
+                made = self._finish(step.part)
+        given = {"sums": step.reads[0]}
+        if step.piece:
+            begin = f"{e.tile(found.columns.tile or '')}_begin"
+            given[begin] = f"{begin} + {step.piece * self._width}"
+        call = made.call(**given)
+        e.writer.line(call if found.saved is None else f"{step.writes[0]} = {call}")
+
+    def _finish(self, name: str) -> Function:
         e, found = self._e, self._found
         e.bind(found.sums, "sums", "float32")
         with e.lines() as writer:
@@ -79,34 +93,37 @@ class ProductRoles(Steps):
                 tensor = e.plan.ir.tensor(AccessAttrs.of(found.saved).tensor)
                 writer.line(f"return {e.as_dtype(value, tensor.dtype)}")
         first = () if "who" not in writer.text else ("who",)
-        made = e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
-        e.writer.line(made.call() if found.saved is None else f"result = {made.call()}")
+        return e.define_function(name, "What is left to do with the sums of all turns.", writer, first)
+
+    @property
+    def _width(self) -> int:
+        """Columns of a piece."""
+        return self._kernel.extent(self._found.columns) // self._kernel.pieces
 
     def _store(self, step: Save | Put) -> None:
         assert isinstance(step, Put) and self._found.saved is not None
         e, line = self._e, self._e.writer.line
-        if step.pieces > 1 and step.piece == 0:
-            self._cut(step.value, step.pieces)
-        value = f"{step.value}_{step.piece}" if step.pieces > 1 else step.value
-        box = box_of(e, self._found.saved, step.pieces)
+        box = box_of(e, self._found.saved, self._kernel.pieces)
         place = self._place(self._found.saved, "" if self._kernel.is_dealt else "who")
         if step.piece:
-            place += f" + {step.piece * box.block[-1]}"
-        line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({value})")
+            place += f" + {step.piece * self._width}"
+        line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
         line("fence_async_shared()")
         line(f"tma.async_copy_shared_to_global({box.name}, [{place}], {self._slot(step.buffer, step.slot)})")
 
-    def _cut(self, value: str, pieces: int) -> None:
-        """Names for the pieces of a value's columns, from the left: halves of halves."""
-        rows, width = self._kernel.group_rows, self._kernel.extent(self._found.columns)
-        parts = [value]
-        while len(parts) < pieces:
+    def _cut(self, step: Cut) -> None:
+        """Halves of halves of the columns, in the layout of a product as wide."""
+        e, parts, width = self._kernel, [step.value], self._kernel.extent(self._found.columns)
+        while len(parts) < len(step.pieces):
             width //= 2
             halves: list[str] = []
             for n, part in enumerate(parts):
-                is_last = 2 * len(parts) == pieces
-                names = [f"{value}_{2 * n}", f"{value}_{2 * n + 1}"] if is_last else [f"{part}_l", f"{part}_r"]
-                cut = f"{part}.reshape([{rows}, 2, {width}]).permute((0, 2, 1)).split()"
-                self._e.writer.line(f"{', '.join(names)} = {cut}")
+                names = (
+                    [f"{part}_l", f"{part}_r"] if 2 * len(parts) < len(step.pieces) else step.pieces[2 * n : 2 * n + 2]
+                )
+                cut = f"{part}.reshape([{e.group_rows}, 2, {width}]).permute((0, 2, 1)).split()"
+                e.writer.line(f"{', '.join(names)} = {cut}")
                 halves += names
             parts = halves
+        for part in parts:
+            e.writer.line(f"{part} = gl.convert_layout({part}, {e.by(width)})")

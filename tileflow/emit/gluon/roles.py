@@ -7,7 +7,7 @@ from ...expr import Expr
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.types import Value
-from ...schedule.types import Compute, Copy, EachTile, Put, Save, Schedule, Shared, Step, Turn
+from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
 from ..descriptors import box_of
 from ..dtypes import compute_dtype, triton_dtype
 from .context import GluonContext
@@ -38,6 +38,9 @@ class Roles(Steps):
         for step_ in steps:
             if isinstance(step_, Copy):
                 self._scalars(self._loads[step_.buffer].inputs, self._found.weigh)
+
+    def _cut(self, step: Cut) -> None:
+        raise InternalError("two chained products are computed in whole rows", got=step)
 
     def _each_tile(self, step: EachTile) -> None:
         raise InternalError("a program of two chained products works on one tile", got=step)

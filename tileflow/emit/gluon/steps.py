@@ -16,6 +16,7 @@ from ...schedule.types import (
     Buffer,
     Compute,
     Copy,
+    Cut,
     EachTile,
     IfAny,
     Multiply,
@@ -101,6 +102,8 @@ class Steps(ABC):
                 self._store(step)
             case AwaitPuts():
                 line("tma.store_wait(0)")
+            case Cut():
+                self._cut(step)
             case EachTile():
                 self._each_tile(step)
 
@@ -166,6 +169,10 @@ class Steps(ABC):
     @abstractmethod
     def _store(self, step: Save | Put) -> None:
         """What the copy engine writes."""
+
+    @abstractmethod
+    def _cut(self, step: Cut) -> None:
+        """Registers in pieces of their columns."""
 
     @abstractmethod
     def _each_tile(self, step: EachTile) -> None:
