@@ -237,7 +237,7 @@ class _Execution:
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
-                self._body.save(self._groups[number].read((value,), where)[value], number)
+                self._body.save(value, self._groups[number].read((value,), where)[value], number)
             case Put():
                 self._put(step, number, turn, where)
             case AwaitPuts():

@@ -44,8 +44,8 @@ class Body(Protocol):
     def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
         """The same of a piece of the columns alone, from the left."""
 
-    def save(self, value: Any, group: int) -> None:
-        """What the copy engine takes away."""
+    def save(self, name: str, value: Any, group: int) -> None:
+        """What the copy engine takes away: the registers of a name."""
 
     def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
         """What it takes away of a program that works on several tiles: some columns of the tile that has ``turn``."""

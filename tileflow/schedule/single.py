@@ -6,14 +6,15 @@ reads them before the loop is over. What is not of this form is refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.access import covers, describable
-from ..ir.attributes import AccessAttrs, DotAttrs, TileAttrs
+from ..ir.access import box_order, covers, describable
+from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
 from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
-from .chained import Refusal, Refused, box_path, check_operations, products_of
+from .chained import Refusal, Refused, check_operations, products_of
 
 K = OpKind
 _HALVES = ("bfloat16", "float16")
@@ -39,8 +40,8 @@ class Single:
     saved: Op | None
 
     @property
-    def inner(self) -> str:
-        """The loop's tile."""
+    def keys(self) -> str:
+        """The loop's tile: what the product sums over."""
         return TileAttrs.of(self.loop).tile
 
     @property
@@ -81,12 +82,14 @@ def _find(ir: KernelIR) -> Single:
     (product,) = products_of(ir)
     _check_product(ir, loop, product)
     made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
-    left, left_path, left_transposed = box_path(ir, made, product.inputs[0], "the left operand's rows")
-    right, right_path, right_transposed = box_path(ir, made, product.inputs[1], "the right operand's columns")
+    left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
+    (left, *left_turns), (right, *right_turns) = left_path, right_path
+    _check_stream(ir, loop, left, 0 if left_turns else 1)
+    _check_stream(ir, loop, right, 1 if right_turns else 0)
+    left_transposed = bool(left_turns) != is_turned(ir, left)
+    right_transposed = bool(right_turns) != is_turned(ir, right)
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
         raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
-    for load, axis in ((left, 0 if left_transposed else 1), (right, 1 if right_transposed else 0)):
-        _check_stream(ir, loop, load, axis)
     rest = [op for op in body.ops if op not in (product, *left_path, *right_path)]
     if rest:
         raise Refused("its loop has nothing but the product and its operands' loads", rest[0])
@@ -140,6 +143,28 @@ def _is_zero(ir: KernelIR, value: Operand) -> bool:
     return maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0 and ir.uses[maker.output] == 1
 
 
+def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op, ...]:
+    """The load of an operand that lies in memory as the copy engine takes it, and the permutation of it that the
+    product reads, if any: shared memory is read either way."""
+    op = made.get(operand) if isinstance(operand, Value) else None
+    if op is not None and op.kind is K.PERMUTE and PermuteAttrs.of(op).order == (1, 0):
+        load, *others = _path(ir, made, op.inputs[0])
+        if not others:
+            return load, op
+    if op is None or op.kind is not K.LOAD:
+        raise Refused("operands are loaded as the product takes them, without operations in between", op)
+    if box_order(ir, op) is None or LoadAttrs.of(op).other != 0:
+        raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
+    return (op,)
+
+
+def is_turned(ir: KernelIR, op: Op) -> bool:
+    """Whether the box of an access has its dimensions in another order than the tile."""
+    order = box_order(ir, op)
+    axes = [i.axis for i in (AccessAttrs.of(op).index[n] for n in order or ()) if isinstance(i, TileIndex | SliceIndex)]
+    return axes != sorted(axes)
+
+
 def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
     """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros."""
     tile = TileAttrs.of(loop).tile
@@ -162,7 +187,7 @@ def _is_scalar(op: Op) -> bool:
 def _saved(ir: KernelIR, after: tuple[Op, ...], product: Op) -> Op | None:
     """The first store of the result's shape that the copy engine can do."""
     for op in after:
-        if op.kind is K.STORE and describable(ir, op):
+        if op.kind is K.STORE and describable(ir, op) and not is_turned(ir, op):
             value = op.inputs[0]
             if isinstance(value, Value) and value.dims == product.output.dims:
                 return op

@@ -22,7 +22,7 @@ from ..target import Target
 from .extents import Extents
 from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
 from .product_schedules import product_constraints
-from .repairs import constraint, steps
+from .schedule_checks import block_steps, schedule_constraint
 
 _GROUPS = tuple(CONSUMER_REGISTERS)
 _LEAST_KEYS = 32  # in a turn: with fewer the barriers take longer than the products
@@ -122,19 +122,19 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
     stages, groups = NUM_STAGES.symbol(ir), rows // ROWS_OF_A_GROUP
     least, most = ROWS_OF_A_GROUP * min(_GROUPS), ROWS_OF_A_GROUP * max(_GROUPS)
     reason = f"consumer groups of {ROWS_OF_A_GROUP} rows: there are {' or '.join(map(str, _GROUPS))}"
-    yield constraint("rows of a group", Expr.of(least).le(rows), steps(rows, "up"), reason)
-    yield constraint("rows of all groups", rows.le(most), steps(rows, "down"), reason)
-    yield constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), steps(keys, "up"),
+    yield schedule_constraint("rows of a group", Expr.of(least).le(rows), block_steps(rows, "up"), reason)
+    yield schedule_constraint("rows of all groups", rows.le(most), block_steps(rows, "down"), reason)
+    yield schedule_constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), block_steps(keys, "up"),
                       f"a turn has at least {_LEAST_KEYS} keys")  # fmt: skip
     widest = keys.max(depth).max(inner)
-    yield constraint("columns of a product", widest.le(LARGEST_WIDTH), steps(keys, "down"),
+    yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(keys, "down"),
                       f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
-    yield constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
+    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
                       f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if _ends_with_rows(ir, found):
-        yield constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), steps(keys, "down"),
+        yield schedule_constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), block_steps(keys, "down"),
                           "a loop that ends with a tile of rows has whole blocks of keys before it")  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
     threads = WARPS_OF_A_GROUP * 32
     needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
     most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return constraint("registers of a consumer", needed.le(most), steps(keys, "down"),
+    return schedule_constraint("registers of a consumer", needed.le(most), block_steps(keys, "down"),
                        f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
 
 
@@ -163,8 +163,9 @@ def _memory_fits(
         own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * shares.eq(0)
     ring = stages * keys * (inner + depth) * size
     barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
-    repair = ((NUM_STAGES.name(ir), "down"), *steps(keys, "down"))
-    return constraint("buffers fit shared memory", (own + ring + barriers + OVERHEAD).le(target.smem_per_block), repair,
+    repair = ((NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
+    fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
+    return schedule_constraint("buffers fit shared memory", fits, repair,
                        f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "
                        f"memory of {target.name}")  # fmt: skip
 

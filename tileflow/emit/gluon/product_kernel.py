@@ -17,7 +17,7 @@ from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from ...space.product_schedules import HEIGHTS, programs
 from .. import grid
-from ..descriptors import box_of
+from ..descriptors import block_of, box_of
 from ..parameters import Box
 from .kernel import GluonKernel
 from .product_roles import ProductRoles
@@ -108,8 +108,7 @@ class ProductKernel(GluonKernel):
         left, right = (box_of(self, op).block for op in (found.left, found.right))
         out, out_bytes = None, 0
         if saved is not None:
-            columns = self.extent(found.columns)
-            out = (*(1 for _ in AccessAttrs.of(saved).index[2:]), self.group_rows, columns)
+            out = block_of(self, saved)
             out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
         shape = Shape(left, right, size, out, out_bytes, found.left_transposed, found.right_transposed, self._sums(),
                       found.by_columns)  # fmt: skip
@@ -139,7 +138,7 @@ class ProductKernel(GluonKernel):
         counts = grid.Counts(self)
         total = counts.total()
         self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
-        inner = self.plan.ir.tiles[self.single.inner]
+        inner = self.plan.ir.tiles[self.single.keys]
         assert isinstance(inner.end, Expr)
         number = self.plan.number(inner.end.cdiv(self.plan.block(inner.block)))
         turns = str(number) if number is not None else "turns"

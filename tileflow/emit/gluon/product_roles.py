@@ -61,7 +61,7 @@ class ProductRoles(Steps):
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         """Where the boxes of this turn begin along the inner dimension."""
         if any(isinstance(s, Copy) for s in steps):
-            tile = self._e.plan.ir.tiles[self._found.inner]
+            tile = self._e.plan.ir.tiles[self._found.keys]
             step = self._e.plan.step_text(tile.block)
             self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
 

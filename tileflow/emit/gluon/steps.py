@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ...ir.attributes import AccessAttrs
-from ...ir.graph import Block, Op, Operand, TileIndex
+from ...ir.graph import Block, ExprIndex, Op, Operand, TileIndex, ValueIndex
 from ...schedule.chained import read_by
 from ...schedule.types import (
     Arrive,
@@ -35,7 +34,7 @@ from ...schedule.types import (
     Turn,
     Wait,
 )
-from ..descriptors import box_of, offsets
+from ..descriptors import box_of, items_of, offsets
 from .context import GluonContext
 from .functions import Function
 
@@ -140,7 +139,7 @@ class Steps(ABC):
     def _place(self, op: Op, group: str) -> str:
         """Where a box begins; of the queries' rows, the part of a group."""
         texts = offsets(self._e, op)
-        for n, item in enumerate(AccessAttrs.of(op).index):
+        for n, item in enumerate(items_of(self._e, op)):
             if isinstance(item, TileIndex) and item.tile == self._e.structure.rows:
                 part = {"": "", "0": "", "1": f" + {self._e.rows_text}"}.get(group, f" + {group} * {self._e.rows_text}")
                 texts[n] += part
@@ -234,6 +233,11 @@ class Steps(ABC):
             text = f"({text}) ^ (1 if who == 0 else 0)"
         return text
 
+    def _sides(self, op: Op, buffer: Buffer) -> list[int]:
+        """Of the matrix in a slot: of its box, those that are the tile's."""
+        items = items_of(self._e, op)
+        return [n for n, i in zip(buffer.shape, items, strict=True) if not isinstance(i, ExprIndex | ValueIndex)]
+
     def _matrix(self, operand: Shared) -> str:
         """A slot as a matrix: dimensions of a box that have one element fall away."""
         buffer: Buffer = self._schedule.buffer(operand.buffer)
@@ -241,6 +245,5 @@ class Steps(ABC):
         if len(buffer.shape) != 2:
             op = self._loads.get(operand.buffer, self._stored)
             assert op is not None
-            dims = (op.output if op.outputs else op.values[0]).dims
-            text += f".reshape([{', '.join(str(self._e.extent(d)) for d in dims)}])"
+            text += f".reshape([{', '.join(map(str, self._sides(op, buffer)))}])"
         return f"{text}.permute((1, 0))" if operand.transposed else text
