@@ -190,7 +190,7 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
     where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries, or one product in a loop over "
-          "the inner dimension; not measured yet, so that no default config takes it",
+          "the inner dimension; no default config takes it yet",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
