@@ -41,27 +41,24 @@ from tileflow.target import Target, target
 DRY_DEVICE = "nvidia-h200"
 _ROUNDS = 16
 _MOST_FAULTS = 3
-# names of configs by what they choose; blocks of the inner dimension are 128 bytes, or twice that where it says so
-_WIDE: Mapping[str, Mapping[str, Choice]] = {
-    "128x256, rows shared, 4 stages": {"m": 128, "n": 256, "num_stages": 4, "ping_pong": False, "group": 8},
-    "128x256, rows shared, 4 stages, groups of 16": {
-        "m": 128, "n": 256, "num_stages": 4, "ping_pong": False, "group": 16,
-    },
-    "256x128, rows shared, 4 stages": {"m": 256, "n": 128, "num_stages": 4, "ping_pong": False, "group": 8},
-    "128x128, ping-pong, 6 stages": {"m": 128, "n": 128, "num_stages": 6, "ping_pong": True, "group": 8},
-    "128x128, ping-pong, 6 stages, groups of 16": {
-        "m": 128, "n": 128, "num_stages": 6, "ping_pong": True, "group": 16,
-    },
-    "64x256, ping-pong, 4 stages": {"m": 64, "n": 256, "num_stages": 4, "ping_pong": True, "group": 16},
-    "64x128, ping-pong of three, 6 stages": {
-        "m": 64, "n": 128, "num_stages": 6, "ping_pong": True, "group": 16, "consumers": 3,
-    },
-}  # fmt: skip
-_FLAT: Mapping[str, Mapping[str, Choice]] = {
-    "64x64 alone, 6 stages, twice the depth": {"m": 64, "n": 64, "num_stages": 6, "consumers": 1, "deep": 2},
-    "64x64 alone, 6 stages": {"m": 64, "n": 64, "num_stages": 6, "consumers": 1},
-    "64x32 alone, 6 stages, twice the depth": {"m": 64, "n": 32, "num_stages": 6, "consumers": 1, "deep": 2},
-    "64x128 alone, 4 stages, twice the depth": {"m": 64, "n": 128, "num_stages": 4, "consumers": 1, "deep": 2},
+Shape = tuple[int, int, int, int, bool, int, int]
+# by name: rows and columns of a tile, stages, consumer groups, whether they have tiles of their own, tiles in a band,
+# and how many times 128 bytes a turn sums over
+_WIDE: Mapping[str, Shape] = {
+    "128x256, rows shared, bands of 8": (128, 256, 4, 2, False, 8, 1),
+    "128x256, rows shared, bands of 16": (128, 256, 4, 2, False, 16, 1),
+    "128x256, rows shared, bands of 16, twice the depth": (128, 256, 2, 2, False, 16, 2),
+    "256x128, rows shared, bands of 8": (256, 128, 4, 2, False, 8, 1),
+    "128x128, ping-pong, bands of 2": (128, 128, 6, 2, True, 2, 1),
+    "128x128, ping-pong, bands of 4": (128, 128, 6, 2, True, 4, 1),
+    "128x128, ping-pong, bands of 8": (128, 128, 6, 2, True, 8, 1),
+    "128x128, ping-pong, bands of 8, twice the depth": (128, 128, 3, 2, True, 8, 2),
+}
+_FLAT: Mapping[str, Shape] = {
+    "64x64 alone": (64, 64, 6, 1, False, 1, 1),
+    "64x64 alone, twice the depth": (64, 64, 6, 1, False, 1, 2),
+    "64x64 alone, twice the depth, 4 stages": (64, 64, 4, 1, False, 1, 2),
+    "64x128 alone, twice the depth": (64, 128, 4, 1, False, 1, 2),
 }
 
 
@@ -89,7 +86,7 @@ class Case:
         return 2.0 * self.m * self.n * self.k
 
 
-_PLAIN = "examples.matmul:matmul"
+_PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
 CASES = (
     Case("4096^3", _PLAIN, 4096, 4096, 4096),
     Case("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
@@ -97,7 +94,9 @@ CASES = (
     Case("1024x12288x1024", _PLAIN, 1024, 12288, 1024),
     Case("4224x4352x4096", _PLAIN, 4224, 4352, 4096),
     Case("64x8192x8192", _PLAIN, 64, 8192, 8192),
-    Case("fp8 4096^3", "examples.fp8_matmul:fp8_matmul", 4096, 4096, 4096),
+    Case("fp8 4096^3", _SCALED, 4096, 4096, 4096),
+    Case("fp8 8192^3", _SCALED, 8192, 8192, 8192),
+    Case("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
 )
 
 
@@ -106,11 +105,10 @@ def configs(case: Case, lowered: Lowered) -> dict[str, Config]:
     found = {"default": lowered.default}
     depth = 128 // case.args("meta")[0].element_size()
     known = {k.name for k in lowered.space.knobs}
-    for name, wanted in (_FLAT if case.m <= 64 else _WIDE).items():
-        rest = dict(wanted)
+    for name, (m, n, stages, consumers, ping_pong, band, deep) in (_FLAT if case.m <= 64 else _WIDE).items():
         choices: dict[str, Choice] = {
-            "schedule": "warp_specialised", "block:tile_m": rest.pop("m"), "block:tile_n": rest.pop("n"),
-            "block:tile_k": depth * int(rest.pop("deep", 1)), **rest,
+            "schedule": "warp_specialised", "block:tile_m": m, "block:tile_n": n, "block:tile_k": depth * deep,
+            "num_stages": stages, "consumers": consumers, "ping_pong": ping_pong, "group": band,
         }  # fmt: skip
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
