@@ -57,8 +57,28 @@ def normalised(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def _shared_weights(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.float() @ y.float().repeat_interleave(x.size(0) // y.size(0), 0)
+
+
+@tileflow.kernel(reference=_shared_weights)
+def batched(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Several batches share a right operand: its place is a number that each role computes."""
+    batch, m, k = x.shape
+    n, share = y.size(2), batch // y.size(0)
+    out = torch.empty(batch, m, n, dtype=x.dtype, device=x.device)
+    for item, tile_m, tile_n in tfl.tile([batch, m, n], block_size=[1, None, None]):
+        acc = tfl.zeros([tile_m, tile_n])
+        for tile_k in tfl.tile(k):
+            acc = torch.addmm(acc, x[item.begin, tile_m, tile_k], y[item.begin // share, tile_k, tile_n])
+        out[item.begin, tile_m, tile_n] = acc
+    return out
+
+
 def args_of(kernel: Kernel) -> tuple[Any, ...]:
     """Of 136 rows, 264 columns (128 where rows are whole), 72 summed over."""
+    if kernel is batched:
+        return torch.randn(4, 136, 72, dtype=torch.bfloat16), torch.randn(2, 72, 136, dtype=torch.bfloat16)
     n = 128 if kernel is normalised else 264
     x, y = torch.randn(136, 72, dtype=torch.bfloat16), torch.randn(72, n, dtype=torch.bfloat16)
     if kernel is residual:

@@ -12,7 +12,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from product_kernels import REFUSED, args_of, normalised, residual, scaled
+from product_kernels import REFUSED, args_of, batched, normalised, residual, scaled
 
 import examples.fp8_matmul
 import examples.matmul
@@ -48,11 +48,12 @@ def run(kernel: Kernel, args: tuple[Any, ...], tensors: dict[str, torch.Tensor],
     shape = Shape(left, (128, 64), 2, out, 4 if out else 0, found.left_transposed, found.right_transposed, 128,
                   found.by_columns)  # fmt: skip
     schedule = product(shape, 2, 2, ping_pong)
-    m, n = args[0].shape[0], tensors["out"].shape[1]
+    *batch, m, n = tensors["out"].shape
+    outer = [("item", b, 1) for b in batch]
     columns = [("tile_n", n, 128)] if found.columns.tile else []
     nasty = list(NASTY.values())
     for number in range(programs):
-        tiles = program_tiles([("tile_m", m, 64 if ping_pong else 128), *columns], number, programs)
+        tiles = program_tiles([*outer, ("tile_m", m, 64 if ping_pong else 128), *columns], number, programs)
         scalars = {s.path: 0.5 for s in ir.scalars}
         body = ProductProgram(ir, found, config, tensors, scalars, tiles, shape, ping_pong)
         choose = nasty[(3 * number + ping_pong) % len(nasty)] if number else at_random(number)
@@ -95,9 +96,10 @@ def test_scales_of_rows_and_columns() -> None:
     torch.testing.assert_close(out.float(), wanted.float(), atol=0.5, rtol=2e-2)
 
 
-@pytest.mark.parametrize("kernel", [residual, scaled, normalised], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [residual, scaled, normalised, batched], ids=lambda k: k.name)
 def test_bodies_that_load_scale_and_look_at_whole_rows(kernel: Kernel) -> None:
-    """A tile that is loaded in front of the loop, a number of the caller's, a row's mean (which no piece has)."""
+    """A tile that is loaded in front of the loop, a number of the caller's, a row's largest value (which no piece has),
+    batches that share an operand."""
     torch.manual_seed(0)
     args = args_of(kernel)
     out = torch.zeros(*kernel.reference(*args).shape, dtype=torch.bfloat16)

@@ -15,7 +15,7 @@ from ..ir.types import Dim
 from .evaluate import NO_TURN, Environment, Region
 from .machine import Registers
 from .product import Shape
-from .single import Single, is_turned
+from .single import Single, is_scalar, is_turned
 
 
 class ProductProgram(Region):
@@ -48,7 +48,8 @@ class ProductProgram(Region):
         assert turn is not None
         op = self._found.left if buffer == "left" else self._found.right
         self._enter(turn)
-        found = self._load(op, self._numbers(turn), turn % self.turns, max(group, 0), by_engine=True)
+        env = self._run(self._found.inside, self._numbers(turn), turn % self.turns, 0)
+        found = self._load(op, env, turn % self.turns, max(group, 0), by_engine=True)
         return found.mT if is_turned(self._ir, op) else found
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
@@ -69,7 +70,9 @@ class ProductProgram(Region):
         if len(parts) == self._boxes.pieces:
             self._enter(turn)
             whole = torch.cat([parts[n] for n in range(len(parts))], dim=-1)
-            self._store(self._found.saved, whole, self._numbers(turn), self._part(group))
+            scalars = tuple(op for op in self._found.after if is_scalar(op))
+            env = self._run(scalars, self._numbers(turn), NO_TURN, self._part(group))
+            self._store(self._found.saved, whole, env, self._part(group))
 
     # ---- parts ----------------------------------------------------------------------------------
 

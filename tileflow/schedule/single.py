@@ -25,8 +25,8 @@ _EIGHTS = ("float8_e4m3fn", "float8_e5m2")
 @dataclass(frozen=True, slots=True)
 class Single:
     """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``: numbers in front of
-    the loop; ``after``: all else around it, in order; ``saved``: the store of the result that the copy engine can
-    do."""
+    the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else around it, in
+    order; ``saved``: the store of the result that the copy engine can do."""
 
     loop: Op
     rows: str
@@ -36,6 +36,7 @@ class Single:
     right_transposed: bool
     product: Op
     before: tuple[Op, ...]
+    inside: tuple[Op, ...]
     after: tuple[Op, ...]
     saved: Op | None
 
@@ -90,20 +91,22 @@ def _find(ir: KernelIR) -> Single:
     right_transposed = bool(right_turns) != is_turned(ir, right)
     if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
         raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
-    rest = [op for op in body.ops if op not in (product, *left_path, *right_path)]
-    if rest:
-        raise Refused("its loop has nothing but the product and its operands' loads", rest[0])
+    inside = tuple(op for op in body.ops if op not in (product, *left_path, *right_path))
+    others = [op for op in inside if not is_scalar(op)]
+    if others:
+        raise Refused("its loop has nothing but the product, its operands' loads and their places", others[0])
     rows = product.output.dims[0].tile
     if rows is None or rows not in ir.grid:
         raise Refused("the result's rows are those of a tile of the grid", product)
     position = ir.body.ops.index(loop)
-    outside = [op for op in ir.body.ops[:position] if loop.inputs[-1] not in op.outputs]
-    before = tuple(op for op in outside if _is_scalar(op))
-    after = (*(op for op in outside if not _is_scalar(op)), *ir.body.ops[position + 1 :])
-    check_operations(ir, rows, outside, after)
+    outside = [op for op in ir.body.ops[:position] if not _is_entry_alone(ir, loop, op)]
+    before = tuple(op for op in outside if is_scalar(op))
+    after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
+    check_operations(ir, rows, (*outside, *inside), after)
     return Single(
-        loop, rows, left, right, left_transposed, right_transposed, product, before, after, _saved(ir, after, product)
-    )
+        loop, rows, left, right, left_transposed, right_transposed, product, before, inside, after,
+        _saved(ir, after, product),
+    )  # fmt: skip
 
 
 def _the_loop(ir: KernelIR) -> Op:
@@ -139,8 +142,15 @@ def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
 
 
 def _is_zero(ir: KernelIR, value: Operand) -> bool:
-    maker = ir.definitions.get(value) if isinstance(value, Value) else None
-    return maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0 and ir.uses[maker.output] == 1
+    if not isinstance(value, Value):
+        return value == 0
+    maker = ir.definitions.get(value)
+    return maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0
+
+
+def _is_entry_alone(ir: KernelIR, loop: Op, op: Op) -> bool:
+    """Whether an operation makes the zeros that the loop begins with, and nothing that is used elsewhere."""
+    return op.outputs == loop.inputs[-1:] and ir.uses[op.output] == 1
 
 
 def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op, ...]:
@@ -179,8 +189,8 @@ def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
         raise Refused("its loop begins where the inner dimension does", loop)
 
 
-def _is_scalar(op: Op) -> bool:
-    """Whether an operation in front of the loop is a number of the tile's, which roles compute each for themselves."""
+def is_scalar(op: Op) -> bool:
+    """Whether an operation is a number of the tile's, or of the turn's, which roles compute each for themselves."""
     return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
 
 

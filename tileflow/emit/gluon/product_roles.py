@@ -64,6 +64,7 @@ class ProductRoles(Steps):
             tile = self._e.plan.ir.tiles[self._found.keys]
             step = self._e.plan.step_text(tile.block)
             self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
+            self._e.block(Block((), self._found.inside, ()))
 
     # ---- the epilogue ---------------------------------------------------------------------------
 
@@ -103,6 +104,8 @@ class ProductRoles(Steps):
     def _store(self, step: Save | Put) -> None:
         assert isinstance(step, Put) and self._found.saved is not None
         e, line = self._e, self._e.writer.line
+        if not step.piece:
+            self._scalars(self._found.saved.inputs[1:], self._found.after)
         box = box_of(e, self._found.saved, self._kernel.pieces)
         place = self._place(self._found.saved, "" if self._kernel.is_dealt else "who")
         if step.piece:
