@@ -19,7 +19,7 @@ from tileflow.config import Choice, Config
 from tileflow.emit.gluon.product_kernel import ProductKernel
 from tileflow.emit.source import TritonSource
 from tileflow.lowered import Lowered
-from tileflow.schedule.memory import buffer_bytes, shared_bytes
+from tileflow.schedule.memory import BARRIER_BYTES, buffer_bytes, shared_bytes
 from tileflow.schedule.types import Arrive, Await, AwaitPuts, Copy, Multiply, Put, Schedule, Wait, steps_of
 from tileflow.space.product_schedules import programs
 from tileflow.target import target
@@ -197,3 +197,17 @@ def test_a_program_for_each_multiprocessor_or_for_each_tile() -> None:
     y = torch.empty(512, 512, dtype=torch.bfloat16, device="meta")
     assert launch_of(matmul, (*few, y)) == 4
     assert launch_of(matmul, examples.matmul.inputs(4096, 4096, 512, device="meta")) == H200.sm_count
+
+
+@pytest.mark.parametrize("choices", [SHARED, DEALT, {**SHARED, "block:tile_m": 64, "block:tile_n": 64, "consumers": 1}],
+                         ids=["shared", "dealt", "one"])  # fmt: skip
+@pytest.mark.parametrize("stages", [2, 4])
+def test_the_constraint_counts_the_memory_that_the_schedule_has(choices: dict[str, Choice], stages: int) -> None:
+    """Before anything is compiled; the barriers of an order are counted where there is none, too."""
+    it, given = product(), {**choices, "num_stages": stages}
+    config = config_of(it, **given)
+    needed = shared_bytes(written(it, **given)[1])
+    (constraint,) = (c for c in it.space.constraints if c.name == "warp_specialised: buffers fit shared memory")
+    *_, bound = constraint.check.args
+    knobs = {k.name: k.encode(config[k.name]) for k in it.space.knobs}
+    assert 0 <= bound.args[0].evaluate(knobs) - needed <= BARRIER_BYTES * config["consumers"]
