@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block
-from ...ir.types import Value
 from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
 from .. import grid
 from ..descriptors import box_of
-from .functions import Function
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -71,30 +68,17 @@ class ProductRoles(Steps):
     def _compute(self, step: Compute) -> None:
         """What is done to the sums: the author's operations behind the loop, of a piece of columns where it has one."""
         e, found = self._kernel, self._found
-        made = next((f for f in e.functions if f.name == step.part), None)
+        made = self._function(step.part)
         if made is None:
             with e.cut(1 if step.piece is None else e.pieces):
-                made = self._finish(step.part)
+                e.bind(found.sums, "sums", "float32")
+                made = self._finished(found.after)
         given = {"sums": step.reads[0]}
         if step.piece:
             begin = f"{e.tile(found.columns.tile or '')}_begin"
             given[begin] = f"{begin} + {step.piece * self._width}"
         call = made.call(**given)
         e.writer.line(call if found.saved is None else f"{step.writes[0]} = {call}")
-
-    def _finish(self, name: str) -> Function:
-        e, found = self._e, self._found
-        e.bind(found.sums, "sums", "float32")
-        with e.lines() as writer:
-            e.block(Block((), tuple(op for op in found.after if op is not found.saved), ()))
-            if found.saved is not None:
-                value = found.saved.inputs[0]
-                assert isinstance(value, Value)
-                e.settle_layout(value)
-                tensor = e.plan.ir.tensor(AccessAttrs.of(found.saved).tensor)
-                writer.line(f"return {e.as_dtype(value, tensor.dtype)}")
-        first = () if "who" not in writer.text else ("who",)
-        return e.define_function(name, "What is left to do with the sums of all turns.", writer, first)
 
     @property
     def _width(self) -> int:

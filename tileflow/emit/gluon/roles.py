@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...errors import InternalError
 from ...expr import Expr
-from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.types import Value
 from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
@@ -137,16 +136,7 @@ class Roles(Steps):
         e.bind(found.loop.outputs[found.sums_at], "sums", "float32")
         for name, (_, _, out) in zip(self._carried, found.carried, strict=True):
             e.bind(out, name, compute_dtype(out.type.dtype))
-        with e.lines() as writer:
-            e.block(Block((), tuple(op for op in found.after if op is not found.saved), ()))
-            if found.saved is not None:
-                value = found.saved.inputs[0]
-                assert isinstance(value, Value)
-                e.settle_layout(value)
-                tensor = e.plan.ir.tensor(AccessAttrs.of(found.saved).tensor)
-                writer.line(f"return {e.as_dtype(value, tensor.dtype)}")
-        first = () if "who" not in writer.text else ("who",)
-        made = e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
+        made = self._finished(found.after)
         e.writer.line(made.call() if found.saved is None else f"result = {made.call()}")
 
 

@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, ExprIndex, Op, Operand, TileIndex, ValueIndex
+from ...ir.types import Value
 from ...schedule.chained import read_by
 from ...schedule.types import (
     Arrive,
@@ -176,6 +178,20 @@ class Steps(ABC):
     @abstractmethod
     def _each_tile(self, step: EachTile) -> None:
         """The program's tiles, one after the other."""
+
+    def _finished(self, after: tuple[Op, ...]) -> Function:
+        """The function of what stands behind the loop, which gives what the copy engine stores."""
+        e, saved = self._e, self._stored
+        with e.lines() as writer:
+            e.block(Block((), tuple(op for op in after if op is not saved), ()))
+            if saved is not None:
+                value = saved.inputs[0]
+                assert isinstance(value, Value)
+                e.settle_layout(value)
+                tensor = e.plan.ir.tensor(AccessAttrs.of(saved).tensor)
+                writer.line(f"return {e.as_dtype(value, tensor.dtype)}")
+        first = () if "who" not in writer.text else ("who",)
+        return e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
 
     def _function(self, name: str) -> Function | None:
         return next((f for f in self._e.functions if f.name == name), None)
