@@ -18,6 +18,7 @@ import examples.fp8_matmul
 import examples.matmul
 from examples.fp8_matmul import fp8_matmul
 from examples.matmul import matmul, matmul_epilogue
+from examples.matmul_layer_norm import matmul_layer_norm
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.explain import explain
@@ -64,8 +65,7 @@ def close(got: torch.Tensor, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(got.float(), wanted.float(), atol=6e-2, rtol=2e-2)
 
 
-@pytest.mark.parametrize("ping_pong", [False, True])
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize(("layout", "ping_pong"), [("NN", False), ("NT", True), ("TN", True), ("TT", False)])
 def test_products_of_odd_sizes_in_every_layout(layout: str, ping_pong: bool) -> None:
     """136 rows in tiles of 128 or 64, 264 columns in tiles of 128, 72 summed in turns of 64."""
     torch.manual_seed(0)
@@ -76,13 +76,12 @@ def test_products_of_odd_sizes_in_every_layout(layout: str, ping_pong: bool) -> 
     close(out, x.float() @ y.float())
 
 
-@pytest.mark.parametrize("ping_pong", [False, True])
-def test_the_authors_epilogue_sees_the_columns_of_its_piece(ping_pong: bool) -> None:
+def test_the_authors_epilogue_sees_the_columns_of_its_piece() -> None:
     torch.manual_seed(0)
     x, y, epilogue = examples.matmul.epilogue_inputs(136, 264, 72)
     (bias,) = (c.cell_contents for c in epilogue.__closure__ or ())
     out = torch.zeros(136, 264, dtype=torch.bfloat16)
-    run(matmul_epilogue, (x, y, epilogue), {"x": x, "y": y, "out": out, "epilogue.cell:bias": bias}, ping_pong)
+    run(matmul_epilogue, (x, y, epilogue), {"x": x, "y": y, "out": out, "epilogue.cell:bias": bias}, ping_pong=True)
     close(out, examples.matmul.epilogue_reference(x, y, epilogue))
 
 
@@ -136,6 +135,16 @@ def test_what_has_no_such_schedule_is_refused_by_name(reason: str) -> None:
     assert isinstance(found, Refusal) and reason in str(found)
     assert "schedule" not in [k.name for k in lowered.space.knobs]
     assert str(found) in explain(lowered)
+
+
+def test_a_region_has_the_schedule_in_every_mode() -> None:
+    """Zeros of another dimension of the same length are a broadcast in dynamic mode: table rows of one mode serve the
+    other."""
+    x, y = (torch.empty(size, 256, dtype=torch.bfloat16, device="meta") for size in (512, 512))
+    w, b = (torch.empty(256, dtype=torch.bfloat16, device="meta") for _ in range(2))
+    for mode in ("static", "dynamic"):
+        found = find_single(matmul_layer_norm.lower((x, y[:256], w, b), H200, mode=mode).regions[0])
+        assert isinstance(found, Single) and not found.by_columns
 
 
 def test_no_default_takes_the_schedule() -> None:

@@ -99,7 +99,8 @@ def _find(ir: KernelIR) -> Single:
     if rows is None or rows not in ir.grid:
         raise Refused("the result's rows are those of a tile of the grid", product)
     position = ir.body.ops.index(loop)
-    outside = [op for op in ir.body.ops[:position] if not _is_entry_alone(ir, loop, op)]
+    zeros = [op for op in _zeros(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
+    outside = [op for op in ir.body.ops[:position] if op not in zeros]
     before = tuple(op for op in outside if is_scalar(op))
     after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
     check_operations(ir, rows, (*outside, *inside), after)
@@ -137,20 +138,21 @@ def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
     adds = len(product.values) == 3 and list(product.values[2:]) == list(body.params)
     if not adds or list(body.results) != [product.output]:
         raise Refused("its product adds to the sums, which are all that the loop carries", product)
-    if not _is_zero(ir, loop.inputs[-1]):
+    if _zeros(ir, loop.inputs[-1]) is None:
         raise Refused("its sums begin at zero", loop)
 
 
-def _is_zero(ir: KernelIR, value: Operand) -> bool:
+def _zeros(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
+    """What makes the zeros of a value, a broadcast of them included; None where it is none of them."""
     if not isinstance(value, Value):
-        return value == 0
+        return () if value == 0 else None
     maker = ir.definitions.get(value)
-    return maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0
-
-
-def _is_entry_alone(ir: KernelIR, loop: Op, op: Op) -> bool:
-    """Whether an operation makes the zeros that the loop begins with, and nothing that is used elsewhere."""
-    return op.outputs == loop.inputs[-1:] and ir.uses[op.output] == 1
+    if maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0:
+        return (maker,)
+    if maker is not None and maker.kind is K.EXPAND:  # as dimensions of one length are told to be, in dynamic mode
+        rest = _zeros(ir, maker.inputs[0])
+        return None if rest is None else (*rest, maker)
+    return None
 
 
 def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op, ...]:
