@@ -53,7 +53,7 @@ class Plain:
     def finish(self, sums: torch.Tensor, carried: Any) -> dict[str, Any]:
         return {"result": sums / carried[1][:, None]}
 
-    def save(self, value: torch.Tensor, group: int) -> None:
+    def save(self, name: str, value: torch.Tensor, group: int) -> None:
         self.saved[group] = value
 
     @property

@@ -74,6 +74,11 @@ class Chained:
         return TileAttrs.of(self.loop).tile
 
     @property
+    def columns(self) -> Dim:
+        """Of the scores: keys in a turn."""
+        return self.scores.output.dims[1]
+
+    @property
     def carried(self) -> tuple[tuple[Value, Operand, Value], ...]:
         """Of what the loop carries besides the sums: what it is called inside, a turn's result, and after the loop."""
         (body,) = self.loop.regions
@@ -96,7 +101,7 @@ class Chained:
         return tuple(v for v in read_by((*self.rescale, *self.narrow)) if v in made and v != self.weights)
 
 
-class _Refused(Exception):
+class Refused(Exception):
     def __init__(self, reason: str, op: Op | None = None) -> None:
         super().__init__(reason)
         self.refusal = Refusal(reason, str(op.loc) if op is not None and op.loc is not None else "")
@@ -107,7 +112,7 @@ def find_chained(ir: KernelIR) -> Chained | Refusal:
     """The structure of a region, before or after its masks were placed, or why it has none."""
     try:
         return _find(ir)
-    except _Refused as error:
+    except Refused as error:
         return error.refusal
 
 
@@ -127,16 +132,19 @@ def results_of(ops: Iterable[Op]) -> tuple[Value, ...]:
 
 
 def _find(ir: KernelIR) -> Chained:
-    loop = _the_loop(ir)
+    loop = the_loop(ir)
     (body,) = loop.regions
+    if len(products_of(ir)) != 2 or any(op not in body.ops for op in products_of(ir)):
+        raise Refused("its loop has two products, and there is none elsewhere", loop)
     first, second = (op for op in body.ops if op.kind in PRODUCTS)
     made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
-    _check_products(ir, first, second)
-    query = _box(ir, made, first.inputs[0], "the queries")
-    key, key_path, key_transposed = _box_path(ir, made, first.inputs[1], "the keys")
-    value, value_path, value_transposed = _box_path(ir, made, second.inputs[1], "the values")
-    rows = _rows(ir, query, ir.body.ops)
-    _check_streams(loop, (key, value), (key_transposed, not value_transposed))
+    _check_products(first, second)
+    query = box(ir, made, first.inputs[0], "the queries")
+    key, key_path, key_transposed = box_path(ir, made, first.inputs[1], "the keys")
+    value, value_path, value_transposed = box_path(ir, made, second.inputs[1], "the values")
+    rows = rows_tile(ir, query, "the queries")
+    check_stream(loop, key, 0 if key_transposed else 1, "keys and values")
+    check_stream(loop, value, 1 if value_transposed else 0, "keys and values")
     sums_at = _sums_at(loop, second)
     rest = [op for op in body.ops if op not in (first, second, *key_path, *value_path)]
     rescale = _after_value(rest, body.params[sums_at])
@@ -147,86 +155,94 @@ def _find(ir: KernelIR) -> Chained:
     position = ir.body.ops.index(loop)
     before = tuple(op for op in ir.body.ops[:position] if op is not query)
     after = ir.body.ops[position + 1 :]
+    saved = next(iter(saved_rows(ir, after, rows)), None)
     found = Chained(
         loop, rows, query, key, value, key_transposed, value_transposed, first, second, sums_at, before,
-        tuple(weigh), tuple(rescale), tuple(narrow), after, _saved(ir, after, rows), weights,
+        tuple(weigh), tuple(rescale), tuple(narrow), after, saved, weights,
     )  # fmt: skip
-    _check_operations(ir, found)
+    inside = (*found.weigh, *found.rescale, *found.narrow)
+    check_operations(ir, rows, (*before, *inside), after)
     return found
 
 
-def _the_loop(ir: KernelIR) -> Op:
+def products_of(ir: KernelIR) -> tuple[Op, ...]:
+    return tuple(op for op in ir.walk() if op.kind in PRODUCTS)
+
+
+def the_loop(ir: KernelIR) -> Op:
+    """The only loop of a region, as long for every row."""
     loops = [op for op in ir.body.ops if op.kind is K.FOR]
     if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
-        raise _Refused("its loop of keys has no loop in it or around it")
+        raise Refused("its loop of keys has no loop in it or around it")
     if len(loops) != 1:
-        raise _Refused(f"it has one loop, over keys, and this has {len(loops)}")
+        raise Refused(f"it has one loop, over keys, and this has {len(loops)}")
     (loop,) = loops
-    products = [op for op in ir.walk() if op.kind in PRODUCTS]
-    if len(products) != 2 or any(op not in loop.regions[0].ops for op in products):
-        raise _Refused("its loop has two products, and there is none elsewhere", loop)
     tile = ir.tiles[TileAttrs.of(loop).tile]
     if tile.lengths is not None or tile.wide or ir.shape_mode.is_wide:
-        raise _Refused("its loop is as long for every row, and counts in 32 bits", loop)
+        raise Refused("its loop is as long for every row, and counts in 32 bits", loop)
     return loop
 
 
-def _check_products(ir: KernelIR, first: Op, second: Op) -> None:
-    for op in (first, second):
+def _check_products(first: Op, second: Op) -> None:
+    check_products((first, second))
+    if len(first.values) != 2:
+        raise Refused("its first product adds to nothing", first)
+    if len(second.values) != 3:
+        raise Refused("its second product adds to the sums that the loop carries", second)
+
+
+def check_products(products: Iterable[Op]) -> None:
+    for op in products:
         if op.kind is not K.DOT:
-            raise _Refused("its products are plain ones, without scales of their own", op)
+            raise Refused("its products are plain ones, without scales of their own", op)
         dtypes = {v.type.dtype for v in op.values[:2]}
         if len(dtypes) != 1 or not dtypes <= set(_OPERANDS) or DotAttrs.of(op).acc != "float32":
-            raise _Refused("its products are of bfloat16 or float16, summed in float32", op)
+            raise Refused("its products are of bfloat16 or float16, summed in float32", op)
         if any(len(v.dims) != 2 for v in op.values[:2]):
-            raise _Refused("its products are of matrices, a head at a time", op)
-    if len(first.values) != 2:
-        raise _Refused("its first product adds to nothing", first)
-    if len(second.values) != 3:
-        raise _Refused("its second product adds to the sums that the loop carries", second)
+            raise Refused("its products are of matrices, a head at a time", op)
 
 
-def _box(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> Op:
+def box(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> Op:
     """The load of an operand that lies in memory as the product takes it."""
     op = made.get(operand) if isinstance(operand, Value) else None
     if op is None or op.kind is not K.LOAD:
-        raise _Refused(f"{what} are loaded as the product takes them, without operations in between", op)
+        raise Refused(f"{what} are loaded as the product takes them, without operations in between", op)
     if not describable(ir, op) or LoadAttrs.of(op).other != 0:
-        raise _Refused(f"{what} lie in memory as the copy engine takes them: in rows of aligned bytes", op)
+        raise Refused(f"{what} lie in memory as the copy engine takes them: in rows of aligned bytes", op)
     return op
 
 
-def _box_path(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> tuple[Op, tuple[Op, ...], bool]:
+def box_path(ir: KernelIR, made: dict[Value, Op], operand: Operand, what: str) -> tuple[Op, tuple[Op, ...], bool]:
     """The load of a right operand, all operations on the way to it, and whether its dimensions are swapped on it."""
     op = made.get(operand) if isinstance(operand, Value) else None
     if op is not None and op.kind is K.PERMUTE and PermuteAttrs.of(op).order == (1, 0):
-        load = _box(ir, made, op.inputs[0], what)
+        load = box(ir, made, op.inputs[0], what)
         return load, (load, op), True
-    load = _box(ir, made, operand, what)
+    load = box(ir, made, operand, what)
     return load, (load,), False
 
 
-def _rows(ir: KernelIR, query: Op, outside: tuple[Op, ...]) -> str:
-    tile = query.output.dims[0].tile
-    if query not in outside or tile is None or tile not in ir.grid:
-        raise _Refused("the queries are loaded before the loop, a tile of the grid's rows", query)
+def rows_tile(ir: KernelIR, op: Op, what: str) -> str:
+    """The tile of the grid whose rows a load in front of the loop brings."""
+    tile = op.output.dims[0].tile
+    if op not in ir.body.ops or tile is None or tile not in ir.grid:
+        raise Refused(f"{what} are loaded before the loop, a tile of the grid's rows", op)
     return tile
 
 
-def _check_streams(loop: Op, loads: tuple[Op, Op], keys_first: tuple[bool, bool]) -> None:
-    """Keys and values are read along the loop, one block a turn."""
-    tile = TileAttrs.of(loop).tile
-    for op, first in zip(loads, keys_first, strict=True):
-        items = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)]
-        if op not in loop.regions[0].ops or [i.tile for i in items] != [tile] or items[0].axis != (0 if first else 1):
-            raise _Refused("keys and values are read in the loop, by its own tile", op)
+def check_stream(loop: Op, op: Op, axis: int, what: str) -> None:
+    """A load is of one block a turn of the loop, along an axis of its box."""
+    items = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)]
+    along = [(i.tile, i.axis) for i in items]
+    if op not in loop.regions[0].ops or along != [(TileAttrs.of(loop).tile, axis)]:
+        raise Refused(f"{what} are read in the loop, by its own tile", op)
 
 
 def _sums_at(loop: Op, second: Op) -> int:
     (body,) = loop.regions
     places = [n for n, result in enumerate(body.results) if result == second.output]
     if len(places) != 1 or second.output in read_by(body.ops):
-        raise _Refused("the second product's sums go to the next turn, and nothing in this one reads them", second)
+        raise Refused("the second product's sums go to the next turn, and nothing in this one reads them", second)
     return places[0]
 
 
@@ -249,7 +265,7 @@ def _narrow(ir: KernelIR, rest: list[Op], second: Op) -> tuple[list[Op], Value]:
         chain.insert(0, made[value])
         value = made[value].inputs[0]
     if not isinstance(value, Value) or value not in made or len(value.dims) != 2:
-        raise _Refused("the second product's left operand is computed in the turn, from the first one's result", second)
+        raise Refused("the second product's left operand is computed in the turn, from the first one's result", second)
     return chain, value
 
 
@@ -257,40 +273,37 @@ def _check_parts(second: Op, sums: Value, weigh: list[Op], rescale: list[Op], ke
     """``kept``: the weights, and what else goes to the next turn."""
     made = set(results_of(rescale))
     if second.inputs[2] != sums and second.inputs[2] not in made:
-        raise _Refused("the second product adds to the carried sums, rescaled", second)
+        raise Refused("the second product adds to the carried sums, rescaled", second)
     reads = {v for op in (second, *weigh) for v in read_by([op]) if v != second.inputs[2]} | {*kept}
     if reads & (made | {sums}):
-        raise _Refused("nothing but the second product reads the sums of the turns before", second)
+        raise Refused("nothing but the second product reads the sums of the turns before", second)
 
 
-def _saved(ir: KernelIR, after: tuple[Op, ...], rows: str) -> Op | None:
-    """The first store of whole rows that the copy engine can do."""
-    for op in after:
-        if op.kind is K.STORE and describable(ir, op):
-            items = [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)]
-            if [(i.tile, i.axis) for i in items] == [(rows, 0)]:
-                return op
-    return None
+def saved_rows(ir: KernelIR, after: tuple[Op, ...], rows: str) -> tuple[Op, ...]:
+    """The stores of whole rows that the copy engine can do."""
+    stores = [op for op in after if op.kind is K.STORE and describable(ir, op)]
+    items = {op: [i for i in AccessAttrs.of(op).index if isinstance(i, TileIndex)] for op in stores}
+    return tuple(op for op in stores if [(i.tile, i.axis) for i in items[op]] == [(rows, 0)])
 
 
-def _check_operations(ir: KernelIR, found: Chained) -> None:
-    """All that consumers compute is done lane by lane, or a row at a time: a group has a part of the rows."""
-    rows = ir.tiles[found.rows].dim
-    inside = (*found.weigh, *found.rescale, *found.narrow)
-    for op, allowed in (*((op, CONSUMED) for op in _all((*found.before, *inside))),
-                        *((op, CONSUMED | {K.STORE}) for op in _all(found.after))):  # fmt: skip
+def check_operations(ir: KernelIR, tile: str, computed: Iterable[Op], after: Iterable[Op]) -> None:
+    """All that consumers compute is done lane by lane, or a row of the ``tile`` at a time: a group has a part of the
+    rows. ``after`` the loop there are stores too."""
+    rows = ir.tiles[tile].dim
+    for op, allowed in (*((op, CONSUMED) for op in _with_branches(computed)),
+                        *((op, CONSUMED | {K.STORE}) for op in _with_branches(after))):  # fmt: skip
         if op.kind not in allowed:
-            raise _Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
+            raise Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
         if op.kind is K.REDUCE:
             _check_reduction(op, rows)
         if op.kind is K.UNSQUEEZE:
             _check_unsqueeze(op, rows)
         for value in (*op.values, *op.outputs):
             if len(value.dims) > 2 or rows in value.dims[1:]:
-                raise _Refused("tiles are of rows by columns, the queries' rows first", op)
+                raise Refused("tiles are of rows by columns, the queries' rows first", op)
 
 
-def _all(ops: Iterable[Op]) -> Iterator[Op]:
+def _with_branches(ops: Iterable[Op]) -> Iterator[Op]:
     """The operations, and those of their branches."""
     for op in ops:
         yield op
@@ -301,13 +314,13 @@ def _all(ops: Iterable[Op]) -> Iterator[Op]:
 def _check_reduction(op: Op, rows: Dim) -> None:
     (value,) = op.values
     if ReduceAttrs.of(op).fn not in _REDUCED or len(value.dims) != 2 or value.dims[0] != rows:
-        raise _Refused(f"reductions are the {', '.join(_REDUCED)} of a row", op)
+        raise Refused(f"reductions are the {', '.join(_REDUCED)} of a row", op)
     if AxisAttrs.of(op).axis != 1:
-        raise _Refused("no reduction goes over the queries' rows, of which a group has a part", op)
+        raise Refused("no reduction goes over the queries' rows, of which a group has a part", op)
 
 
 def _check_unsqueeze(op: Op, rows: Dim) -> None:
     (value,) = op.values
     wanted = 1 if value.dims == (rows,) else 0
     if len(value.dims) != 1 or AxisAttrs.of(op).axis != wanted:
-        raise _Refused("a vector of the queries' rows is a column, any other one a row", op)
+        raise Refused("a vector of the queries' rows is a column, any other one a row", op)

@@ -32,108 +32,45 @@ from ..ir.ops import POINTWISE
 from ..ir.types import Dim, Value
 from .chained import Chained
 from .machine import Registers
+from .structure import Structure
 from .types import ROWS_OF_A_GROUP
 
 Environment = dict[Value, Any]
 _REDUCE: Mapping[str, Callable[..., torch.Tensor]] = {"max": torch.amax, "min": torch.amin, "sum": torch.sum}
-_NO_TURN = -1
+NO_TURN = -1
 
 
-class Program:
-    """One program of a region as the :class:`~tileflow.schedule.machine.Body` of a schedule.
+class Region:
+    """One program of a region: the author's operations, group by group.
 
     ``tensors``, ``scalars``: by path; stores write into them. ``begins``: of the grid's tiles. The ``config`` says
-    block sizes, of which the queries' has 64 rows a group.
+    block sizes, of which that of ``rows`` has 64 a group; the loop goes along the tile ``keys``, after the operations
+    ``before``.
     """
 
     def __init__(
         self,
         ir: KernelIR,
-        found: Chained,
+        found: Structure,
         config: Config,
         tensors: Mapping[str, torch.Tensor],
         scalars: Mapping[str, float],
         begins: Mapping[str, int],
     ) -> None:
-        self._ir, self._found = ir, found
+        self._ir, self._rows, self._keys = ir, found.rows, found.keys
         # an author's number may have the name of a launch's knob, which no size is made of
         self._sizes = {**{name: c for name, c in config.items if isinstance(c, int)}, **ir.hints}
         self._tensors, self._scalars, self._begins = tensors, scalars, dict(begins)
         self._outside: dict[int, Environment] = {}
-        self._scalars_outside = self._run(found.before, {}, _NO_TURN, 0)
+        self._scalars_outside: Environment = {}  # none that bounds a tile of the grid, which first loads would see
+        self._scalars_outside = self._run(found.before, {}, NO_TURN, 0)
 
     @property
     def turns(self) -> int:
         """How many turns the loop has in this program."""
-        tile = self._ir.tiles[self._found.keys]
+        tile = self._ir.tiles[self._keys]
         begin, end = (self._bound(b, self._scalars_outside) for b in (tile.begin, tile.end))
         return max(-(-(end - begin) // self._size(tile.block)), 0)
-
-    # ---- what the executor asks for -------------------------------------------------------------
-
-    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
-        op = {"query": self._found.query, "key": self._found.key, "value": self._found.value}[buffer]
-        at = _NO_TURN if turn is None else turn
-        inputs = self._inputs(op, at, max(group, 0))
-        return self._load(op, inputs, at, max(group, 0), by_engine=True)
-
-    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
-        at = _NO_TURN if turn is None else turn
-        found: Registers = getattr(self, f"_{part}")(registers, at, group)
-        return found
-
-    def save(self, value: Any, group: int) -> None:
-        assert self._found.saved is not None
-        outside = self._outside[group]
-        self._store(self._found.saved, value, outside, group)
-
-    # ---- parts ----------------------------------------------------------------------------------
-
-    def _start(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        env = self._run(self._found.before, {}, turn, group)
-        self._outside[group] = env
-        entry = [self._value(v, env) for v in self._found.entry]
-        sums = entry.pop(self._found.sums_at)
-        return {"sums": sums, "carried": tuple(entry)}
-
-    def _weigh(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        found = self._found
-        params = (param for param, _, _ in found.carried)
-        env = {**self._outside[group], found.scores.output: registers["scores"]}
-        env |= dict(zip(params, registers["carried"], strict=True))
-        env = self._run(found.weigh, env, turn, group)
-        carried = tuple(self._value(result, env) for _, result, _ in found.carried)
-        factors = tuple(env[v] for v in found.factors)
-        return {"weights": env[found.weights], "carried": carried, "factors": factors}
-
-    def _rescale(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        found = self._found
-        env = {**self._outside[group], found.sums_param: registers["sums"]}
-        env |= dict(zip(found.factors, registers["factors"], strict=True))
-        return {"sums": self._run(found.rescale, env, turn, group)[found.sums.values[2]]}
-
-    def _narrow(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        env = {**self._outside[group], self._found.weights: registers["weights"]}
-        return {"operand": self._run(self._found.narrow, env, turn, group)[self._found.sums.values[0]].clone()}
-
-    def _finish(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        found = self._found
-        env = {**self._outside[group], found.loop.outputs[found.sums_at]: registers["sums"]}
-        env |= dict(zip((out for _, _, out in found.carried), registers["carried"], strict=True))
-        for op in found.after:
-            if op.kind is not OpKind.STORE:
-                env = self._run((op,), env, turn, group)
-            elif op is not found.saved:
-                self._store(op, self._value(op.inputs[0], env), env, group)
-        self._outside[group] = env
-        return {} if found.saved is None else {"result": self._value(found.saved.inputs[0], env)}
-
-    def _inputs(self, op: Op, turn: int, group: int) -> Environment:
-        """The scalars that a box's place is computed from."""
-        if op is self._found.query:
-            return self._scalars_outside
-        ops = [o for o in self._found.weigh if not any(v.dims for v in (*o.values, *o.outputs)) and not o.regions]
-        return self._run(ops, self._scalars_outside, turn, group)
 
     # ---- operations -----------------------------------------------------------------------------
 
@@ -145,6 +82,16 @@ class Program:
             else:
                 results = (self._one(op, env, turn, group),)
             env.update(zip(op.outputs, results, strict=True))
+        return env
+
+    def _after(self, ops: tuple[Op, ...], saved: tuple[Op, ...], env: Environment, group: int) -> Environment:
+        """What is behind the loop, stores included unless the schedule has them ``saved``."""
+        for op in ops:
+            if op.kind is not OpKind.STORE:
+                env = self._run((op,), env, NO_TURN, group)
+            elif op not in saved:
+                self._store(op, self._value(op.inputs[0], env), env, group)
+        self._outside[group] = env
         return env
 
     def _branch(self, op: Op, env: Environment, turn: int, group: int) -> tuple[Any, ...]:
@@ -221,9 +168,9 @@ class Program:
 
     def _store(self, op: Op, value: Any, env: Environment, group: int) -> None:
         tensor, dims = self._tensors[AccessAttrs.of(op).tensor], op.values[0].dims
-        places, inside = self._places(op, dims, env, _NO_TURN, group)
+        places, inside = self._places(op, dims, env, NO_TURN, group)
         for axis, dim in enumerate(dims):
-            mask = self._mask(dim, env, _NO_TURN, group)
+            mask = self._mask(dim, env, NO_TURN, group)
             inside = inside & mask.reshape([-1 if a == axis else 1 for a in range(len(dims))])
         places = [p.expand(self._shape(dims)) for p in places]
         tensor[tuple(p[inside] for p in places)] = value[inside].to(tensor.dtype)
@@ -252,12 +199,12 @@ class Program:
     # ---- tiles ----------------------------------------------------------------------------------
 
     def _index(self, tile: Tile, turn: int, group: int) -> torch.Tensor:
-        if tile.name == self._found.rows:
+        if tile.name == self._rows:
             return self._begin(tile, turn) + group * ROWS_OF_A_GROUP + torch.arange(ROWS_OF_A_GROUP)
         return self._begin(tile, turn) + torch.arange(self._size(tile.block))
 
     def _begin(self, tile: Tile, turn: int) -> int:
-        if tile.name != self._found.keys:
+        if tile.name != self._keys:
             return self._begins[tile.name]
         return self._bound(tile.begin, self._scalars_outside) + turn * self._size(tile.block)
 
@@ -281,7 +228,7 @@ class Program:
 
     def _extent(self, dim: Dim) -> int:
         """The register extent of a dimension, of the queries a group's part."""
-        if dim.tile == self._found.rows:
+        if dim.tile == self._rows:
             return ROWS_OF_A_GROUP
         return 1 << max(self._size(dim.extent) - 1, 0).bit_length()
 
@@ -293,6 +240,83 @@ class Program:
 
     def _value(self, operand: Operand, env: Environment) -> Any:
         return env[operand] if isinstance(operand, Value) else operand
+
+
+class Program(Region):
+    """One program of two chained products as the :class:`~tileflow.schedule.machine.Body` of a schedule."""
+
+    def __init__(
+        self,
+        ir: KernelIR,
+        found: Chained,
+        config: Config,
+        tensors: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, float],
+        begins: Mapping[str, int],
+    ) -> None:
+        self._found = found
+        super().__init__(ir, found, config, tensors, scalars, begins)
+
+    # ---- what the executor asks for -------------------------------------------------------------
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        op = {"query": self._found.query, "key": self._found.key, "value": self._found.value}[buffer]
+        at = NO_TURN if turn is None else turn
+        inputs = self._inputs(op, at, max(group, 0))
+        return self._load(op, inputs, at, max(group, 0), by_engine=True)
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        at = NO_TURN if turn is None else turn
+        found: Registers = getattr(self, f"_{part}")(registers, at, group)
+        return found
+
+    def save(self, name: str, value: Any, group: int) -> None:
+        assert self._found.saved is not None
+        outside = self._outside[group]
+        self._store(self._found.saved, value, outside, group)
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def _start(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        env = self._run(self._found.before, {}, turn, group)
+        self._outside[group] = env
+        entry = [self._value(v, env) for v in self._found.entry]
+        sums = entry.pop(self._found.sums_at)
+        return {"sums": sums, "carried": tuple(entry)}
+
+    def _weigh(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        found = self._found
+        params = (param for param, _, _ in found.carried)
+        env = {**self._outside[group], found.scores.output: registers["scores"]}
+        env |= dict(zip(params, registers["carried"], strict=True))
+        env = self._run(found.weigh, env, turn, group)
+        carried = tuple(self._value(result, env) for _, result, _ in found.carried)
+        factors = tuple(env[v] for v in found.factors)
+        return {"weights": env[found.weights], "carried": carried, "factors": factors}
+
+    def _rescale(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        found = self._found
+        env = {**self._outside[group], found.sums_param: registers["sums"]}
+        env |= dict(zip(found.factors, registers["factors"], strict=True))
+        return {"sums": self._run(found.rescale, env, turn, group)[found.sums.values[2]]}
+
+    def _narrow(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        env = {**self._outside[group], self._found.weights: registers["weights"]}
+        return {"operand": self._run(self._found.narrow, env, turn, group)[self._found.sums.values[0]].clone()}
+
+    def _finish(self, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
+        found = self._found
+        env = {**self._outside[group], found.loop.outputs[found.sums_at]: registers["sums"]}
+        env |= dict(zip((out for _, _, out in found.carried), registers["carried"], strict=True))
+        env = self._after(found.after, () if found.saved is None else (found.saved,), env, group)
+        return {} if found.saved is None else {"result": self._value(found.saved.inputs[0], env)}
+
+    def _inputs(self, op: Op, turn: int, group: int) -> Environment:
+        """The scalars that a box's place is computed from."""
+        if op is self._found.query:
+            return self._scalars_outside
+        ops = [o for o in self._found.weigh if not any(v.dims for v in (*o.values, *o.outputs)) and not o.regions]
+        return self._run(ops, self._scalars_outside, turn, group)
 
 
 def _held(dtype: str, exact: bool = False) -> torch.dtype:

@@ -195,15 +195,20 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
 # ---- Schedules -------------------------------------------------------------------------------------------
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
-    where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries; not measured yet, so that no "
-          "default config takes it",
+    where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries, or one product in a loop over "
+          "the inner dimension; no default config takes it yet",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
 
+CONSUMERS = LaunchKnob("consumers", (1, 2, 3), default=2,
+    where="warp_specialised, one product",
+    why="warp groups that multiply: they have parts of a tile's rows, or with ping_pong tiles of their own",
+)  # fmt: skip
+
 PING_PONG = LaunchKnob("ping_pong", (True, False), default=True,
-    where="warp_specialised, two consumer groups",
-    why="one group has the matrix units while the other one is at its exponentials",
+    where="warp_specialised, two consumer groups or more",
+    why="one group has the matrix units while the other one is at its exponentials, or at what follows the product",
 )  # fmt: skip
 
 # by the heading of their table
@@ -250,6 +255,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
     ),
     "Schedules": (
         SCHEDULE,
+        CONSUMERS,
         PING_PONG,
     ),
 }

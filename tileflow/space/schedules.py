@@ -12,12 +12,17 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.types import Value, itemsize
 from ..schedule.attention import CONSUMER_REGISTERS, NAMES
-from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
+from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
+from ..schedule.product import NAMES as PRODUCT_NAMES
+from ..schedule.single import Single
+from ..schedule.structure import Structure, find_structure
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
 from .extents import Extents
-from .knobs import DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
+from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
+from .product_schedules import product_constraints
+from .schedule_checks import block_steps, schedule_constraint
 
 _GROUPS = tuple(CONSUMER_REGISTERS)
 _LEAST_KEYS = 32  # in a turn: with fewer the barriers take longer than the products
@@ -26,16 +31,17 @@ _OTHER_REGISTERS = 40  # a thread's addresses, row numbers and what the author's
 # the knobs that mean the same in every schedule
 _SHARED = (DESCENDING, GRID, GROUP, ORDER, NUM_STAGES)
 _SHARED_ROLES = ("block", "tunable")
+_OWN = (SCHEDULE, CONSUMERS, PING_PONG)
 
 
 def refusal(ir: KernelIR, target: Target) -> str:
     """Why a region has no warp-specialised schedule on a target; empty where it has one."""
     if not target.has_wgmma:
         return f"{target.name} has no warp groups that multiply from shared memory into their own registers"
-    found = find_chained(ir)
+    found = find_structure(ir)
     if isinstance(found, Refusal):
         return str(found)
-    taken = NAMES & {*(s.name for s in ir.scalars), *ir.hints}
+    taken = (PRODUCT_NAMES if isinstance(found, Single) else NAMES) & {*(s.name for s in ir.scalars), *ir.hints}
     if taken:
         return f"the kernel reads a number called {min(taken)}, which is a name of the schedule's own"
     impossible = [c for c in _constraints(ir, found, Extents(ir, {}), target) if c.check.constant == 0]
@@ -48,6 +54,10 @@ def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
         return
     yield SCHEDULE.of(ir)
     found = _found(ir)
+    if isinstance(found, Single):
+        yield CONSUMERS.of(ir, _specialised(ir))
+        yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(2).le(CONSUMERS.symbol(ir))))
+        return
     rows = ir.tiles[found.rows].block
     yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(ROWS_OF_A_GROUP).lt(rows)))
 
@@ -62,7 +72,7 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
     chosen = config.to_dict()
     if all(choice == SCHEDULE.default for name, choice in chosen.items() if SCHEDULE.matches(name)):
         return config
-    own = {n for n in chosen if SCHEDULE.matches(n) or PING_PONG.matches(n)}
+    own = {n for n in chosen if any(knob.matches(n) for knob in _OWN)}
     return space.repair(space.complete({n: c for n, c in chosen.items() if n not in own}))
 
 
@@ -77,17 +87,17 @@ def schedule_constraints(
     """The constraints of a region that has several schedules: those of the pipelined one, in it, and the others'."""
     is_specialised = _specialised(ir)
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
-    for constraint in _constraints(ir, _found(ir), extents, target):
-        if constraint.check.constant is None:
+    for own in _constraints(ir, _found(ir), extents, target):
+        if own.check.constant is None:
             back: tuple[str, Direction] = (SCHEDULE.name(ir), "down")
-            check = is_specialised.eq(0).or_(constraint.check)
-            found.append(replace(constraint, check=check, repair=(*constraint.repair, back)))
+            check = is_specialised.eq(0).or_(own.check)
+            found.append(replace(own, check=check, repair=(*own.repair, back)))
     return found
 
 
-def _found(ir: KernelIR) -> Chained:
-    found = find_chained(ir)
-    assert isinstance(found, Chained)  # or there would be no knob
+def _found(ir: KernelIR) -> Structure:
+    found = find_structure(ir)
+    assert not isinstance(found, Refusal)  # or there would be no knob
     return found
 
 
@@ -96,38 +106,36 @@ def _specialised(ir: KernelIR) -> Expr:
 
 
 def _is_shared(knob: Knob) -> bool:
-    return knob.role in _SHARED_ROLES or definition(knob.name) in (*_SHARED, SCHEDULE, PING_PONG)
+    return knob.role in _SHARED_ROLES or definition(knob.name) in (*_SHARED, *_OWN)
 
 
-def _constraints(ir: KernelIR, found: Chained, extents: Extents, target: Target) -> Iterable[Constraint]:
+def _constraints(ir: KernelIR, found: Structure, extents: Extents, target: Target) -> Iterable[Constraint]:
+    if isinstance(found, Single):
+        return product_constraints(ir, found, extents, target)
+    return _chained_constraints(ir, found, extents, target)
+
+
+def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target: Target) -> Iterable[Constraint]:
     rows = ir.tiles[found.rows].block
     keys, depth = extents.of(found.scores.output.dims[1]), extents.of(found.sums.output.dims[1])
     inner = extents.of(found.query.output.dims[1])
     stages, groups = NUM_STAGES.symbol(ir), rows // ROWS_OF_A_GROUP
     least, most = ROWS_OF_A_GROUP * min(_GROUPS), ROWS_OF_A_GROUP * max(_GROUPS)
     reason = f"consumer groups of {ROWS_OF_A_GROUP} rows: there are {' or '.join(map(str, _GROUPS))}"
-    yield _constraint("rows of a group", Expr.of(least).le(rows), _steps(rows, "up"), reason)
-    yield _constraint("rows of all groups", rows.le(most), _steps(rows, "down"), reason)
-    yield _constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), _steps(keys, "up"),
+    yield schedule_constraint("rows of a group", Expr.of(least).le(rows), block_steps(rows, "up"), reason)
+    yield schedule_constraint("rows of all groups", rows.le(most), block_steps(rows, "down"), reason)
+    yield schedule_constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), block_steps(keys, "up"),
                       f"a turn has at least {_LEAST_KEYS} keys")  # fmt: skip
     widest = keys.max(depth).max(inner)
-    yield _constraint("columns of a product", widest.le(LARGEST_WIDTH), _steps(keys, "down"),
+    yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(keys, "down"),
                       f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
-    yield _constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
+    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
                       f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if _ends_with_rows(ir, found):
-        yield _constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), _steps(keys, "down"),
+        yield schedule_constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), block_steps(keys, "down"),
                           "a loop that ends with a tile of rows has whole blocks of keys before it")  # fmt: skip
-
-
-def _constraint(name: str, check: Expr, repair: tuple[tuple[str, Direction], ...], reason: str) -> Constraint:
-    return Constraint(f"warp_specialised: {name}", check, repair, reason)
-
-
-def _steps(size: Expr, direction: Direction) -> tuple[tuple[str, Direction], ...]:
-    return tuple((name, direction) for name in sorted(size.symbols()) if name.startswith("block:"))
 
 
 def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
@@ -135,7 +143,7 @@ def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
     threads = WARPS_OF_A_GROUP * 32
     needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
     most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return _constraint("registers of a consumer", needed.le(most), _steps(keys, "down"),
+    return schedule_constraint("registers of a consumer", needed.le(most), block_steps(keys, "down"),
                        f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
 
 
@@ -155,8 +163,9 @@ def _memory_fits(
         own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * shares.eq(0)
     ring = stages * keys * (inner + depth) * size
     barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
-    steps = ((NUM_STAGES.name(ir), "down"), *_steps(keys, "down"))
-    return _constraint("buffers fit shared memory", (own + ring + barriers + OVERHEAD).le(target.smem_per_block), steps,
+    repair = ((NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
+    fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
+    return schedule_constraint("buffers fit shared memory", fits, repair,
                        f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "
                        f"memory of {target.name}")  # fmt: skip
 

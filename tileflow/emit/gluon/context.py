@@ -17,7 +17,8 @@ from ...ir.graph import Block, KernelIR, Op, Tile
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, Value
 from ...schedule.attention import NAMES
-from ...schedule.chained import LARGEST_WIDTH, Chained, Refusal, find_chained
+from ...schedule.chained import LARGEST_WIDTH, Chained, Refusal
+from ...schedule.structure import Structure, find_structure
 from ...schedule.types import ROWS_OF_A_GROUP
 from ...target import Target
 from ..context import Context
@@ -35,24 +36,41 @@ class GluonContext(Context):
     """One emission. ``functions``: of the module so far, in order."""
 
     rules = Rules["GluonContext"](COMMON)
+    own_names = NAMES  # which the schedule takes
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
         super().__init__(ir, config, target, divisible)
-        found = find_chained(ir)
+        found = find_structure(ir)
         if isinstance(found, Refusal):
-            raise ConfigError("a warp-specialised schedule is of two chained products", got=str(found),
+            raise ConfigError("a warp-specialised schedule is of a structure that has one", got=str(found),
                               hint="choose the schedule pipelined")  # fmt: skip
-        self.found: Chained = found
+        self.structure: Structure = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
-        self.names.reserve(NAMES)
+        self.names.reserve(self.own_names)
+
+    @property
+    def found(self) -> Chained:
+        """The structure of a kernel of two chained products."""
+        assert isinstance(self.structure, Chained)
+        return self.structure
+
+    @property
+    def group_rows(self) -> int:
+        """Of a tile, in a consumer group."""
+        return ROWS_OF_A_GROUP
 
     # ---- layouts --------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Keys in a turn."""
-        return self.extent(self.found.scores.output.dims[1])
+        """Columns of the products that rows are reduced in: keys in a turn."""
+        return self.extent(self.structure.columns)
+
+    @property
+    def depth(self) -> int:
+        """What one instruction of the matrix units sums over."""
+        return 16
 
     def by(self, columns: int) -> str:
         """The layout of a group's rows by so many columns: that of a product's result."""
@@ -60,7 +78,7 @@ class GluonContext(Context):
         if columns > LARGEST_WIDTH:
             raise ConfigError(f"a consumer's tiles have at most {LARGEST_WIDTH} columns", got=columns,
                               hint="smaller blocks of keys; a head of 256 or less")  # fmt: skip
-        text = f"gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, 16]))"
+        text = f"gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, {self.depth}]))"
         return self.module.constant(f"BY_{columns}", text)
 
     @property
@@ -82,7 +100,7 @@ class GluonContext(Context):
         return self.by(self.width if columns == 1 else columns)
 
     def is_rows(self, dim: Dim) -> bool:
-        return dim.tile == self.found.rows
+        return dim.tile == self.structure.rows
 
     def is_auto(self, value: Value) -> bool:
         return value in self._auto
@@ -123,7 +141,7 @@ class GluonContext(Context):
         return f"gl.full({self.shape(dims)}, {value}, {dtype}{f', {self.layout(dims)}' if dims else ''})"
 
     def extent(self, dim: Dim) -> int:
-        return ROWS_OF_A_GROUP if self.is_rows(dim) else super().extent(dim)
+        return self.group_rows if self.is_rows(dim) else super().extent(dim)
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
         texts = [self.rows_text if self.is_rows(d) else self.plan.extent_text(d.extent) for d in dims]
@@ -131,7 +149,7 @@ class GluonContext(Context):
 
     @property
     def rows_text(self) -> str:
-        return self.module.constant("ROWS", f"gl.constexpr({ROWS_OF_A_GROUP})")
+        return self.module.constant("ROWS", f"gl.constexpr({self.group_rows})")
 
     def before(self, op: Op) -> None:
         """Follow which values have no layout yet."""
@@ -187,9 +205,14 @@ class GluonContext(Context):
         return writer
 
     def _lane_text(self, tile: Tile) -> str:
-        if tile.name == self.found.rows:
-            return f"who * {self.rows_text} + gl.arange(0, {self.rows_text})"
+        if tile.name == self.structure.rows:
+            return self.lanes_of_rows
         return self.arange(tile.block)
+
+    @property
+    def lanes_of_rows(self) -> str:
+        """The rows of a group, counted from the tile's first one."""
+        return f"who * {self.rows_text} + gl.arange(0, {self.rows_text})"
 
     def _end(self, tile: Tile) -> str:
         """A tile's end, where lanes stop to count: blocks here are powers of two."""

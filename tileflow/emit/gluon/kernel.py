@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from ...config import Config
 from ...errors import ConfigError
 from ...expr import Expr
 from ...ir.access import covers
 from ...ir.attributes import AccessAttrs, TileAttrs
-from ...ir.graph import Block, KernelIR, Op, SliceIndex, TileIndex
+from ...ir.graph import Block, Op, SliceIndex, TileIndex
 from ...ir.kinds import OpKind
 from ...ir.types import Value, itemsize
 from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
 from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
-from ...target import Target
 from .. import grid
 from ..descriptors import box_of
+from ..parameters import Box
 from ..source import TritonSource
 from . import rules as _rules
 from .context import GluonContext
 from .functions import Function
 from .roles import Roles, scalars_before, turns_of
+from .steps import Steps
 
 _IMPORTED = (_rules,)  # for its rules
 _HEADER = """\
@@ -39,28 +39,20 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 _REGISTER_STEP = 8  # registers come in so many
 
 
-def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
-    """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
-    the region or the config has no such schedule."""
-    return GluonKernel(ir, config, target, divisible).run()
-
-
 class GluonKernel(GluonContext):
     """One emission: the entry, which starts the roles, and the roles' functions around it."""
 
     def run(self) -> TritonSource:
         if self.plan.launch(PERSISTENT):
-            raise ConfigError("a warp-specialised program works on one tile", got="persistent")
-        self._check_filled(self.found.query)
-        self._check_filled(self.found.key)
-        self._check_filled(self.found.value)
+            raise ConfigError("a warp-specialised schedule says which tiles a program works on", got="persistent")
+        self._check()
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:
             raise ConfigError(f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
                               got=shared_bytes(self.specialised), hint="fewer stages or keys in a turn")  # fmt: skip
         with self.writer.indented():
-            grid.emit_grid(self)
-        launch_grid = grid.launch_grid(self)
+            self._begin()
+        launch_grid = self._launch_grid()
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
         args = self.parameters.args(self.number_dtype("float32"))
         for knob, number in sorted(self.plan.constexprs.items()):
@@ -92,7 +84,20 @@ class GluonKernel(GluonContext):
         else:
             super().block(block)
 
+    def _begin(self) -> None:
+        """The program's tile, then the entry."""
+        grid.emit_grid(self)
+
+    def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
+        return grid.launch_grid(self)
+
     # ---- the schedule ---------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """What the constraints of the space do not say."""
+        self._check_filled(self.found.query)
+        self._check_filled(self.found.key)
+        self._check_filled(self.found.value)
 
     def _schedule(self) -> Schedule:
         found = self.found
@@ -149,13 +154,16 @@ class GluonKernel(GluonContext):
     # ---- the entry ------------------------------------------------------------------------------
 
     def _entry(self) -> None:
-        line = self.writer.line
         super().block(Block((), scalars_before(self), ()))
         turns, always = self._turns()
-        roles = Roles(self, self.specialised, turns, always)
+        self._start(Roles(self, self.specialised, turns, always))
+
+    def _start(self, roles: Steps) -> None:
+        """Buffers and barriers, then the roles."""
+        line = self.writer.line
         consumer, producer = roles.consumer(), roles.producer()
         for buffer in self.specialised.buffers:
-            box = box_of(self, self._owner(buffer)).name
+            box = self._box_of(buffer).name
             slots = ", ".join(map(str, (buffer.slots, *buffer.shape)))
             line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
         for barrier in self.specialised.barriers:
@@ -177,12 +185,13 @@ class GluonKernel(GluonContext):
         args = ", ".join(who if p == "who" else p for p in role.parameters)
         return f"({role.name}, ({args},))"
 
-    def _owner(self, buffer: Buffer) -> Op:
+    def _box_of(self, buffer: Buffer) -> Box:
+        """The descriptor whose boxes a buffer has."""
         found = self.found
         owners = {"query": found.query, "key": found.key, "value": found.value, "out": found.saved}
         op = owners[buffer.name]
         assert op is not None
-        return op
+        return box_of(self, op)
 
     def _turns(self) -> tuple[str, bool]:
         """The text of how many turns the loop has, and whether there is one in any case."""

@@ -1,0 +1,19 @@
+"""IR + Config -> TritonSource: the warp-specialised kernel of a region's structure."""
+
+from __future__ import annotations
+
+from ...config import Config
+from ...ir.graph import KernelIR
+from ...schedule.single import Single
+from ...schedule.structure import find_structure
+from ...target import Target
+from ..source import TritonSource
+from .kernel import GluonKernel
+from .product_kernel import ProductKernel
+
+
+def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+    """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
+    the region or the config has no such schedule."""
+    kind = ProductKernel if isinstance(find_structure(ir), Single) else GluonKernel
+    return kind(ir, config, target, divisible).run()
