@@ -280,7 +280,10 @@ class _Execution:
         if place.filling or place.contents is None:
             raise ScheduleFault("early", "a slot is read once the copy into it was waited for",
                                 f"{operand.buffer} for {reader}", where)  # fmt: skip
-        due = operand.slot.turn.at(turn, self._turns) if isinstance(operand.slot, Staged) else None
+        if isinstance(operand.slot, Staged):
+            due: int | None = operand.slot.turn.at(turn, self._turns)
+        else:  # of a program with several tiles: what came for this one
+            due = None if place.turn is None else first_of_tile(turn, self._turns)
         if place.turn != due:
             raise ScheduleFault("stale", f"a product reads {operand.buffer} of turn {due}", f"turn {place.turn}", where)
         place.readers.append(reader)

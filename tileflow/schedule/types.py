@@ -48,6 +48,11 @@ class OwnTile:
 
 
 @dataclass(frozen=True, slots=True)
+class ThisTile:
+    """The number of the running tile among those of the program."""
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """The slot of a ring in which a turn lies. ``group``: of a buffer that has a slot for each group in each stage."""
 
@@ -72,11 +77,11 @@ Slot = Staged | OfGroup
 @dataclass(frozen=True, slots=True)
 class Round:
     """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, the first one
-    where there is no turn, or that of the tile among those of the group (``OwnTile``). ``behind``: so many rounds
-    before it; ``head_start``: that many more for the first group. A round before the first is over from the start.
+    where there is no turn, or that of the tile among those of the program (``ThisTile``) or the group (``OwnTile``).
+    ``behind``: so many rounds before it; ``head_start``: that many more for the first group. A round before the first is over from the start.
     """
 
-    turn: Turn | OwnTile | None
+    turn: Turn | OwnTile | ThisTile | None
     behind: int = 0
     head_start: int = 0
 
@@ -84,6 +89,8 @@ class Round:
         """Its number; ``stages`` is 1 for a barrier that is no ring, ``groups`` deal the tiles out."""
         if isinstance(self.turn, OwnTile):
             first = turn // turns // groups
+        elif isinstance(self.turn, ThisTile):
+            first = turn // turns
         else:
             first = 0 if self.turn is None else self.turn.at(turn, turns) // stages
         return first - self.behind - (self.head_start if group == 0 else 0)

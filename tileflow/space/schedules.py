@@ -20,7 +20,7 @@ from ..schedule.structure import Structure, find_structure
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
 from .extents import Extents
-from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
+from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PERSISTENT, PING_PONG, SCHEDULE, definition
 from .product_schedules import product_constraints
 from .schedule_checks import block_steps, schedule_constraint
 
@@ -78,7 +78,8 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
 
 def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
     """The knobs of a region that has several schedules: those of the pipelined one matter in it alone."""
-    return [k if _is_shared(k) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
+    shared = _SHARED if isinstance(_found(ir), Single) else (*_SHARED, PERSISTENT)
+    return [k if _is_shared(k, shared) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
 
 
 def schedule_constraints(
@@ -105,8 +106,8 @@ def _specialised(ir: KernelIR) -> Expr:
     return SCHEDULE.symbol(ir).eq(SCHEDULE.choices.index("warp_specialised"))
 
 
-def _is_shared(knob: Knob) -> bool:
-    return knob.role in _SHARED_ROLES or definition(knob.name) in (*_SHARED, *_OWN)
+def _is_shared(knob: Knob, shared: tuple[object, ...]) -> bool:
+    return knob.role in _SHARED_ROLES or definition(knob.name) in (*shared, *_OWN)
 
 
 def _constraints(ir: KernelIR, found: Structure, extents: Extents, target: Target) -> Iterable[Constraint]:
@@ -131,6 +132,12 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
                       f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
     yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
                       f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+    loop = ir.tiles[found.keys]
+    alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
+    yield schedule_constraint("programs that walk", PERSISTENT.symbol(ir).le(int(alike)),
+                              ((PERSISTENT.name(ir), "down"),),
+                              "a program that walks over tiles is the only one of its multiprocessor, and has as many "
+                              "turns in each")  # fmt: skip
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if _ends_with_rows(ir, found):
@@ -160,10 +167,11 @@ def _memory_fits(
         assert isinstance(out, Value)
         dtype = ir.tensor(found.saved.attrs.tensor).dtype  # type: ignore[attr-defined]
         shares = inner.eq(extents.of(out.dims[1])) * int(itemsize(dtype) == size)
-        own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * shares.eq(0)
+        apart = shares.eq(0).or_(PERSISTENT.symbol(ir).ne(0))
+        own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * apart
     ring = stages * keys * (inner + depth) * size
-    barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
-    repair = ((NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
+    barriers = (stages * 4 + groups * 3) * BARRIER_BYTES
+    repair = ((PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
     fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
     return schedule_constraint("buffers fit shared memory", fits, repair,
                        f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "

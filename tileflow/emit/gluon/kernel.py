@@ -8,7 +8,7 @@ from ...ir.access import covers
 from ...ir.attributes import AccessAttrs, TileAttrs
 from ...ir.graph import Block, Op, SliceIndex, TileIndex
 from ...ir.kinds import OpKind
-from ...ir.types import Value, itemsize
+from ...ir.types import INT32_MAX, Value, itemsize
 from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
 from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
@@ -43,8 +43,6 @@ class GluonKernel(GluonContext):
     """One emission: the entry, which starts the roles, and the roles' functions around it."""
 
     def run(self) -> TritonSource:
-        if self.plan.launch(PERSISTENT):
-            raise ConfigError("a warp-specialised schedule says which tiles a program works on", got="persistent")
         self._check()
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:
@@ -78,18 +76,49 @@ class GluonKernel(GluonContext):
         )
 
     def block(self, block: Block) -> None:
-        """The region's own block is the entry's: what starts the roles."""
-        if block is self.plan.ir.body:
-            self._entry()
-        else:
+        """The region's own block is the entry's, which starts the roles, unless they look for their tiles
+        themselves."""
+        if block is not self.plan.ir.body:
             super().block(block)
+        elif not self.walks:
+            self._entry()
+
+    @property
+    def walks(self) -> bool:
+        """Whether a program works on several tiles."""
+        return bool(self.plan.launch(PERSISTENT))
 
     def _begin(self) -> None:
-        """The program's tile, then the entry."""
-        grid.emit_grid(self)
+        """The program's tile, then the entry; or how many tiles it has, all of as many turns."""
+        if not self.walks:
+            grid.emit_grid(self)
+            return
+        total = grid.Counts(self).total()
+        self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
+        tile = self.plan.ir.tiles[self.structure.keys]
+        if not (isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)):
+            raise ConfigError("all tiles of a persistent program have as many turns", got=tile.name,
+                              hint="choose persistent 0")  # fmt: skip
+        turns = (tile.end - tile.begin).cdiv(self.plan.block(tile.block))
+        if self.plan.number(turns) == 0:
+            raise ConfigError("a persistent program has a turn in each tile", got=tile.name, hint="choose persistent 0")
+        self.plan.guard(Expr.of(1).le(turns))
+        self.plan.guard((grid.total(self) * turns).le(INT32_MAX))
+        self._walk()
+
+    def _walk(self) -> None:
+        """The entry of a program that works on several tiles."""
+        turns, _ = self._turns()
+        self._start(Roles(self, self.specialised, turns, always=True, walks=True))
 
     def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
-        return grid.launch_grid(self)
+        if not self.walks:
+            return grid.launch_grid(self)
+        return grid.total(self).min(self._programs() * self.target.sm_count), Expr.of(1), Expr.of(1)
+
+    def _programs(self) -> int:
+        """Of a multiprocessor."""
+        return PROGRAMS[self.specialised.consumer.groups]
 
     # ---- the schedule ---------------------------------------------------------------------------
 
@@ -114,12 +143,11 @@ class GluonKernel(GluonContext):
             found.key_transposed, found.value_transposed,
         )  # fmt: skip
         self.by(self.extent(found.sums.output.dims[1]))
-        return attention(shape, groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG))
+        return attention(shape, groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG), self.walks)
 
     def _most_registers(self) -> int:
         """The registers of a thread when the kernel starts, which the roles then deal out anew."""
-        programs = PROGRAMS[self.specialised.consumer.groups]
-        most = self.target.regs_per_sm // (programs * self.specialised.warps * self.target.warp_size)
+        most = self.target.regs_per_sm // (self._programs() * self.specialised.warps * self.target.warp_size)
         return most - most % _REGISTER_STEP
 
     def _check_filled(self, op: Op) -> None:
@@ -198,7 +226,7 @@ class GluonKernel(GluonContext):
         count, always = turns_of(self)
         if count is not None and self.plan.number(count) is not None:
             return str(self.plan.number(count)), always
-        tile = self.plan.ir.tiles[self.found.keys]
+        tile = self.plan.ir.tiles[self.structure.keys]
         begin, end = self.bound(tile, tile.begin), self.bound(tile, tile.end)
         length = end if begin == "0" else f"{end} - {begin}"
         self.writer.line(

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import ConfigError
-from ...expr import Expr
 from ...ir.attributes import AccessAttrs
-from ...ir.graph import Block, Tile
-from ...ir.types import INT32_MAX, Dim, itemsize
+from ...ir.graph import Tile
+from ...ir.types import Dim, itemsize
 from ...schedule.memory import shared_bytes
 from ...schedule.product import NAMES, Shape, product
 from ...schedule.single import Single
 from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
 from ...space.product_schedules import HEIGHTS, programs
-from .. import grid
 from ..descriptors import block_of, box_of
 from ..parameters import Box
 from .kernel import GluonKernel
@@ -42,6 +40,10 @@ class ProductKernel(GluonKernel):
     def groups(self) -> int:
         """How many consumer groups there are."""
         return self.plan.launch(CONSUMERS)
+
+    @property
+    def walks(self) -> bool:
+        return True
 
     @property
     def is_dealt(self) -> bool:
@@ -90,11 +92,6 @@ class ProductKernel(GluonKernel):
     def _columns_text(self, dim: Dim) -> str:
         return self.module.constant("COLUMNS", f"gl.constexpr({self.extent(dim)})")
 
-    def block(self, block: Block) -> None:
-        """The region's own block stands in the roles, which have written what it is."""
-        if block is not self.plan.ir.body:
-            super().block(block)
-
     # ---- the schedule ---------------------------------------------------------------------------
 
     def _check(self) -> None:
@@ -130,23 +127,8 @@ class ProductKernel(GluonKernel):
 
     # ---- the entry ------------------------------------------------------------------------------
 
-    def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
-        return grid.total(self).min(self._programs() * self.target.sm_count), Expr.of(1), Expr.of(1)
-
-    def _begin(self) -> None:
-        """How many tiles this program has, then the roles."""
-        counts = grid.Counts(self)
-        total = counts.total()
-        self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
-        inner = self.plan.ir.tiles[self.single.keys]
-        assert isinstance(inner.end, Expr)
-        number = self.plan.number(inner.end.cdiv(self.plan.block(inner.block)))
-        turns = str(number) if number is not None else "turns"
-        if number is None:
-            step = self.plan.step_text(inner.block)
-            self.writer.line(f"turns = ({self.bound(inner, inner.end)} + {step} - 1) // {step}")
-        all_turns = grid.total(self) * inner.end.cdiv(self.plan.block(inner.block))
-        self.plan.guard(all_turns.le(INT32_MAX))
+    def _walk(self) -> None:
+        turns, _ = self._turns()  # which the schedule takes to be one at least
         self._start(ProductRoles(self, self.specialised, turns))
 
     def _box_of(self, buffer: Buffer) -> Box:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ...ir.graph import Block
 from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
-from .. import grid
 from ..descriptors import box_of
 from .steps import Steps
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 class ProductRoles(Steps):
     """Writes the roles of one schedule of a product."""
 
+    walks = True
     under_way = ""  # the sums' name stays, so that a loop carries one value
 
     def __init__(self, e: ProductKernel, schedule: Schedule, turns: str) -> None:
@@ -27,33 +27,10 @@ class ProductRoles(Steps):
     # ---- tiles and turns ------------------------------------------------------------------------
 
     def _each_tile(self, step: EachTile) -> None:
-        """The tiles of the program; turns are numbered through all of them."""
         e = self._kernel
-        counts = grid.Counts(e)
-        counts.total()  # the counts stand in front of the loop
-        multiplies = any(isinstance(s, Compute) for s in step.steps)
-        if multiplies:
+        if any(isinstance(s, Compute) for s in step.steps):
             e.writer.line(f"no_sums = {e.full(self._found.product.output.dims, '0.0', 'gl.float32')}")
-        e.writer.line(f"for tile in range({'who, tiles, GROUPS' if step.dealt else '0, tiles'}):")
-        with e.writer.indented():
-            e.writer.line("pid = tl.program_id(0) + tile * tl.num_programs(0)")
-            grid.emit_tiles(e, counts)
-            e.block(Block((), self._found.before, ()))
-            e.writer.line(f"start = tile * {self._turns}")
-            self._steps(step.steps)
-
-    def _later(self, first: int) -> str:
-        return f"start + {first}" if first else "start"
-
-    @property
-    def _end(self) -> str:
-        return f"start + {self._turns}"
-
-    def _turn(self, turn: Turn) -> str:
-        if turn.base == "last":
-            behind = 1 - turn.offset
-            return f"(start + {int(self._turns) - behind})" if self._turns.isdigit() else f"({self._end} - {behind})"
-        return super()._turn(turn)
+        self._each_tile_of("who, tiles, GROUPS" if step.dealt else "0, tiles", self._found.before, step.steps)
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
         """Where the boxes of this turn begin along the inner dimension."""

@@ -16,7 +16,8 @@ from .steps import Steps
 class Roles(Steps):
     """Writes the roles of one schedule of two chained products."""
 
-    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool) -> None:
+    def __init__(self, e: GluonContext, schedule: Schedule, turns: str, always: bool, walks: bool = False) -> None:
+        self.walks = walks
         found = e.found
         loads = {"query": found.query, "key": found.key, "value": found.value}
         super().__init__(e, schedule, turns, always, loads, found.saved)
@@ -31,7 +32,7 @@ class Roles(Steps):
         tile = self._e.plan.ir.tiles[self._found.keys]
         begin = self._e.bound(tile, tile.begin)
         if turn.base == "turn":
-            step = f"turn * {self._e.plan.step_text(tile.block)}"
+            step = f"{'(turn - start)' if self.walks else 'turn'} * {self._e.plan.step_text(tile.block)}"
             begin = step if begin == "0" else f"{begin} + {step}"
         self._e.writer.line(f"{self._e.tile(tile.name)}_begin = {begin}")
         for step_ in steps:
@@ -42,7 +43,7 @@ class Roles(Steps):
         raise InternalError("two chained products are computed in whole rows", got=step)
 
     def _each_tile(self, step: EachTile) -> None:
-        raise InternalError("a program of two chained products works on one tile", got=step)
+        self._each_tile_of("0, tiles", scalars_before(self._e), step.steps)
 
     def _store(self, step: Save | Put) -> None:
         e, op = self._e, self._found.saved
@@ -52,7 +53,8 @@ class Roles(Steps):
         e.writer.line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
         e.writer.line("fence_async_shared()")
         e.writer.line(f"tma.async_copy_shared_to_global({box}, [{place}], {self._slot(step.buffer, step.slot)})")
-        e.writer.line("tma.store_wait(0)")
+        if isinstance(step, Save):
+            e.writer.line("tma.store_wait(0)")
 
     # ---- the author's parts ---------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ def scalars_before(e: GluonContext) -> tuple[Op, ...]:
 def turns_of(e: GluonContext) -> tuple[Expr | None, bool]:
     """How many turns the loop has where that is settled, and whether there is one in any case: loops that end with a
     tile of the grid's have one."""
-    tile = e.plan.ir.tiles[e.found.keys]
+    tile = e.plan.ir.tiles[e.structure.keys]
     if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
         count = (tile.end - tile.begin).cdiv(e.plan.block(tile.block))
         number = e.plan.number(count)

@@ -33,9 +33,11 @@ from ...schedule.types import (
     Slot,
     Staged,
     Step,
+    ThisTile,
     Turn,
     Wait,
 )
+from .. import grid
 from ..descriptors import box_of, items_of, offsets
 from .context import GluonContext
 from .functions import Function
@@ -43,8 +45,10 @@ from .functions import Function
 
 class Steps(ABC):
     """Writes the roles of one schedule. ``turns``: the text of how many turns there are; ``always``: whether there is
-    one for sure; ``loads``, ``saved``: the author's accesses that buffers are filled by, and the one of the result."""
+    one for sure; ``loads``, ``saved``: the author's accesses that buffers are filled by, and the one of the result.
+    ``walks``: whether a program has several tiles, so that turns are numbered through all of them."""
 
+    walks = False
     under_way: ClassVar[str] = "_under_way"  # what is added to the name of sums that nobody may read yet
 
     def __init__(
@@ -107,6 +111,21 @@ class Steps(ABC):
                 self._cut(step)
             case EachTile():
                 self._each_tile(step)
+
+    def _each_tile_of(self, numbers: str, before: tuple[Op, ...], steps: tuple[Step, ...]) -> None:
+        """The tiles of the program with these ``numbers``; ``before``: operations of a tile that all roles need."""
+        e = self._e
+        counts = grid.Counts(e)
+        counts.total()  # the counts stand in front of the loop
+        e.writer.line(f"for tile in range({numbers}):")
+        with e.writer.indented():
+            e.writer.line("pid = tl.program_id(0) + tile * tl.num_programs(0)")
+            grid.emit_tiles(e, counts)
+            e.block(Block((), before, ()))
+            e.writer.line(f"start = tile * {self._turns}")
+            if any(isinstance(s, Multiply) for s in steps):
+                self._begin_turn(steps, Turn("first"))
+            self._steps(steps)
 
     def _if_any(self, inner: tuple[Step, ...]) -> None:
         if self._always:
@@ -200,16 +219,21 @@ class Steps(ABC):
 
     def _later(self, first: int) -> str:
         """The number of a turn of the tile."""
-        return str(first)
+        if not self.walks:
+            return str(first)
+        return f"start + {first}" if first else "start"
 
     @property
     def _end(self) -> str:
         """The number of the turn past the tile's last one."""
-        return self._turns
+        return f"start + {self._turns}" if self.walks else self._turns
 
     def _turn(self, turn: Turn) -> str:
         if turn.base == "first":
             return self._later(turn.offset)
+        if turn.base == "last" and self.walks:
+            behind = 1 - turn.offset
+            return f"(start + {int(self._turns) - behind})" if self._turns.isdigit() else f"({self._end} - {behind})"
         base = "turn" if turn.base == "turn" else self._end
         offset = turn.offset - (turn.base == "last")
         if base.isdigit():
@@ -239,7 +263,7 @@ class Steps(ABC):
         staged = self._schedule.barrier(barrier).per == "stage"
         if round_.turn is None:
             return str(round_.behind & 1)
-        turn = "(tile // GROUPS)" if isinstance(round_.turn, OwnTile) else self._turn(round_.turn)
+        turn = self._counted(round_.turn)
         if turn.isdigit():
             return str((int(turn) // (self._schedule.stages if staged else 1) - round_.behind) & 1)
         text = f"({turn} // STAGES) & 1" if staged else f"{turn} & 1"
@@ -253,6 +277,11 @@ class Steps(ABC):
         """Of the matrix in a slot: of its box, those that are the tile's."""
         items = items_of(self._e, op)
         return [n for n, i in zip(buffer.shape, items, strict=True) if not isinstance(i, ExprIndex | ValueIndex)]
+
+    def _counted(self, which: Turn | OwnTile | ThisTile) -> str:
+        if isinstance(which, Turn):
+            return self._turn(which)
+        return "tile" if isinstance(which, ThisTile) else "(tile // GROUPS)"
 
     def _matrix(self, operand: Shared) -> str:
         """A slot as a matrix: dimensions of a box that have one element fall away."""
