@@ -23,6 +23,7 @@ _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
 _WARMS_UP = "tileflow.measure.child:warm_up"
+_RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
 
@@ -52,6 +53,7 @@ class MeasureProcess:
         self._served = 0
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
         self._on_cpu: set[Key] = set()  # the problems whose reference the card has no room for
+        self._closed = False
         self._child = self._spawn()
         self._spare = self._spawn()
 
@@ -105,7 +107,15 @@ class MeasureProcess:
                 )  # fmt: skip
         return outcome
 
+    def rest(self, limits: Limits | None = None) -> None:
+        """Let the child forget what it keeps for problems: no more of them are expected soon."""
+        self._slow.clear()
+        self._on_cpu.clear()
+        self._ahead(_RESTS, (), limits or Limits())
+
     def close(self) -> None:
+        """End both, also in the middle of a call of another thread's, which fails; none comes after them."""
+        self._closed = True
         self._child.kill()
         self._spare.kill()
 
@@ -168,7 +178,8 @@ class MeasureProcess:
     def _take_spare(self) -> None:
         self._child.kill()
         self._served = 0
-        self._child, self._spare = self._spare, self._spawn()
+        if not self._closed:
+            self._child, self._spare = self._spare, self._spawn()
 
     def _spawn(self) -> Child:
         return Child(warm=self._warm, environment=self._environment)
