@@ -3,9 +3,11 @@ gallery. No word in them is for the tuner; :data:`ALL` has each with its argumen
 
 from __future__ import annotations
 
-from . import losses, recurrences, sparse
+from . import attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial
 from .stranger import ALL, Stranger
 
 __all__ = ["ALL", "Stranger"]
 
-_FAMILIES = (losses, recurrences, sparse)
+_FAMILIES = (
+    attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial,
+)  # fmt: skip
