@@ -197,5 +197,3 @@ def pool_here() -> LocalPool:
 def begin_here() -> None:
     """Start this process's workers, which takes seconds, while it does something else."""
     pool_here().begin()
-
-

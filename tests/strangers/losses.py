@@ -167,7 +167,7 @@ def make_preferences(m: int, n: int) -> tuple[Any, ...]:
 
 
 def preferred(policy: Any, base: Any, chosen: Any, rejected: Any, beta: float) -> torch.Tensor:
-    gain = (torch.log_softmax(policy, -1) - torch.log_softmax(base, -1))
+    gain = torch.log_softmax(policy, -1) - torch.log_softmax(base, -1)
     pick = lambda which: gain.gather(1, which[:, None])[:, 0]  # noqa: E731
     return -F.logsigmoid(beta * (pick(chosen) - pick(rejected)))
 

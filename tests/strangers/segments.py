@@ -24,7 +24,9 @@ def make_rows(count: int, most: int, n: int) -> tuple[Any, ...]:
 
 def each(x: Any, starts: Any, function: Any, empty: float) -> torch.Tensor:
     bounds = starts.tolist()
-    rows = [function(x[a:b]) if b > a else x.new_full(x.shape[1:], empty) for a, b in zip(bounds, bounds[1:], strict=False)]
+    rows = [
+        function(x[a:b]) if b > a else x.new_full(x.shape[1:], empty) for a, b in zip(bounds, bounds[1:], strict=False)
+    ]
     return torch.stack(rows)
 
 

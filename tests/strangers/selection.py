@@ -152,9 +152,11 @@ def box_overlaps(boxes):
     out = torch.empty(n, n, device=boxes.device)
     for a, b in tfl.tile([n, n]):
         width = torch.minimum(boxes[a, 2][:, None], boxes[b, 2][None, :]) - torch.maximum(
-            boxes[a, 0][:, None], boxes[b, 0][None, :])
+            boxes[a, 0][:, None], boxes[b, 0][None, :]
+        )
         height = torch.minimum(boxes[a, 3][:, None], boxes[b, 3][None, :]) - torch.maximum(
-            boxes[a, 1][:, None], boxes[b, 1][None, :])
+            boxes[a, 1][:, None], boxes[b, 1][None, :]
+        )
         both = torch.relu(width) * torch.relu(height)
         area_a = (boxes[a, 2] - boxes[a, 0]) * (boxes[a, 3] - boxes[a, 1])
         area_b = (boxes[b, 2] - boxes[b, 0]) * (boxes[b, 3] - boxes[b, 1])

@@ -78,7 +78,7 @@ def make_blocks(rows: int, columns: int, each: int, size: int, k: int, dtype: to
 
 
 def block_product(where: Any, blocks: Any, x: Any) -> torch.Tensor:
-    rows, each, size, _ = blocks.shape
+    size = blocks.size(2)
     parts = x.unflatten(0, (-1, size))[where.long()]
     return torch.einsum("rbij,rbjk->rik", blocks.float(), parts.float()).flatten(0, 1).to(x.dtype)
 

@@ -58,7 +58,8 @@ def test_what_is_read_at_import_needs_an_interpreter_of_its_own(server: ForkServ
     assert parent_of(child.pid) == os.getpid()
     assert child.call("build_faults:environment", ("TRITON_INTERPRET",), limit_s=10).value == "1"
     child.kill()
-    assert parent_of((forked := Child(environment={"TRITON_CACHE_DIR": "/tmp/x"})).pid) == server.pid
+    forked = Child(environment={"TRITON_CACHE_DIR": "/tmp/x"})
+    assert parent_of(forked.pid) == server.pid
     forked.kill()
 
 
