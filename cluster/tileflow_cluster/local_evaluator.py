@@ -281,8 +281,7 @@ class LocalEvaluator:
     def _measured(self, job: _Job, outcome: Outcome, spent_s: float) -> None:
         lease, device = job.lease, job.worker.opened
         if outcome.status is Status.DEVICE_LOST:
-            self._end(job.crew, job.worker)
-            job.crew.wanted.remove(job.crew.workers.pop(job.worker))
+            job.crew.wanted.remove(self._end(job.crew, job.worker))
             job.crew.reason = f"{job.worker} lost its GPU: {outcome.error_digest}"
         if outcome.measurement is not None and lease.compiled is not None and lease.payload is not None:
             self._shelf.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
@@ -323,17 +322,17 @@ class LocalEvaluator:
         """The stage should have ended this itself. Its worker is of no more use; what waits behind it waits anew."""
         phase = job.lease.phase
         status = Status.COMPILE_TIMEOUT if phase == "compile" else Status.BENCH_TIMEOUT
-        others = list(self._jobs[job.worker])[1:]
+        self._jobs[job.worker].remove(job)
         self._end(job.crew, job.worker)
-        del job.crew.workers[job.worker]
         digest = f"the {phase} worker did not answer within its limit"
         self._ledger.lost(job.lease, Outcome(status, None, "LeaseExpired", digest), blame=True)
-        for other in others:
-            self._ledger.returned(other.lease)
 
-    def _end(self, crew: _Crew, worker: LocalWorker[Any]) -> None:
-        self._jobs.pop(worker, None)
+    def _end(self, crew: _Crew, worker: LocalWorker[Any]) -> str:
+        """End a worker that is of no more use; what it has not begun waits anew. Returns what names its GPU."""
+        for job in self._jobs.pop(worker, ()):
+            self._ledger.returned(job.lease)
         worker.end()
+        return crew.workers.pop(worker)
 
     def _false_start(self, crew: _Crew, worker: LocalWorker[Any]) -> None:
         crew.false_starts += 1

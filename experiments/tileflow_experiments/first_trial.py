@@ -4,7 +4,7 @@
     python -m tileflow_experiments.first_trial --out DIR --dry-run                     modelled, without one
 
 From the repository's root, over a few kernels of the gallery. Times are the journal's: an attempt ends its phases'
-seconds after it was asked for. DIR/first_trial.json has a row a run; the best known of a kernel is that of all its runs.
+seconds after it was asked for. DIR/first_trial.json has a row a run; a kernel's best known is that of all its runs.
 """
 
 from __future__ import annotations

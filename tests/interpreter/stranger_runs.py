@@ -13,7 +13,7 @@ from tileflow.measure.check import check_call, make_reference
 from tileflow.target import target
 
 sys.path.append(str(Path(__file__).parents[1]))
-from strangers import ALL  # noqa: E402 (found on the path above)
+from strangers import ALL
 
 SEEDS = (1, 2)
 

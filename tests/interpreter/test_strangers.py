@@ -14,7 +14,7 @@ from tileflow.build.compile import build
 from tileflow.target import target
 
 sys.path.append(str(Path(__file__).parents[1]))
-from strangers import ALL  # noqa: E402 (found on the path above)
+from strangers import ALL
 
 Interpreter = Callable[..., Any]
 

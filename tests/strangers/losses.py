@@ -28,7 +28,7 @@ def focal(logits: Any, target: Any, gamma: float = 2.0) -> torch.Tensor:
 @tileflow.kernel
 def focal_loss(logits, target, gamma=2.0):
     """Lin et al., 2017, arXiv:1708.02002."""
-    m, n = logits.shape
+    m = logits.size(0)
     out = torch.empty(m, device=logits.device)
     for rows in tfl.tile(m):
         log_p = logits[rows.index, target[rows]] - torch.logsumexp(logits[rows, :], dim=1)
@@ -43,7 +43,7 @@ def smoothed(logits: Any, target: Any, eps: float = 0.1) -> torch.Tensor:
 @stranger(make_classes, smoothed, ROWS, MANY_ROWS)
 @tileflow.kernel
 def label_smoothing(logits, target, eps=0.1):
-    m, n = logits.shape
+    m = logits.size(0)
     out = torch.empty(m, device=logits.device)
     for rows in tfl.tile(m):
         row = logits[rows, :]
@@ -66,7 +66,7 @@ def contrasted(x: Any, y: Any, temperature: float) -> torch.Tensor:
 @tileflow.kernel
 def info_nce(x, y, temperature):
     """Contrastive, without the matrix of similarities (van den Oord et al., 2018, arXiv:1807.03748)."""
-    m, d = x.shape
+    m = x.size(0)
     out = torch.empty(m, device=x.device)
     for rows in tfl.tile(m):
         top, total, own = tfl.full([rows], float("-inf")), tfl.zeros([rows]), tfl.zeros([rows])

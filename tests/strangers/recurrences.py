@@ -60,7 +60,7 @@ def chunk_states(x: Any, keys: Any, decay: Any, dt: Any) -> torch.Tensor:
           {"b": 8, "chunks": 16, "size": 256, "h": 80, "p": 64, "n": 128})  # fmt: skip
 @tileflow.kernel
 def chunk_state(x, keys, decay, dt):
-    batch, length, heads, p = x.shape
+    batch, _, heads, p = x.shape
     chunks, size = decay.size(2), decay.size(3)
     n = keys.size(-1)
     out = torch.empty(batch, chunks, heads, p, n, dtype=x.dtype, device=x.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -24,9 +25,7 @@ def make_rows(count: int, most: int, n: int) -> tuple[Any, ...]:
 
 def each(x: Any, starts: Any, function: Any, empty: float) -> torch.Tensor:
     bounds = starts.tolist()
-    rows = [
-        function(x[a:b]) if b > a else x.new_full(x.shape[1:], empty) for a, b in zip(bounds, bounds[1:], strict=False)
-    ]
+    rows = [function(x[a:b]) if b > a else x.new_full(x.shape[1:], empty) for a, b in pairwise(bounds)]
     return torch.stack(rows)
 
 
@@ -53,7 +52,7 @@ def make_scores(count: int, most: int) -> tuple[Any, ...]:
 
 def softmax_by_segment(x: Any, starts: Any) -> torch.Tensor:
     bounds = starts.tolist()
-    return torch.cat([torch.softmax(x[a:b], 0) for a, b in zip(bounds, bounds[1:], strict=False)])
+    return torch.cat([torch.softmax(x[a:b], 0) for a, b in pairwise(bounds)])
 
 
 @stranger(make_scores, softmax_by_segment, {"count": 9, "most": 11}, {"count": 8192, "most": 1024})
@@ -75,7 +74,7 @@ def segment_softmax(x, starts):
 
 def padded(x: Any, starts: Any, most: int) -> torch.Tensor:
     out = x.new_zeros(starts.size(0) - 1, most, x.size(1))
-    for i, (a, b) in enumerate(zip(starts.tolist(), starts.tolist()[1:], strict=False)):
+    for i, (a, b) in enumerate(pairwise(starts.tolist())):
         out[i, : b - a] = x[a:b]
     return out
 

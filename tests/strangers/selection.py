@@ -117,7 +117,7 @@ def nearest(x: Any, centres: Any) -> tuple[Any, Any]:
 @tileflow.kernel
 def nearest_centre(x, centres):
     """One step of k-means."""
-    m, d = x.shape
+    m = x.size(0)
     far, which = torch.empty(m, device=x.device), torch.empty(m, dtype=torch.int64, device=x.device)
     for rows in tfl.tile(m):
         best, place = tfl.full([rows], float("inf")), tfl.zeros([rows], dtype=torch.int64)
@@ -180,7 +180,7 @@ def compacted(x: Any, keep: Any) -> tuple[Any, Any]:
 @tileflow.kernel
 def compact_rows(x, keep):
     """What is kept of each row moves to its front."""
-    m, n = x.shape
+    m = x.size(0)
     out, counts = torch.zeros_like(x), torch.empty(m, dtype=torch.int32, device=x.device)
     for rows in tfl.tile(m):
         kept = keep[rows, :].to(torch.int32)

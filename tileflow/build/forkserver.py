@@ -24,10 +24,10 @@ from .process import Child, Done, Failed, Started
 
 # What libraries read when they are imported; a child for which one of these is another than it was for the server needs
 # an interpreter of its own. Those behind are read later.
-EARLY = ("TRITON_", "TILEFLOW_", "TORCH", "PYTORCH_", "PYTHON", "LD_", "CUDA_", "HIP_", "ROCR_", "OMP_", "MKL_")
+EARLY = ("TRITON_", "TILEFLOW_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "CUDA_", "HIP_", "ROCR_", "OMP_", "MKL_")
 LATE = frozenset({
-    "PYTHONPATH", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
+    "PYTHONPATH", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING",
+    "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
 })  # fmt: skip
 DEVICES = ("/dev/nvidia", "/dev/kfd")
 _FORK_LIMIT_S = 30.0
@@ -101,6 +101,7 @@ class Forked:
         self.returncode: int | None = None
         self._server = server
         self._handle = os.pidfd_open(pid)  # nobody has waited for it yet, so the number is its own
+        self._lock = threading.Lock()
 
     def poll(self) -> int | None:
         return self._ended(0.0)
@@ -114,15 +115,16 @@ class Forked:
         return self.returncode
 
     def _ended(self, timeout_s: float | None) -> int | None:
-        if self.returncode is not None:
+        with self._lock:  # one thread may end what another waits for
+            if self.returncode is not None:
+                return self.returncode
+            watched = select.poll()
+            watched.register(self._handle, select.POLLIN)
+            if not watched.poll(None if timeout_s is None else 1000 * timeout_s):
+                return None
+            self.returncode = self._code()
+            os.close(self._handle)
             return self.returncode
-        watched = select.poll()
-        watched.register(self._handle, select.POLLIN)
-        if not watched.poll(None if timeout_s is None else 1000 * timeout_s):
-            return None
-        self.returncode = self._code()
-        os.close(self._handle)
-        return self.returncode
 
     def _code(self) -> int:
         try:

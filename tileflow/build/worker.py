@@ -89,6 +89,8 @@ class BuildProcess:
         self._calls = 0
         if not self._closed:
             self._child = self._spawn()
+        if self._closed:  # meanwhile, by another thread
+            self._child.kill()
 
     def _spawn(self) -> Child:
         return Child(warm=self._warm, environment=self._environment, unwanted=self._unwanted, nice=self._nice)

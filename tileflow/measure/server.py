@@ -180,6 +180,9 @@ class MeasureProcess:
         self._served = 0
         if not self._closed:
             self._child, self._spare = self._spare, self._spawn()
+        if self._closed:  # meanwhile, by another thread
+            self._child.kill()
+            self._spare.kill()
 
     def _spawn(self) -> Child:
         return Child(warm=self._warm, environment=self._environment)
