@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from tileflow.build.forkserver import ForkServer, children_from
 from tileflow.errors import TileflowError
@@ -60,7 +60,7 @@ class LocalWorker(Generic[Opened]):
         self.opened: Opened | None = None
         self.ready_at = 0.0
         self.calls = 0
-        self._open = open_it
+        self._open: Callable[[], Opened] = open_it
         self._jobs: queue.SimpleQueue[tuple[Any, Callable[[Opened], Any], Answers] | None] = queue.SimpleQueue()
         self._listener: Answers | None = None
         self._thread = threading.Thread(target=self._work, name=f"tileflow-{name}", daemon=True)
@@ -111,6 +111,14 @@ class LocalWorker(Generic[Opened]):
             answers.put(answer)
 
 
+@runtime_checkable
+class Lasting(Protocol):
+    """A device that may stay while nobody needs it."""
+
+    def rest(self) -> None:
+        """Forget all problems, and give their memory back."""
+
+
 class LocalPool:
     """The workers of one process. ``forks``: their children come from a fork server. One thread uses it."""
 
@@ -159,13 +167,12 @@ class LocalPool:
 
     def keep(self, worker: LocalWorker[Device], stages: Stages, device_class: str, gpu: str) -> None:
         """A device that nobody needs now: it forgets its problems, gives their memory back, and stays."""
-        rest = getattr(worker.opened, "rest", None)
-        if rest is None or worker.state != "ready" or worker.calls or (stages, device_class, gpu) in self._devices:
+        opened, place = worker.opened, (stages, device_class, gpu)
+        if not isinstance(opened, Lasting) or worker.state != "ready" or worker.calls or place in self._devices:
             worker.end()
             return
-        self._devices[stages, device_class, gpu] = worker
-        ended: Answers = queue.SimpleQueue()
-        worker.ask(None, lambda device: device.rest(), ended)
+        self._devices[place] = worker
+        worker.ask(None, lambda device: opened.rest(), queue.SimpleQueue())
         worker.calls = 0
 
     def close(self) -> None:
