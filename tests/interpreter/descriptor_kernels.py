@@ -94,7 +94,11 @@ def _causal(x: torch.Tensor, y: torch.Tensor, block: int) -> torch.Tensor:
 
 _X, _Y = torch.randn(37, 44), torch.randn(44, 56)
 _B, _C = torch.randn(3, 35, 32), torch.randn(3, 32, 32)
-_XT, _YT, _CT = torch.randn(44, 36).t(), torch.randn(56, 44).t(), torch.randn(32, 32, 3).permute(2, 1, 0).contiguous().mT
+_XT, _YT, _CT = (
+    torch.randn(44, 36).t(),
+    torch.randn(56, 44).t(),
+    torch.randn(32, 32, 3).permute(2, 1, 0).contiguous().mT,
+)
 REFERENCES: dict[str, tuple[Any, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]] = {
     "product": (product, (_X, _Y), lambda x, y, block: x @ y),
     "causal_product": (causal_product, (_X, _Y), _causal),
