@@ -17,15 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tileflow.errors import ClusterError, TileflowError
-from tileflow.measure.failure import MESSAGE_CHARS
+from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
 from .devices import VisibleGpu, selectors, visible_gpus
-from .ledger import Lease, Ledger, Phase
+from .ledger import Lease, Ledger, OverLedger, Phase, unanswered
 from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
-from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
+from .protocol import Counters, DeviceClass, Ordered, TrialRequest
 from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 from .trial import DeviceIdentity, TrialResult
@@ -80,7 +79,7 @@ class _Job:
     deadline: float = math.inf
 
 
-class LocalEvaluator:
+class LocalEvaluator(OverLedger[Binaries]):
     """Evaluates on this machine: a compiler on each core, a worker on each GPU of ``device_classes``, models for the
     classes that are not at hand (an error where ``must_measure``).
 
@@ -164,9 +163,6 @@ class LocalEvaluator:
                 return results
             self._collect(min(left, TICK_S))
 
-    def pending(self) -> int:
-        return self._ledger.pending
-
     def fetch_binaries(self, trial_id: str) -> Binaries:
         """As they were built, or built once more where too many were built since."""
         kept = self._shelf.get(trial_id)
@@ -179,18 +175,8 @@ class LocalEvaluator:
     def keeps(self, trial_id: str) -> bool:
         return self._shelf.get(trial_id) is not None
 
-    def heed(self, judge: Judge) -> None:
-        self._ledger.heed(judge)
-
-    def withdraw(self, request_id: str) -> None:
-        self._ledger.withdraw(request_id)
-
     def drain(self) -> None:
         self._draining = True
-
-    @property
-    def draining(self) -> bool:
-        return self._draining
 
     def counters(self) -> Counters:
         return replace(
@@ -268,7 +254,7 @@ class LocalEvaluator:
             mine[0].deadline = time.monotonic() + mine[0].limit_s
         job.crew.busy_s += answer.spent_s
         if answer.error is not None:
-            self._raised(job, answer.error)
+            self._ledger.stage_raised(job.lease, answer.error)
         elif job.lease.phase == "compile":
             compiled, binaries = answer.value
             if compiled.rejected is None:
@@ -290,17 +276,6 @@ class LocalEvaluator:
 
     # What goes wrong
 
-    def _raised(self, job: _Job, error: Exception) -> None:
-        """A stage raised. What the kernel's author must mend ends every request for that kernel and problem; a mistake
-        of the stage is tried again, once."""
-        if isinstance(error, TileflowError) and not error.retryable:
-            self._ledger.fail_kernel(job.lease, error)
-            return
-        phase = job.lease.phase
-        status = Status.COMPILE_ERROR if phase == "compile" else Status.WORKER_LOST
-        digest = f"the {phase} worker raised {type(error).__name__}: {error}"[:MESSAGE_CHARS]
-        self._ledger.lost(job.lease, Outcome(status, None, type(error).__name__, digest), blame=True)
-
     def _supervise(self) -> None:
         """What no answer triggers: workers that did not open, that are overdue, classes without any, draining."""
         now = time.monotonic()
@@ -320,12 +295,9 @@ class LocalEvaluator:
 
     def _overdue(self, job: _Job) -> None:
         """The stage should have ended this itself. Its worker is of no more use; what waits behind it waits anew."""
-        phase = job.lease.phase
-        status = Status.COMPILE_TIMEOUT if phase == "compile" else Status.BENCH_TIMEOUT
         self._jobs[job.worker].remove(job)
         self._end(job.crew, job.worker)
-        digest = f"the {phase} worker did not answer within its limit"
-        self._ledger.lost(job.lease, Outcome(status, None, "LeaseExpired", digest), blame=True)
+        self._ledger.lost(job.lease, unanswered(job.lease), blame=True)
 
     def _end(self, crew: _Crew, worker: LocalWorker[Any]) -> str:
         """End a worker that is of no more use; what it has not begun waits anew. Returns what names its GPU."""
