@@ -12,6 +12,7 @@ import atexit
 import functools
 import itertools
 import logging
+import os
 import queue
 import threading
 import time
@@ -124,6 +125,7 @@ class LocalPool:
 
     def __init__(self, *, forks: bool = True) -> None:
         self._forks = forks
+        self._owner = os.getpid()
         self._server: ForkServer | None = None
         self._warm: threading.Thread | None = None
         self._devices: dict[tuple[Stages, str, str], LocalWorker[Device]] = {}
@@ -176,7 +178,9 @@ class LocalPool:
         worker.calls = 0
 
     def close(self) -> None:
-        """End all that rests here, and the server."""
+        """End all that rests here, and the server; in a fork of the process that they are of, nothing."""
+        if self._owner != os.getpid():
+            return
         for worker in self._devices.values():
             worker.end()
         self._devices.clear()
@@ -193,9 +197,13 @@ def _warm_up(server: ForkServer) -> None:
         log.warning("the compilers' common start failed: %s", error)
 
 
-@functools.cache
 def pool_here() -> LocalPool:
-    """This process's pool, which ends with it."""
+    """This process's pool, which ends with it. A fork's is another: threads and pipes are not of both."""
+    return _pool_of(os.getpid())
+
+
+@functools.cache
+def _pool_of(process: int) -> LocalPool:
     made = LocalPool()
     atexit.register(made.close)
     return made

@@ -102,6 +102,18 @@ def test_a_server_that_opened_a_device_forks_no_more(tmp_path: Path, monkeypatch
     made.close()
 
 
+def test_a_fork_of_its_process_leaves_it_alone(server: ForkServer) -> None:
+    """It has the same pipe: what both wrote would be mixed, and one that ends must not end what the other uses."""
+    fork = os.fork()
+    if fork == 0:
+        server.close()
+        os._exit(0 if not server.alive else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    child = Child()
+    assert server.alive and parent_of(child.pid) == server.pid
+    child.kill()
+
+
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_all_end_with_the_process_that_has_the_server(how: str) -> None:
     script = (

@@ -42,13 +42,15 @@ def children_from(server: ForkServer | None) -> None:
 
 
 class ForkServer:
-    """``warm``: what every child will have imported. Thread-safe. Returns before the server is ready."""
+    """``warm``: what every child will have imported. Thread-safe. Returns before the server is ready. It serves the
+    process that made it; a fork of that one has none."""
 
     def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
         self._environment = {**os.environ, **(environment or {})}
         self._child = Child(warm=(__name__, *warm), environment=environment, fresh=True)
         self._lock = threading.Lock()
         self._ended = False
+        self._owner = os.getpid()
 
     @property
     def pid(self) -> int:
@@ -56,7 +58,7 @@ class ForkServer:
 
     @property
     def alive(self) -> bool:
-        return not self._ended and self._child.alive
+        return self._owner == os.getpid() and not self._ended and self._child.alive
 
     def call(self, function: str, args: tuple[Any, ...], limit_s: float) -> Any:
         """``function(*args)`` in the server, whose traces every later child has. Raises what the function raises, and
@@ -85,8 +87,9 @@ class ForkServer:
 
     def close(self) -> None:
         """End the server, and all of its children with it."""
-        self._ended = True
-        self._child.kill()
+        if self._owner == os.getpid():
+            self._ended = True
+            self._child.kill()
 
     def _ask(self, function: str, args: tuple[Any, ...], limit_s: float, handles: tuple[int, ...] = ()) -> Any:
         with self._lock:
