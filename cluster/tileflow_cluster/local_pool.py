@@ -28,8 +28,9 @@ from .stages import Compiler, Device, Stages
 Opened = TypeVar("Opened", Compiler, Device)
 State = Literal["starting", "ready", "failed", "gone"]
 
-WARM = ("torch", "tileflow.measure.child", "tileflow_cluster.pipeline")
+WARM = ("torch", "tileflow.measure.child")
 WARM_LIMIT_S = 120.0
+FIRST_S = 10.0  # that compilers let devices go first
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -130,18 +131,20 @@ class LocalPool:
         self._warm: threading.Thread | None = None
         self._devices: dict[tuple[Stages, str, str], LocalWorker[Device]] = {}
         self._numbers = itertools.count()
+        self._first = 0  # forks of the server that are devices', and go before all else
 
     def begin(self) -> None:
         """Start what takes longest, and return at once."""
         if self._forks and (self._server is None or not self._server.alive):
             self._server = ForkServer(warm=WARM)
             children_from(self._server)
-            self._warm = None
+            self._warm, self._first = None, 0
 
     def warm_compilers(self) -> None:
         """Let the server load what compilers load, once the children that need none of it are there."""
         if self._warm is None and self._server is not None:
-            self._warm = threading.Thread(target=_warm_up, args=(self._server,), name="tileflow-warm", daemon=True)
+            asked = (self._server, self._first)
+            self._warm = threading.Thread(target=_warm_up, args=asked, name="tileflow-warm", daemon=True)
             self._warm.start()
 
     def compiler(self, stages: Stages) -> LocalWorker[Compiler]:
@@ -160,6 +163,8 @@ class LocalPool:
         resting = self._devices.pop((stages, device_class, gpu), None)
         if resting is not None and resting.state == "ready":
             return resting
+        if self._server is not None:
+            self._first = max(self._first, self._server.forks) + 1
         opens = functools.partial(stages.open_device, device_class, gpu)
         return LocalWorker(f"{device_class}-{next(self._numbers)}", opens)
 
@@ -190,7 +195,11 @@ class LocalPool:
             self._server = None
 
 
-def _warm_up(server: ForkServer) -> None:
+def _warm_up(server: ForkServer, first: int) -> None:
+    """Once ``first`` children were asked for: a device's context takes longer than a compiler's first kernel."""
+    until = time.monotonic() + FIRST_S
+    while server.alive and server.forks < first and time.monotonic() < until:
+        time.sleep(0.01)
     try:
         server.call("tileflow_cluster.pipeline:warm_up", (), WARM_LIMIT_S)
     except TileflowError as error:  # each compiler's child tries it again, and says what is wrong

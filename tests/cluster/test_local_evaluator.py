@@ -240,7 +240,7 @@ def test_a_worker_that_ends_in_the_midst_of_a_call_leaves_no_child(pool: LocalPo
     time.sleep(0.3)
     worker.end()
     answers.get(timeout=10)
-    assert not process._child.alive and not process._spare.alive
+    assert not process._child.alive and process._spare is None
     assert threading.active_count() < 100
 
 

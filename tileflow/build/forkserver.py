@@ -43,12 +43,13 @@ def children_from(server: ForkServer | None) -> None:
 
 class ForkServer:
     """``warm``: what every child will have imported. Thread-safe. Returns before the server is ready. It serves the
-    process that made it; a fork of that one has none."""
+    process that made it; a fork of that one has none. ``forks``: how many were asked for and answered."""
 
     def __init__(self, *, warm: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> None:
         self._environment = {**os.environ, **(environment or {})}
         self._child = Child(warm=(__name__, *warm), environment=environment, fresh=True)
         self._lock = threading.Lock()
+        self.forks = 0
         self._ended = False
         self._owner = os.getpid()
 
@@ -77,7 +78,10 @@ class ForkServer:
         of its own, because of its environment or because the server is of no more use."""
         if not self.alive or early(environment) != early(self._environment):
             return None
-        answer = self._ask(f"{__name__}:fork", (dict(environment), warm), _FORK_LIMIT_S, (descriptor, output))
+        try:
+            answer = self._ask(f"{__name__}:fork", (dict(environment), warm), _FORK_LIMIT_S, (descriptor, output))
+        finally:
+            self.forks += 1
         if isinstance(answer, Done):
             return Forked(self, answer.value)
         log.warning("children are interpreters of their own from now on: %s",
