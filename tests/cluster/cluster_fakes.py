@@ -59,8 +59,8 @@ class FakeStages:
     def open_compiler(self) -> FakeCompiler:
         return FakeCompiler(self)
 
-    def open_device(self, device_class: str) -> FakeDevice:
-        return FakeDevice(self, device_class, measured=True)
+    def open_device(self, device_class: str, gpu: str = "") -> FakeDevice:
+        return FakeDevice(self, device_class, measured=True, gpu=gpu)
 
     def open_model(self, device_class: str) -> FakeDevice:
         return FakeDevice(self, device_class, measured=False)
@@ -142,9 +142,9 @@ class FakeCompiler:
 
 
 class FakeDevice:
-    def __init__(self, stages: FakeStages, device_class: str, measured: bool) -> None:
+    def __init__(self, stages: FakeStages, device_class: str, measured: bool, gpu: str = "") -> None:
         self.stages, self.measured = stages, measured
-        uuid = f"GPU-{os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
+        uuid = f"GPU-{gpu or os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
         self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),) if measured else ())
 
     def prepare(self, request: TrialRequest) -> None:
