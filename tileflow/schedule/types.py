@@ -78,7 +78,8 @@ Slot = Staged | OfGroup
 class Round:
     """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, the first one
     where there is no turn, or that of the tile among those of the program (``ThisTile``) or the group (``OwnTile``).
-    ``behind``: so many rounds before it; ``head_start``: that many more for the first group. A round before the first is over from the start.
+    ``behind``: so many rounds before it; ``head_start``: that many more for the first group. A round before the first
+    is over from the start.
     """
 
     turn: Turn | OwnTile | ThisTile | None

@@ -171,7 +171,9 @@ def _memory_fits(
         own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * apart
     ring = stages * keys * (inner + depth) * size
     barriers = (stages * 4 + groups * 3) * BARRIER_BYTES
-    repair = ((PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
+    repair: tuple[tuple[str, Direction], ...] = (
+        (PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"),
+    )  # fmt: skip
     fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
     return schedule_constraint("buffers fit shared memory", fits, repair,
                        f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of shared "
