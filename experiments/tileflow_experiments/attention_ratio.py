@@ -207,6 +207,7 @@ def _listen(child: subprocess.Popen[str], seconds: float, found: dict[str, dict[
         timer.cancel()
         if not line:
             return begun, "bench_timeout" if child.wait() == -signal.SIGKILL else "crashed"
+        print(line, end="", file=sys.stderr, flush=True)
         said = json.loads(line) if line.startswith("{") else {}
         if "begins" in said:
             begun = said["begins"]

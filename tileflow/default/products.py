@@ -130,7 +130,7 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
 def _specialised(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Two consumer groups beside a producer, where each multiprocessor has a tile of 128 rows: measured on an H200 at
     1.18 to 1.29 times the pipelined default's speed for heads of 96 and more, 1.12 for causal ones of 64, and slower
-    for full ones of 64 (docs/warp-specialisation.md)."""
+    for full ones of 64; another 1.04 for full ones of 128 whose programs walk (docs/warp-specialisation.md)."""
     found = find_structure(ir)
     if refusal(ir, target) or not isinstance(found, Chained):
         return {}
@@ -141,9 +141,11 @@ def _specialised(ir: KernelIR, target: Target) -> dict[str, Choice]:
     tiles = _programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | wanted)
     if tiles < target.sm_count or (alike and columns < WIDE_HEAD):
         return {}
+    walks = alike and columns == WIDE_HEAD and tiles > target.sm_count
     wanted[_symbol(found.scores.output.dims[1])] = 128 if columns <= WIDE_HEAD else 64
     wanted[NUM_STAGES.name(ir)] = 2 if columns >= WIDE_HEAD else 3
-    wanted[PING_PONG.name(ir)] = columns < WIDE_HEAD
+    wanted[PING_PONG.name(ir)] = walks or columns < WIDE_HEAD
+    wanted[PERSISTENT.name(ir)] = int(walks)
     return wanted | {SCHEDULE.name(ir): "warp_specialised"}
 
 
