@@ -94,6 +94,34 @@ def test_rope_takes_the_angles_of_transformers_and_refuses_others() -> None:
         ours.rope(q, k, angles, angles, layout="neox")
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool) -> None:
+    """Heads that share keys, a scale of the caller's, transposed tensors."""
+    compare(
+        lambda q, k, v: ours.attention(q.mT, k.mT, v.mT, causal=causal, scale=0.3, backend="tileflow"),
+        lambda q, k, v: F.scaled_dot_product_attention(q.mT, k.mT, v.mT, is_causal=causal, scale=0.3, enable_gqa=True),
+        [leaf(1, 4, 16, 11), leaf(1, 2, 16, 11), leaf(1, 2, 16, 11)],
+    )
+
+
+def test_attention_says_what_runs_it() -> None:
+    q, wide = torch.randn(1, 2, 5, 16), torch.randn(1, 2, 5, 128)
+    mask = torch.ones(5, 5).tril().bool()
+    assert ours.attention_backend(q, q, q).name == "tileflow"
+    assert ours.attention_backend(q, q, q, backend="torch").name == "torch"
+    assert ours.attention_backend(wide, wide, wide).name == "torch"
+    assert ours.attention_backend(leaf(1, 2, 5, 16), q, q).name == "torch"
+    masked = ours.attention_backend(q, q, q, mask=mask)
+    assert (masked.name, masked.why) == ("torch", "a mask")
+    torch.testing.assert_close(
+        ours.attention(q, q, q, mask=mask), F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    )
+    with pytest.raises(CallError, match="a mask"):
+        ours.attention(q, q, q, mask=mask, backend="tileflow")
+    with pytest.raises(CallError, match="auto, tileflow or torch"):
+        ours.Attention(backend="flash")(q, q, q)
+
+
 LABELS = torch.tensor([[1, -100, 4], [0, 36, 5]])
 OPTIONS: tuple[dict[str, Any], ...] = (
     {}, {"reduction": "sum"}, {"label_smoothing": 0.1}, {"num_items_in_batch": torch.tensor(11)}, {"softcap": 3.0},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ import tileflow
 from tileflow.errors import CallError
 
 transformers = pytest.importorskip("transformers")
+import tileflow.integrations.transformers as module  # noqa: E402
 from tileflow.integrations.transformers import apply, unapply  # noqa: E402
 
 SIZES = {
@@ -39,7 +40,7 @@ def _interpreted() -> Iterator[None]:
 def model_of(family: str, **options: Any) -> Any:
     config, kind, own = FAMILIES[family]
     torch.manual_seed(0)
-    made = getattr(transformers, kind)(getattr(transformers, config)(**SIZES, **own, **options))
+    made = getattr(transformers, kind)(getattr(transformers, config)(**{**SIZES, **own, **options}))
     for name, parameter in made.named_parameters():
         if "norm" in name:  # ones say nothing about what is multiplied
             torch.nn.init.normal_(parameter, mean=parameter.mean().item(), std=0.3)
@@ -112,7 +113,23 @@ def test_the_library_s_classes_stay() -> None:
     assert set(first.state_dict()) == set(second.state_dict())
 
 
-Case = tuple[Callable[[], Any], str]
+def test_attention_through_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a mask by our kernel, with one by torch's; sizes that the kernel takes."""
+    model = model_of("llama", head_dim=16)
+    ids = batch()["input_ids"]
+    wanted = model(ids, labels=ids).loss
+    padded, _ = step(model)
+    report = apply(model, attention=True)
+    assert report.replaced["attention"] == 2 and model.config._attn_implementation == "tileflow"
+    ran: list[str] = []
+    own = module.scaled_dot_attention
+    monkeypatch.setattr(module, "scaled_dot_attention", lambda *a, **k: ran.append(k["backend"]) or own(*a, **k))
+    torch.testing.assert_close(model(ids, labels=ids).loss, wanted, rtol=1e-4, atol=1e-6)
+    assert ran == ["tileflow", "tileflow"]
+    torch.testing.assert_close(step(model)[0], padded, rtol=1e-4, atol=1e-6)
+    assert ran == ["tileflow", "tileflow"]
+    unapply(model)
+    assert model.config._attn_implementation == "sdpa"
 
 
 def test_what_is_refused_says_so() -> None:

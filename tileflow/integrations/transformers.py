@@ -16,6 +16,7 @@ import torch
 
 from ..errors import CallError
 from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
+from ..kernels import attention as scaled_dot_attention
 from .families import FAMILIES, Family
 
 __all__ = ["Report", "Skipped", "apply", "unapply"]
@@ -52,13 +53,15 @@ def apply(
     rotary: bool = True,
     loss: bool = True,
     fused_loss: bool = True,
+    attention: bool = False,
 ) -> Report:
     """Let a loaded model of Llama, Qwen2, Qwen3, Mistral or Gemma (1, 2, 3) run on tileflow's kernels.
 
     ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
     MLP does between its products. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
     ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
-    Attention stays the model's own. Raises CallError for another model, and for one that it was applied to already.
+    ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
+    Raises CallError for another model, and for one that it was applied to already.
     """
     family = _family_of(model)
     if hasattr(model, _STATE):
@@ -70,12 +73,12 @@ def apply(
         (norm, "norm", _replace_norms), (residual and norm, "residual", _replace_residuals),
         (activation, "activation", _replace_activations), (rotary, "rotary", _replace_rotary),
         (loss, "loss", _replace_loss), (loss and fused_loss, "fused_loss", _fuse_loss),
+        (attention, "attention", _replace_attention),
     ):  # fmt: skip
         if is_wanted:
             change(patch)
         else:
             patch.skip(part, "it was not asked for")
-    patch.skip("attention", "torch's own attention is faster on the devices measured")
     return patch.report
 
 
@@ -107,6 +110,7 @@ class _Patch:
     def __init__(self, model: torch.nn.Module, family: Family) -> None:
         self.model, self.family, self.report = model, family, Report()
         self._before: list[tuple[torch.nn.Module, str, Any]] = []
+        self.attention: str | None = None  # the implementation that the model had
 
     def modules(self, suffix: str) -> Iterator[torch.nn.Module]:
         """The model's modules of a class of its family's file, not of a subclass, which may do something else."""
@@ -130,6 +134,8 @@ class _Patch:
         self.report.skipped.append(Skipped(part, why))
 
     def undo(self) -> None:
+        if self.attention is not None:
+            self.model.set_attn_implementation(self.attention)  # type: ignore[operator]
         for module, attribute, value in reversed(self._before):
             if value is _ABSENT:
                 del module.__dict__[attribute]
@@ -300,3 +306,44 @@ def _train_step(model: Any, labels: torch.Tensor, inputs: dict[str, Any]) -> Any
         loss=loss, past_key_values=outputs.past_key_values, hidden_states=outputs.hidden_states,
         attentions=outputs.attentions,
     )  # fmt: skip
+
+
+_ATTENTION = "tileflow"  # its name in the library's registry
+_CHANGES = ("softcap", "position_bias", "cache")  # what changes attention itself; others are the model's bookkeeping
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """What the registry asks for: (batch, heads, tokens, size) to (batch, tokens, heads, size)."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    is_served = attention_mask is None and not dropout and (not causal or query.size(2) == key.size(2))
+    if not is_served or any(options.get(name) is not None for name in _CHANGES):
+        found: tuple[torch.Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **options
+        )
+        return found
+    out = scaled_dot_attention(query, key, value, causal=causal, scale=scaling, backend="tileflow")
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _replace_attention(patch: _Patch) -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(_ATTENTION, _attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+    model: Any = patch.model
+    patch.attention = model.config._attn_implementation
+    model.set_attn_implementation(_ATTENTION)
+    patch.count("attention", len(list(patch.modules("Attention"))))

@@ -8,9 +8,10 @@ from .linear_loss import LinearCrossEntropyLoss, linear_cross_entropy
 from .losses import CrossEntropyLoss, cross_entropy
 from .rms import RMSNorm, add_rms_norm, rms_norm
 from .rotary import RotaryEmbedding, rope
+from .scaled_dot import Attention, attention, attention_backend
 
 __all__ = [
-    "CrossEntropyLoss", "GeGLU", "LayerNorm", "LinearCrossEntropyLoss", "RMSNorm", "RotaryEmbedding", "SwiGLU",
-    "add_layer_norm", "add_rms_norm", "cross_entropy", "geglu", "layer_norm", "linear_cross_entropy", "rms_norm",
-    "rope", "swiglu",
+    "Attention", "CrossEntropyLoss", "GeGLU", "LayerNorm", "LinearCrossEntropyLoss", "RMSNorm", "RotaryEmbedding",
+    "SwiGLU", "add_layer_norm", "add_rms_norm", "attention", "attention_backend", "cross_entropy", "geglu",
+    "layer_norm", "linear_cross_entropy", "rms_norm", "rope", "swiglu",
 ]  # fmt: skip
