@@ -69,6 +69,7 @@ def _serving(module: str, kernel: str, title: str, problem: Problem, **options: 
 _DECODE, _PREFILL = "64 tokens", "4096 tokens"
 _HEADS = {"h": 32, "hk": 8, "d": 128}
 _ATTENTION = {"batch": 32, **_HEADS, "n": 8192}
+_EXPERTS = {"n": 768, "hidden": 2048, "experts": 128, "k": 8}  # Qwen3 30B A3B
 SERVING = (
     _serving("norm_quant", "add_rms_norm_quant", _DECODE, {"m": 64, "n": 4096}),
     _serving("norm_quant", "add_rms_norm_quant", _PREFILL, {"m": 4096, "n": 4096}),
@@ -86,6 +87,9 @@ SERVING = (
              peer=paged_by_torch),
     _serving("lora", "lora_shrink", _DECODE, {"tokens": 64, "k": 4096, "rank": 16, "adapters": 8}, compiles=False),
     _serving("lora", "lora_expand", _DECODE, {"tokens": 64, "n": 4096, "rank": 16, "adapters": 8}, compiles=False),
+    _serving("moe", "route", _PREFILL, {"m": 4096, "experts": 128}),
+    _serving("moe", "fused_moe", _DECODE, {"m": 64, **_EXPERTS}, compiles=False),
+    _serving("moe", "fused_moe", _PREFILL, {"m": 4096, **_EXPERTS}, compiles=False),
     _serving("sampling", "sample_top_k_top_p", "64 x 128256", {"m": 64, "v": 128256}),
 )  # fmt: skip
 

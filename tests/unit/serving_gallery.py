@@ -19,6 +19,10 @@ SERVING: dict[str, tuple[dict[str, Any], ...]] = {
     "examples.serving_lora:lora_shrink": (
         {"tokens": 21, "k": 150, "rank": 16, "adapters": 3}, {"tokens": 3, "k": 33, "rank": 8, "adapters": 5},
     ),
+    "examples.serving_moe:fused_moe": (
+        {"m": 21, "n": 24, "hidden": 40, "experts": 5}, {"m": 5, "n": 16, "hidden": 20, "experts": 7, "k": 3},
+    ),
+    "examples.serving_moe:route": ({"m": 7, "experts": 20, "k": 4}, {"m": 3, "experts": 8, "k": 1}),
     "examples.serving_norm_quant:add_rms_norm_quant": ({"m": 7, "n": 67, **_FP8}, {"m": 3, "n": 131, **_INT8}),
     "examples.serving_norm_quant:add_rms_norm_quant_grouped": (
         {"m": 5, "n": 384, **_FP8}, {"m": 3, "n": 128, **_INT8}
