@@ -1,9 +1,9 @@
 """A mixture of experts as decoders have it: each token's few best experts, gated products of its own, weighted sums.
 
 Routing takes the softmax of a row's logits and its largest entries. Copies of tokens are then ordered by expert on the
-device. Both products have a program for each tile of copies of any expert, so that a popular expert is shared by many;
-how many tiles there are is known on the device only. The first product gathers its rows and ends in silu(gate) * up; the
-second is weighted and added to the tokens.
+device. Both products have a program for each tile of copies of any expert, so that a popular expert is shared by many:
+how many tiles there are is known on the device only. The first product gathers its rows and ends in silu(gate) * up;
+the second is weighted, and a last launch adds up each token's parts.
 """
 
 from __future__ import annotations

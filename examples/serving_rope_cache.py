@@ -31,7 +31,7 @@ def inputs(
     [positions, d]; a cache of at least ``pages`` pages, [pages, 16, hk, d]; every fifth token has no slot."""
     q = torch.randn(tokens, h, d, dtype=dtype, device=device)
     k, v = (torch.randn(tokens, hk, d, dtype=dtype, device=device) for _ in range(2))
-    pages = max(pages, -(-tokens // PAGE))
+    pages = max(pages, -(-tokens // PAGE) + 1)  # the first page stays empty
     positions = torch.arange(tokens, device=device) * 7 % (4 * PAGE)
     frequencies = BASE ** (-torch.arange(0, d, 2, device=device) / d)
     angles = torch.arange(4 * PAGE, device=device)[:, None] * frequencies

@@ -19,14 +19,13 @@ Problem = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServingCase:
-    """A call of a gallery kernel. ``peer``: what torch would run, the kernel's reference unless given. ``compiles``:
-    whether torch.compile takes it whole."""
+    """A call of a gallery kernel. ``peer``: what torch would run, the kernel's reference unless given; it does not wait
+    for the device, since a capture that fails leaves torch's random numbers unusable."""
 
     name: str
     kernel: str
     problem: Problem
     peer: Call | None = None
-    compiles: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,66 @@ def paged_by_torch(
     return out[:, :, 0] * value_scale
 
 
+def rope_by_torch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    positions: torch.Tensor,
+    angles: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    slots: torch.Tensor,
+) -> None:
+    """Without a wait for the device: what has no slot goes to the first page, which is nobody's."""
+    cos, sin = (x[:, None] for x in angles[positions].chunk(2, dim=-1))
+    at = slots.clamp(min=0)
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+    q.copy_(turned(q))
+    key_cache.flatten(0, 1)[at] = turned(k).to(key_cache.dtype)
+    value_cache.flatten(0, 1)[at] = v.to(value_cache.dtype)
+
+
+def _adapters(tokens: int, offsets: torch.Tensor) -> torch.Tensor:
+    """The adapter of each place of the order, -1 before the first."""
+    return torch.bucketize(torch.arange(tokens, device=offsets.device), offsets.long(), right=True) - 1
+
+
+def shrink_by_torch(x: torch.Tensor, a: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """A product for each token, of its adapter's own matrix."""
+    adapter = _adapters(x.size(0), offsets)
+    out = torch.zeros(x.size(0), a.size(1), dtype=x.dtype, device=x.device)
+    out[order] = (a[adapter.clamp(min=0)] @ x[order][:, :, None])[:, :, 0] * (adapter >= 0)[:, None]
+    return out
+
+
+def expand_by_torch(
+    y: torch.Tensor, shrunk: torch.Tensor, b: torch.Tensor, order: torch.Tensor, offsets: torch.Tensor
+) -> None:
+    adapter = _adapters(y.size(0), offsets)
+    low = shrunk.sum(0)[order].to(b.dtype)
+    y[order] += (b[adapter.clamp(min=0)] @ low[:, :, None])[:, :, 0] * (adapter >= 0)[:, None]
+
+
+def moe_by_torch(
+    x: torch.Tensor,
+    up: torch.Tensor,
+    down: torch.Tensor,
+    weights: torch.Tensor,
+    order: torch.Tensor,
+    offsets: torch.Tensor,
+) -> torch.Tensor:
+    """By torch's grouped products."""
+    rows, ends = order.long() // weights.size(1), offsets[1:]
+    gate, other = F.grouped_mm(x[rows], up.mT, offs=ends).chunk(2, dim=1)
+    parts = F.grouped_mm(F.silu(gate) * other, down.mT, offs=ends)
+    out = torch.zeros(x.shape, dtype=torch.float32, device=x.device)
+    return out.index_add_(0, rows, parts * weights.flatten()[order.long()][:, None]).to(x.dtype)
+
+
 def _serving(module: str, kernel: str, title: str, problem: Problem, **options: Any) -> ServingCase:
     return ServingCase(f"{kernel} {title}", f"examples.serving_{module}:{kernel}", problem, **options)
 
@@ -69,6 +128,7 @@ def _serving(module: str, kernel: str, title: str, problem: Problem, **options: 
 _DECODE, _PREFILL = "64 tokens", "4096 tokens"
 _HEADS = {"h": 32, "hk": 8, "d": 128}
 _ATTENTION = {"batch": 32, **_HEADS, "n": 8192}
+_LORA = {"tokens": 64, "rank": 16, "adapters": 8}
 _EXPERTS = {"n": 768, "hidden": 2048, "experts": 128, "k": 8}  # Qwen3 30B A3B
 SERVING = (
     _serving("norm_quant", "add_rms_norm_quant", _DECODE, {"m": 64, "n": 4096}),
@@ -78,18 +138,19 @@ SERVING = (
     _serving("silu_quant", "silu_mul_quant", _DECODE, {"m": 64, "n": 14336}),
     _serving("silu_quant", "silu_mul_quant", _PREFILL, {"m": 4096, "n": 14336}),
     _serving("silu_quant", "silu_mul_quant_grouped", _PREFILL, {"m": 4096, "n": 18432}),
-    _serving("rope_cache", "rope_cache_write", _DECODE, {"tokens": 64, **_HEADS}),
-    _serving("rope_cache", "rope_cache_write", _PREFILL, {"tokens": 4096, **_HEADS, "cache_dtype": "float8_e4m3fn"}),
+    _serving("rope_cache", "rope_cache_write", _DECODE, {"tokens": 64, **_HEADS}, peer=rope_by_torch),
+    _serving("rope_cache", "rope_cache_write", _PREFILL, {"tokens": 4096, **_HEADS, "cache_dtype": "float8_e4m3fn"},
+             peer=rope_by_torch),
     _serving("paged_attention", "paged_attention", "32 x 8192", _ATTENTION, peer=paged_by_torch),
     _serving("paged_attention", "paged_attention", "fp8 32 x 8192", {**_ATTENTION, "cache_dtype": "float8_e4m3fn"},
              peer=paged_by_torch),
     _serving("paged_attention", "paged_attention", "1 x 32768", {**_ATTENTION, "batch": 1, "n": 32768},
              peer=paged_by_torch),
-    _serving("lora", "lora_shrink", _DECODE, {"tokens": 64, "k": 4096, "rank": 16, "adapters": 8}, compiles=False),
-    _serving("lora", "lora_expand", _DECODE, {"tokens": 64, "n": 4096, "rank": 16, "adapters": 8}, compiles=False),
+    _serving("lora", "lora_shrink", _DECODE, {"k": 4096, **_LORA}, peer=shrink_by_torch),
+    _serving("lora", "lora_expand", _DECODE, {"n": 4096, **_LORA}, peer=expand_by_torch),
     _serving("moe", "route", _PREFILL, {"m": 4096, "experts": 128}),
-    _serving("moe", "fused_moe", _DECODE, {"m": 64, **_EXPERTS}, compiles=False),
-    _serving("moe", "fused_moe", _PREFILL, {"m": 4096, **_EXPERTS}, compiles=False),
+    _serving("moe", "fused_moe", _DECODE, {"m": 64, **_EXPERTS}, peer=moe_by_torch),
+    _serving("moe", "fused_moe", _PREFILL, {"m": 4096, **_EXPERTS}, peer=moe_by_torch),
     _serving("sampling", "sample_top_k_top_p", "64 x 128256", {"m": 64, "v": 128256}),
 )  # fmt: skip
 
