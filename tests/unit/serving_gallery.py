@@ -14,13 +14,13 @@ _CACHE = {"cache_dtype": "float8_e4m3fn"}
 
 SERVING: dict[str, tuple[dict[str, Any], ...]] = {
     "examples.serving_lora:lora_expand": (
-        {"tokens": 21, "n": 50, "rank": 16, "adapters": 3}, {"tokens": 3, "n": 17, "rank": 8, "adapters": 5},
+        {"tokens": 13, "n": 20, "rank": 8, "adapters": 3}, {"tokens": 3, "n": 17, "rank": 8, "adapters": 5},
     ),
     "examples.serving_lora:lora_shrink": (
         {"tokens": 21, "k": 150, "rank": 16, "adapters": 3}, {"tokens": 3, "k": 33, "rank": 8, "adapters": 5},
     ),
     "examples.serving_moe:fused_moe": (
-        {"m": 21, "n": 24, "hidden": 40, "experts": 5}, {"m": 5, "n": 16, "hidden": 20, "experts": 7, "k": 3},
+        {"m": 13, "n": 20, "hidden": 24, "experts": 3}, {"m": 5, "n": 16, "hidden": 20, "experts": 7, "k": 3},
     ),
     "examples.serving_moe:route": ({"m": 7, "experts": 20, "k": 4}, {"m": 3, "experts": 8, "k": 1}),
     "examples.serving_norm_quant:add_rms_norm_quant": ({"m": 7, "n": 67, **_FP8}, {"m": 3, "n": 131, **_INT8}),
@@ -28,7 +28,7 @@ SERVING: dict[str, tuple[dict[str, Any], ...]] = {
         {"m": 5, "n": 384, **_FP8}, {"m": 3, "n": 128, **_INT8}
     ),
     "examples.serving_paged_attention:paged_attention": (
-        {"batch": 2, "h": 8, "hk": 2, "d": 32, "n": 600}, {"batch": 3, "h": 2, "hk": 2, "d": 16, "n": 40, **_CACHE},
+        {"batch": 2, "h": 4, "hk": 2, "d": 16, "n": 520}, {"batch": 3, "h": 2, "hk": 2, "d": 16, "n": 40, **_CACHE},
     ),
     "examples.serving_rope_cache:rope_cache_write": (
         {"tokens": 7, "h": 6, "hk": 2, "d": 10}, {"tokens": 5, "h": 2, "hk": 2, "d": 16, **_CACHE},
