@@ -225,7 +225,7 @@ FUNCTIONS = (
     FunctionCase(
         "layer_norm", ours.layer_norm, lambda x, w, b: F.layer_norm(x, (_HIDDEN,), w, b),
         _randn((2, 4096, _HIDDEN), (_HIDDEN,), (_HIDDEN,)), 3,
-        _in("layer", layer_norm_forward=_NORM, add_layer_norm_forward=_NORM, layer_norm_backward=_NORM),
+        _in("layer", layer_norm_train=_NORM, add_layer_norm_forward=_NORM, layer_norm_backward=_NORM),
         lambda ops: lambda x, w, b: ops.LigerLayerNormFunction.apply(x, w, b, 1e-5),
     ),
     FunctionCase(

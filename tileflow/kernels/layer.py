@@ -35,7 +35,7 @@ def reference(
 
 
 @tileflow.kernel(inputs=inputs, reference=reference)
-def layer_norm_forward(
+def layer_norm_train(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The normalised rows; each row's mean and ``1 / sqrt(variance + eps)`` in float32."""
@@ -154,7 +154,7 @@ def _add_backward(ctx: BackwardContext, grad: torch.Tensor, grad_sum: torch.Tens
 
 
 _plain = differentiable(
-    layer_norm_forward, _backward, save=("x", "weight", "means", "scales"), outputs=("out", "means", "scales"),
+    layer_norm_train, _backward, save=("x", "weight", "means", "scales"), outputs=("out", "means", "scales"),
     hidden=("means", "scales"),
 )  # fmt: skip
 _added = differentiable(
