@@ -114,6 +114,14 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
 
+    def alias(self, ref: str) -> Kernel:
+        """The same kernel at another place, ``module:qualname``: of one text and hash, with rows of its own."""
+        made = Kernel(
+            self.__wrapped__, self._inputs, self._reference, self._debug_sizes, self.tolerances, self.baseline
+        )
+        made.name = ref
+        return made
+
     def __reduce__(self) -> tuple[Any, ...]:
         return load_kernel, (self.name,)
 
