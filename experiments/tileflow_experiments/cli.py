@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tileflow_cluster.protocol import Evaluator, Ordered
 
     from .spec import SweepSpec
-    from .sweep import Tools
+    from .work import Tools
 
 BAD_INPUT = 2
 STOPPED = 3
@@ -338,7 +338,7 @@ def _problem(text: str) -> dict[str, Any]:
 
 def tools() -> Tools:
     """The real ones: Ray, the compiler, a process that interprets."""
-    from .sweep import Tools
+    from .work import Tools
 
     return Tools(evaluator=_ray)
 
@@ -353,7 +353,7 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
     return RayEvaluator(
         TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
-        patience=Patience(away_s=wanted.budget.wait_seconds),
+        part=wanted.part, patience=Patience(away_s=wanted.budget.wait_seconds),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
 from . import journal as journals
-from .journal import Journal, Line
+from .journal import Line, Writer
 from .judge import StudyJudge
 from .portfolio import missing
 from .records import RecordKind, StudyKey, TrialRecord
@@ -71,7 +71,7 @@ class _Flight:
 class Built:
     """A winner's machine code in one shape mode."""
 
-    study: Study
+    study: StudyKey
     mode: Mode
     binaries: tuple[Binary, ...]
 
@@ -88,7 +88,7 @@ def study_keys(spec: SweepSpec) -> list[StudyKey]:
 
 def open_studies(
     spec: SweepSpec,
-    journal: Journal,
+    journal: Writer,
     subjects: Iterable[Subject],
     transfers: Callable[[Subject], Iterable[Config]] = lambda _: (),
     measured: Collection[str] = (),
@@ -99,11 +99,13 @@ def open_studies(
     modelled times are not taken over.
     """
     families: dict[tuple[str, str], Family] = {}
-    known = {line["study"]: line for line in journals.events(journal.lines, "study")}
+    lines = journal.lines
+    known = {line["study"]: line for line in journals.events(lines, "study")}
     spent: dict[str, float] = {}
-    for line in journals.events(journal.lines, "clock"):
+    for line in journals.events(lines, "clock"):
         spent |= line["spent_s"]
-    trials = journals.by_study(journals.trials(journal.lines).values())
+    trials = journals.by_study(journals.trials(lines).values())
+    del lines
     studies = []
     for subject in subjects:
         key = subject.key
@@ -161,17 +163,21 @@ def _require_unchanged(subject: Subject, known: Line) -> None:
 
 
 class Driver:
-    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler."""
+    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler.
+
+    ``progress``: called at every turn. ``whole``: these are all studies of the sweep.
+    """
 
     def __init__(
         self,
         sweep_id: str,
         studies: Sequence[Study],
         evaluator: Evaluator,
-        journal: Journal,
+        journal: Writer,
         *,
         seed: int = 0,
         progress: Callable[[Driver], None] = lambda _: None,
+        whole: bool = True,
     ) -> None:
         self.studies = studies
         self.evaluator = evaluator
@@ -180,7 +186,8 @@ class Driver:
         self._sweep_id = sweep_id
         self._journal = journal
         self._seed = seed
-        self._progress = progress
+        self.progress = progress
+        self._whole = whole
         self._flights: dict[str, _Flight] = {}
         self._keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None
         self._numbers = itertools.count(1)
@@ -273,11 +280,11 @@ class Driver:
         self.stopping = self.stopping or reason
 
     def give_up(self, study: Study, error: TileflowError) -> None:
-        """Stop a study whose kernel fails whatever the config. Raises ``error`` where there is no other study."""
+        """Stop a study whose kernel fails whatever the config. Raises ``error`` where the sweep has no other."""
         if not study.stopped:
             study.stop(f"{type(error).__name__}: {error}")
             self._note_stopped(study)
-        if len(self.studies) == 1:
+        if self._whole and len(self.studies) == 1:
             raise error
 
     def _postpone(self, study: Study, error: SlowProblem) -> None:
@@ -316,7 +323,7 @@ class Driver:
 
     def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
         try:
-            return Built(study, mode, self.evaluator.fetch_binaries(trial_id))
+            return Built(study.subject.key, mode, self.evaluator.fetch_binaries(trial_id))
         except ClusterError as error:
             log.warning("no machine code for %s: %s", study.subject.key.title, error)
             return None
@@ -411,7 +418,7 @@ class Driver:
             if self._searching:
                 self._leave_stragglers()
             self.evaluator.announce(status_of(self))
-        self._progress(self)
+        self.progress(self)
 
     def _notice_joined(self) -> None:
         """A class that was modelled has a GPU now: its searches begin again, and measure."""

@@ -44,18 +44,68 @@ class JournalFull(JournalError):
     retryable = True
 
 
-class Journal:
-    """The writer. ``epoch`` counts the openings of this file, this one included. ``damaged``: lines that resuming found
-    unreadable and set aside."""
+class Writer:
+    """Lines on their way to one journal. ``epoch`` counts the openings of its file, this one included."""
+
+    epoch: int
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def lines(self) -> list[Line]:
+        """All that the journal has by now, read again: nothing of it is kept."""
+        raise NotImplementedError
+
+    def write(self, content: bytes) -> None:
+        """Append whole lines. Raises JournalFull."""
+        raise NotImplementedError
+
+    def sync_when_due(self) -> None:
+        """What was written is safe within a second. Raises JournalFull."""
+        raise NotImplementedError
+
+    def append(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
+        for what JSON has no word for."""
+        line = {"kind": kind} | dict(data)
+        try:
+            text = _encode(line)
+        except (TypeError, ValueError) as error:
+            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
+                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
+        self.write(text.encode() + b"\n")
+
+    def add(self, record: TrialRecord) -> None:
+        """Append a trial's (or a re-measurement's) record. Raises JournalFull."""
+        self.append(record.kind, record.to_json())
+
+    def event(self, name: str, **data: Any) -> None:
+        """Append an event. Raises JournalFull."""
+        self.append("event", {"event": name, "at": time.time()} | data)
+
+    def has_room(self) -> bool:
+        """The disk takes what is in flight and a margin; where not, submit nothing more."""
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
+
+
+class Journal(Writer):
+    """The one writer of a file. ``damaged``: lines that resuming found unreadable and set aside. ``header``: its first
+    line."""
 
     def __init__(self, path: Path, descriptor: int, lines: list[Line], damaged: int = 0) -> None:
-        self.path = path
+        super().__init__(path)
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
         self._synced = time.monotonic()
-        self.lines = lines
         self.damaged = damaged
+        self.header: Line = next(iter(lines), {})
         self.epoch = 1 + max((line["epoch"] for line in events(lines, "opened")), default=0)
+
+    @property
+    def lines(self) -> list[Line]:
+        return parse(self.path.read_bytes()).lines
 
     @staticmethod
     def create(path: Path, header: Mapping[str, Any]) -> Journal:
@@ -67,7 +117,8 @@ class Journal:
                 raise in_the_way(path)
             os.ftruncate(descriptor, 0)
             journal = Journal(path, descriptor, [])
-            journal.append("header", {"schema_version": SCHEMA_VERSION} | dict(header))
+            journal.header = {"kind": "header", "schema_version": SCHEMA_VERSION} | dict(header)
+            journal.append("header", journal.header)
             journal._opened()
         return journal
 
@@ -107,39 +158,17 @@ class Journal:
     def _opened(self) -> None:
         self.append("event", {"event": "opened", "epoch": self.epoch, "at": time.time(), "pid": os.getpid()})
 
-    def append(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
-        for what JSON has no word for."""
-        line = {"kind": kind} | dict(data)
-        try:
-            text = _encode(line)
-        except (TypeError, ValueError) as error:
-            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
-                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
-        content = memoryview(text.encode() + b"\n")
+    def write(self, content: bytes) -> None:
+        left = memoryview(content)
         written = 0
         try:
-            while written < len(content):
-                written += os.write(self._descriptor, content[written:])
+            while written < len(left):
+                written += os.write(self._descriptor, left[written:])
         except OSError as error:
             os.ftruncate(self._descriptor, self._size)
             raise self._full(error) from error
         self._size += written
-        self.lines.append(line)
         self.sync_when_due()
-
-    def add(self, record: TrialRecord) -> None:
-        """Append a trial's (or a re-measurement's) record. Raises JournalFull."""
-        self.append(record.kind, record.to_json())
-
-    def event(self, name: str, **data: Any) -> None:
-        """Append an event. Raises JournalFull."""
-        self.append("event", {"event": name, "at": time.time()} | data)
-
-    def has_room(self) -> bool:
-        """The disk takes what is in flight and a margin; where not, submit nothing more."""
-        facts = os.statvfs(self.path)
-        return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
 
     def sync_when_due(self) -> None:
         """At most one fsync a second. Raises JournalFull."""

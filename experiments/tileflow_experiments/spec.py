@@ -40,6 +40,7 @@ MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
 MOST_PRIORITY = 100
+MOST_SCHEDULERS = 256
 WAIT_SECONDS = 3600.0
 SHOWN_CHARS = 200
 LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
@@ -103,6 +104,8 @@ class SweepSpec:
 
     ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
     them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
+    ``schedulers``: the most processes that search, each some of the kernels. ``part``: of the sweep's share of a
+    cluster, what one scheduler is given; never written in a file.
     """
 
     name: str
@@ -114,6 +117,8 @@ class SweepSpec:
     modes: tuple[Mode, ...] = MODES
     output: Path | None = None
     priority: int = 1
+    schedulers: int = 1
+    part: float = 1.0
 
     def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
         """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
@@ -143,6 +148,8 @@ class SweepSpec:
         }
         if self.priority != 1:
             data["priority"] = self.priority
+        if self.schedulers != 1:
+            data["schedulers"] = self.schedulers
         return data if self.output is None else data | {"output": str(self.output)}
 
 
@@ -178,7 +185,7 @@ def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 
 
-_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output", "priority")
+_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output", "priority", "schedulers")
 
 
 def parse(data: object) -> SweepSpec:
@@ -186,7 +193,7 @@ def parse(data: object) -> SweepSpec:
     root = _Node(data, "")
     fields = root.mapping(
         required=("name", "kernels", "device_classes", "strategy", "budget"),
-        optional=("seeds", "modes", "output", "priority"),
+        optional=("seeds", "modes", "output", "priority", "schedulers"),
     )
     return SweepSpec(
         name=_name(fields["name"]),
@@ -198,6 +205,7 @@ def parse(data: object) -> SweepSpec:
         modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else MODES,
         output=_absolute(fields["output"]) if "output" in fields else None,
         priority=fields["priority"].integer(least=1, most=MOST_PRIORITY) if "priority" in fields else 1,
+        schedulers=fields["schedulers"].integer(1, MOST_SCHEDULERS) if "schedulers" in fields else 1,
     )
 
 

@@ -64,6 +64,34 @@ def _best(title: str, record: TrialRecord | None) -> dict[str, Any]:
     return {"study": title, "time_us": time_us, "measured": record is not None and record.measured}
 
 
+SUMS = (
+    "trials", "in_flight", "studies", "done", "stopped", "considered_per_s", "measured_per_s", "retried",
+)  # fmt: skip
+
+
+def merged(statuses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of several schedulers that work side by side, at least one; they end when the last one does."""
+    classes: dict[str, dict[str, Any]] = {}
+    failures: Counter[str] = Counter()
+    for status in statuses:
+        failures.update(status["failures"])
+        for name, served in status["classes"].items():
+            known = classes.setdefault(name, {"measured": served["measured"], "workers": 0})
+            known["workers"] += served["workers"]
+    left = [status["eta_s"] for status in statuses]
+    return {name: sum(status[name] for status in statuses) for name in SUMS} | {
+        "at": max(status["at"] for status in statuses),
+        "elapsed_s": max(status["elapsed_s"] for status in statuses),
+        "eta_s": None if None in left else max(left),
+        "classes": classes,
+        "waiting": {name: why for status in statuses for name, why in status["waiting"].items()},
+        "unused": sorted({why for status in statuses for why in status["unused"]}),
+        "failures": dict(failures),
+        "best": [best for status in statuses for best in status["best"]][:MOST_STUDIES],
+        "stopping": next((status["stopping"] for status in statuses if status["stopping"]), ""),
+    }
+
+
 def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:
     """``status`` for people."""
     if not status:

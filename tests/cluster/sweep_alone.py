@@ -21,6 +21,7 @@ from tileflow_experiments import cli, sweep
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import Subject
+from tileflow_experiments.work import Tools
 
 from tileflow.config import ConfigSpace, Knob
 from tileflow.measure.types import Outcome, Status
@@ -50,7 +51,7 @@ def main() -> None:
         "name": "alone", "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}], "device_classes": [GPU],
         "strategy": {"name": "exhaustive"}, "budget": {"trials": TRIALS}, "modes": ["static"],
     })  # fmt: skip
-    tools = sweep.Tools(evaluator, prepare, lambda request: Outcome(Status.OK, measured=False), to_mlflow=False)
+    tools = Tools(evaluator, prepare, lambda request: Outcome(Status.OK, measured=False), to_mlflow=False)
     app = typer.Typer()
 
     @app.command()
