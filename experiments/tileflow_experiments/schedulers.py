@@ -313,7 +313,6 @@ class Schedulers:
 
     def _end(self, scheduler: _Scheduler, grace_s: float) -> None:
         del self._by_lines[scheduler.lines]
-        self._statuses.pop(scheduler.part.number, None)
         scheduler.process.join(grace_s)
         if scheduler.process.is_alive():
             scheduler.process.kill()
