@@ -19,8 +19,8 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -94,8 +94,7 @@ class SimulatedCluster:
         until = self.clock.now + timeout_s
         while True:
             self._assign()
-            while self._events and self._events[0][0] <= self.clock.now:
-                self._answer(heapq.heappop(self._events)[2])
+            self._answer()
             self._assign()
             results = self._ledger.take_results()
             self._charge()
@@ -104,6 +103,7 @@ class SimulatedCluster:
             self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
 
     def _assign(self) -> None:
+        given: list[tuple[float, Lease[str]]] = []
         for phase, name in (("device", self._class), ("compile", "")):
             free = self._free[phase]
             declined = 0
@@ -118,42 +118,61 @@ class SimulatedCluster:
                     continue
                 self.clock.now += self._call_s
                 self.ray_s += self._call_s
-                self._begin(lease)
+                given.append((self.clock.now, lease))
+        with self._simulating():
+            for at, lease in given:
+                self._begin(at, lease)
 
-    def _begin(self, lease: Lease[str]) -> None:
-        began = time.thread_time()
+    def _begin(self, at: float, lease: Lease[str]) -> None:
         scatter = math.exp(random.Random(f"{lease.phase} {lease.request.request_id}").uniform(-1, 1)) / MEAN_OF_SCATTER
         if lease.phase == "compile":
-            ends = self.clock.now + self._compile_s * MEAN_OF_SCATTER * scatter
+            ends = at + self._compile_s * MEAN_OF_SCATTER * scatter
         else:
-            ends = max(self.clock.now, self._busy_until[lease.worker]) + self._device_s * scatter
+            ends = max(at, self._busy_until[lease.worker]) + self._device_s * scatter
             self._busy_until[lease.worker] = ends
         heapq.heappush(self._events, (ends, next(self._numbers), lease))
-        self._simulating_s += time.thread_time() - began
 
-    def _answer(self, lease: Lease[str]) -> None:
-        began = time.thread_time()
-        request, self_ = lease.request, self._free[lease.phase]
-        self_.append(lease.worker)
+    def _answer(self) -> None:
+        """Of all whose time has come."""
+        with self._simulating():
+            ended: list[tuple[Lease[str], Build | Outcome]] = []
+            while self._events and self._events[0][0] <= self.clock.now:
+                ended_at, _, lease = heapq.heappop(self._events)
+                self._free[lease.phase].append(lease.worker)
+                if lease.phase == "compile":
+                    ended.append((lease, self._built(lease.request)))
+                else:
+                    self.measured_at.append(ended_at)
+                    ended.append((lease, self._measured(lease.request)))
+        for lease, what in ended:
+            if isinstance(what, Build):
+                self._ledger.compiled(lease, what, "code")
+            else:
+                on = DeviceIdentity(self._class, "simulated", lease.worker)
+                self._ledger.finish(lease, what, on, self._device_s)
+
+    def _built(self, request: TrialRequest) -> Build:
         chance = random.Random(request.config.key)
-        if lease.phase == "compile":
-            source = source_hash([request.config.key])
-            identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
-            used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
-            built = Build(
-                identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
-                self._roofline_us, self._roofline_us, 0.5,
-            )  # fmt: skip
-            self._simulating_s += time.thread_time() - began
-            self._ledger.compiled(lease, built, "code")
-        else:
-            time_us = 100.0 * (1 + chance.random())
-            times = Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1)
-            outcome = Outcome(Status.OK, times, bench_s=self._device_s)
-            identity_of = DeviceIdentity(self._class, "simulated", lease.worker)
-            self._simulating_s += time.thread_time() - began
-            self.measured_at.append(self.clock.now)
-            self._ledger.finish(lease, outcome, identity_of, self._device_s)
+        source = source_hash([request.config.key])
+        identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
+        used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
+        return Build(
+            identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
+            self._roofline_us, self._roofline_us, 0.5,
+        )  # fmt: skip
+
+    def _measured(self, request: TrialRequest) -> Outcome:
+        time_us = 100.0 * (1 + random.Random(request.config.key).random())
+        return Outcome(
+            Status.OK, Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1), bench_s=self._device_s
+        )  # fmt: skip
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """What passes here is the simulation's own time."""
+        began = time.thread_time()
+        yield
+        self._simulating_s += time.thread_time() - began
 
     # The rest of the protocol
 
