@@ -29,7 +29,7 @@ from . import journal as journals
 from .journal import Line, Writer
 from .judge import StudyJudge
 from .portfolio import missing
-from .records import RecordKind, StudyKey, TrialRecord
+from .records import RECORD_KINDS, RecordKind, StudyKey, TrialRecord
 from .selection import Standing, finalists
 from .spec import SweepSpec
 from .status import status_of
@@ -105,6 +105,10 @@ def open_studies(
     for line in journals.events(lines, "clock"):
         spent |= line["spent_s"]
     trials = journals.by_study(journals.trials(lines).values())
+    worked: Counter[StudyKey] = Counter()
+    for kind in RECORD_KINDS:
+        for attempt in journals.attempts(lines, kind):
+            worked[attempt.study] += gpu_seconds(attempt.result)
     del lines
     studies = []
     for subject in subjects:
@@ -116,11 +120,17 @@ def open_studies(
         family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
         study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
+        study.gpu_s = worked[key]
         for entry in trials.get(key, ()):
             if entry.settled and not (entry.result.modelled and key.device_class in measured):
                 study.settle(entry.config, entry)
         studies.append(study)
     return studies
+
+
+def gpu_seconds(result: TrialResult) -> float:
+    """For how long a GPU worked on it."""
+    return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
 def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], family: Family) -> Study:
@@ -166,6 +176,7 @@ class Driver:
     """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler.
 
     ``progress``: called at every turn. ``whole``: these are all studies of the sweep.
+    ``gpu_seconds``: the most that GPUs may work for all of them; the search then ends as at the end of its budgets.
     """
 
     def __init__(
@@ -178,6 +189,7 @@ class Driver:
         seed: int = 0,
         progress: Callable[[Driver], None] = lambda _: None,
         whole: bool = True,
+        gpu_seconds: float | None = None,
     ) -> None:
         self.studies = studies
         self.evaluator = evaluator
@@ -188,6 +200,7 @@ class Driver:
         self._seed = seed
         self.progress = progress
         self._whole = whole
+        self._gpu_seconds = gpu_seconds
         self._flights: dict[str, _Flight] = {}
         self._keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None
         self._numbers = itertools.count(1)
@@ -210,7 +223,8 @@ class Driver:
         while any(study.open for study in self.studies):
             self._check_stop()
             filled = self.stopping or self._fill()
-            if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
+            ending = self.stopping or self._used_up() or not any(study.wants_more for study in self.studies)
+            if ending and not self._flights:
                 break
             self._turn(POLL_S if filled else 0.0)
         self._searching = False
@@ -346,6 +360,8 @@ class Driver:
 
         False where that takes so long that workers must be looked after in between.
         """
+        if self._used_up():
+            return True
         until = time.monotonic() + FILL_S
         for device_class, turns in self._turns.items():
             free = self._capacity(device_class)
@@ -365,6 +381,10 @@ class Driver:
                 free -= 1
                 self._submit(_Task(study, config, study.subject.mode), "trial")
         return True
+
+    def _used_up(self) -> bool:
+        """GPUs have worked as long for the sweep as they may."""
+        return self._gpu_seconds is not None and sum(study.gpu_s for study in self.studies) >= self._gpu_seconds
 
     def _leave_stragglers(self) -> None:
         """A search that is over and has a result waits for no config that compiles for long."""
@@ -438,6 +458,7 @@ class Driver:
         if result.final:
             del self._flights[result.request_id]
         study, config = flight.study, flight.request.config
+        study.gpu_s += gpu_seconds(result)
         if result.kernel_error is not None and flight.request.mode != study.subject.mode:
             log.error("%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode,
                       result.kernel_error)  # fmt: skip

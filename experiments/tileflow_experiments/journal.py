@@ -31,6 +31,21 @@ RESERVE_BYTES = 16 << 20
 
 Line = dict[str, Any]
 
+
+class Lines(list[Line]):
+    """The lines of a journal as they were read, and ``records``: what those of trials and re-measurements say, in their
+    order. A record takes as long to make as a line to read, so each is made once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[TrialRecord] = []
+
+    def add(self, line: Line, record: TrialRecord | None) -> None:
+        self.append(line)
+        if record is not None:
+            self.records.append(record)
+
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -53,7 +68,7 @@ class Writer:
         self.path = path
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> Lines:
         """All that the journal has by now, read again: nothing of it is kept."""
         raise NotImplementedError
 
@@ -94,18 +109,20 @@ class Journal(Writer):
     """The one writer of a file. ``damaged``: lines that resuming found unreadable and set aside. ``header``: its first
     line."""
 
-    def __init__(self, path: Path, descriptor: int, lines: list[Line], damaged: int = 0) -> None:
+    def __init__(self, path: Path, descriptor: int, lines: Lines, damaged: int = 0) -> None:
         super().__init__(path)
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
         self._synced = time.monotonic()
         self.damaged = damaged
+        self._found: Lines | None = lines  # until they are asked for, or something is added to them
         self.header: Line = next(iter(lines), {})
         self.epoch = 1 + max((line["epoch"] for line in events(lines, "opened")), default=0)
 
     @property
-    def lines(self) -> list[Line]:
-        return parse(self.path.read_bytes()).lines
+    def lines(self) -> Lines:
+        found, self._found = self._found, None
+        return parse(self.path.read_bytes()).lines if found is None else found
 
     @staticmethod
     def create(path: Path, header: Mapping[str, Any]) -> Journal:
@@ -116,7 +133,7 @@ class Journal(Writer):
             if not never_begun(path):
                 raise in_the_way(path)
             os.ftruncate(descriptor, 0)
-            journal = Journal(path, descriptor, [])
+            journal = Journal(path, descriptor, Lines())
             journal.header = {"kind": "header", "schema_version": SCHEMA_VERSION} | dict(header)
             journal.append("header", journal.header)
             journal._opened()
@@ -153,12 +170,14 @@ class Journal(Writer):
             if found.damaged:
                 log.warning("%s", _said(path, found))
                 journal.event("salvaged", lines=len(found.damaged), kept=str(_aside(path)))
+            journal._found = found.lines  # what was added since says nothing of a trial
         return journal
 
     def _opened(self) -> None:
         self.append("event", {"event": "opened", "epoch": self.epoch, "at": time.time(), "pid": os.getpid()})
 
     def write(self, content: bytes) -> None:
+        self._found = None
         left = memoryview(content)
         written = 0
         try:
@@ -285,12 +304,12 @@ class Parsed:
     """``lines``: those that can be read. ``end``: where the last whole line ends. ``damaged``: (begin, end) of each
     whole line that cannot be read."""
 
-    lines: list[Line]
+    lines: Lines
     end: int
     damaged: tuple[tuple[int, int], ...] = ()
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> Lines:
     """The lines of a journal that can be read, also while it is being written. Raises SpecError where there is none."""
     try:
         content = path.read_bytes()
@@ -306,13 +325,13 @@ def read(path: Path) -> list[Line]:
 
 def parse(content: bytes) -> Parsed:
     """The whole lines in ``content``. What is behind the last newline is torn, or being written."""
-    lines: list[Line] = []
+    lines = Lines()
     damaged: list[tuple[int, int]] = []
     begin = 0
     while (newline := content.find(b"\n", begin)) >= 0:
         end = newline + 1
         try:
-            lines.append(_line(content[begin:newline])[0])
+            lines.add(*_line(content[begin:newline]))
         except _UNREADABLE:
             damaged.append((begin, end))
         begin = end
@@ -350,7 +369,7 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, 
 
 
 def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
-    line: Line = json.loads(content, parse_constant=_refuse)
+    line: Line = _decode(content.decode())
     kind, record = line["kind"], None
     if kind in ("trial", "remeasure"):
         record = TrialRecord.from_json(line)
@@ -362,6 +381,9 @@ def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is no number of a journal")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 # ---- folds ----------------------------------------------------------------------------------------------------------
@@ -383,6 +405,8 @@ def header(lines: Iterable[Line]) -> Line:
 
 def attempts(lines: Iterable[Line], kind: str = "trial") -> Iterator[TrialRecord]:
     """Every record of ``kind`` in order."""
+    if isinstance(lines, Lines):
+        return (record for record in lines.records if record.kind == kind)
     return (TrialRecord.from_json(line) for line in lines if line["kind"] == kind)
 
 
@@ -440,7 +464,7 @@ class Folded:
 
 def fold(lines: Sequence[Line]) -> Folded:
     """Everything that reports and tables are made of. Raises JournalError where the header is missing."""
-    tried = list(attempts(lines))  # once: a record takes as long to make as a line to read
+    tried = list(attempts(lines))
     return Folded(
         header(lines),
         by_study(_states(tried).values()),

@@ -43,7 +43,7 @@ from tileflow.target import target
 
 from . import spec as specs
 from .driver import Driver, open_studies, study_keys
-from .journal import Journal, Line, Writer
+from .journal import Journal, Lines, Writer
 from .rehearsal import TRAFFIC, Pace
 from .schedulers import Part, Relay, parts
 from .subject import Subject, prepare
@@ -292,8 +292,8 @@ class _Unwritten(Writer):
         super().__init__(relay.path)
 
     @property
-    def lines(self) -> list[Line]:
-        return []
+    def lines(self) -> Lines:
+        return Lines()
 
     def write(self, content: bytes) -> None: ...
 

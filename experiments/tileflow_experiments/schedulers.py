@@ -26,7 +26,7 @@ from tileflow.errors import TileflowError
 
 from . import journal as journals
 from .driver import Driver, study_keys
-from .journal import Journal, JournalError, JournalFull, Line, Writer
+from .journal import Journal, JournalError, JournalFull, Lines, Writer
 from .records import StudyKey
 from .spec import SweepSpec
 from .status import merged, status_of
@@ -55,7 +55,8 @@ class Part:
 
     def spec(self, whole: SweepSpec) -> SweepSpec:
         """``whole`` as the cluster knows this part of it."""
-        return replace(whole, name=f"{whole.name}-{self.number}", part=self.share)
+        gpu_seconds = None if whole.gpu_seconds is None else whole.gpu_seconds * self.share
+        return replace(whole, name=f"{whole.name}-{self.number}", part=self.share, gpu_seconds=gpu_seconds)
 
 
 def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[Part]:
@@ -66,8 +67,7 @@ def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[Part]:
         kernels.setdefault(key.kernel, []).append(key)
 
     def weight(kernel: str) -> float:
-        budgets = (spec.budget_of(kernel, key.problem) for key in kernels[kernel])
-        return sum(budget.trials or budget.seconds or 0.0 for budget in budgets)
+        return sum(spec.budget_of(kernel, key.problem).amount for key in kernels[kernel])
 
     loads = [0.0] * min(most, len(kernels))
     dealt: list[list[str]] = [[] for _ in loads]
@@ -118,7 +118,7 @@ class Relay(Writer):
             raise _driver_gone() from error
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> Lines:
         """Once the driver has written what was sent."""
         self.flush()
         self.say("mark", None)
@@ -179,7 +179,8 @@ def _work(whole: SweepSpec, part: Part, journal: Relay, sweep_id: str, tools: To
     try:
         studies = opened(whole, subjects, evaluator, journal)
         driver = Driver(
-            sweep_id, studies, evaluator, journal, seed=whole.strategy.seed, progress=progress, whole=False
+            sweep_id, studies, evaluator, journal, seed=whole.strategy.seed, progress=progress, whole=False,
+            gpu_seconds=spec.gpu_seconds,
         )  # fmt: skip
         return work(whole, driver, journal, tools)
     finally:

@@ -162,7 +162,7 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
     subjects = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
-    _export(outputs, subjects, logged=states.read(outputs.folder))
+    write_outputs(outputs, subjects, logged=states.read(outputs.folder))
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
@@ -289,7 +289,7 @@ def _run(
             log.error("%s", error)
     unwritten = ""
     try:
-        _export(outputs, subjects, found.built, portable)
+        write_outputs(outputs, subjects, found.built, portable)
     except OutputError as error:
         unwritten = str(error)
         log.error("%s", error)
@@ -308,7 +308,8 @@ def _run(
 
 def _driver(sweep: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Journal) -> Driver:
     studies = opened(sweep, subjects, evaluator, journal)
-    return Driver(journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed)
+    return Driver(journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed,
+                  gpu_seconds=sweep.gpu_seconds)  # fmt: skip
 
 
 def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
@@ -330,7 +331,7 @@ def _say_failures(journal: Journal, failures: Iterable[Failure]) -> None:
         log.error("a bundle without the row %s: %s", what, why)
 
 
-def _export(
+def write_outputs(
     outputs: Outputs,
     subjects: Sequence[Subject],
     built: Iterable[Built] = (),
