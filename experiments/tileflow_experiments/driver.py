@@ -120,7 +120,7 @@ def open_studies(
         family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
         study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
-        study.gpu_s = worked[key]
+        study.gpu_s, study.on_gpu = worked[key], key.device_class in measured
         for entry in trials.get(key, ()):
             if entry.settled and not (entry.result.modelled and key.device_class in measured):
                 study.settle(entry.config, entry)

@@ -55,7 +55,7 @@ def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
             left_s += max(study.budget.seconds - study.spent_s, 0) / max(len(under_way), 1)
         elif study.budget.gpu_seconds is not None:
             gpus = sum(c.workers for c in driver.evaluator.device_classes() if c.measured)
-            left_s += max(study.budget.gpu_seconds - study.gpu_s, 0) / max(gpus, 1)
+            left_s += max(study.budget.gpu_seconds - study.used_s, 0) / max(gpus, 1)
     if left_trials and not trials_per_s:
         return None
     found = left_s + (left_trials / trials_per_s if left_trials else 0.0)

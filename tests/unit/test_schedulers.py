@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import experiments_fakes as fakes
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the fakes
+
+import experiments_fakes as fakes
 from experiments_fakes import GPU, MODELLED, sweep_spec
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
