@@ -3,8 +3,8 @@
 One process thinks, journals and talks to Ray for some hundred trials a second and no more. So the kernels of a large
 sweep are dealt to schedulers, each with strategies, a ledger and workers of its own: to the cluster they are members
 of one sweep, which share its GPUs and CPUs. What they do comes to the driver as lines of the journal, whose only
-writer it stays, before their strategies hear of it. One that dies is started again, and asks anew for what was under
-way, as a resumed sweep does.
+writer it stays, a moment after their strategies hear of it. One that dies is started again, and asks anew for what was
+under way, as a resumed sweep does: what was not journalled was known to it alone.
 """
 
 from __future__ import annotations
