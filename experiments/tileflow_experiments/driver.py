@@ -105,10 +105,10 @@ def open_studies(
     for line in journals.events(lines, "clock"):
         spent |= line["spent_s"]
     trials = journals.by_study(journals.trials(lines).values())
-    worked: Counter[StudyKey] = Counter()
+    worked: dict[StudyKey, float] = {}
     for kind in RECORD_KINDS:
         for attempt in journals.attempts(lines, kind):
-            worked[attempt.study] += gpu_seconds(attempt.result)
+            worked[attempt.study] = worked.get(attempt.study, 0.0) + gpu_seconds(attempt.result)
     del lines
     studies = []
     for subject in subjects:
@@ -120,7 +120,7 @@ def open_studies(
         family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
         study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
-        study.gpu_s, study.on_gpu = worked[key], key.device_class in measured
+        study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
         for entry in trials.get(key, ()):
             if entry.settled and not (entry.result.modelled and key.device_class in measured):
                 study.settle(entry.config, entry)
