@@ -89,6 +89,7 @@ def run_sweep(
     import_from_here()
     wanted = spec_of_calls(spec, device_class or (), budget_s) if is_recorded(spec) else read(spec)
     folder = _folder(out or wanted.output)
+    _require_cluster(wanted)
     sweep.check_spec(wanted)
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
@@ -346,6 +347,7 @@ def tools() -> Tools:
 def _ray(wanted: SweepSpec) -> Evaluator:
     """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one of this process, on loopback alone."""
     address = os.environ.get("RAY_ADDRESS", "local")
+    _require_cluster(wanted)
     if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
@@ -355,6 +357,13 @@ def _ray(wanted: SweepSpec) -> Evaluator:
         TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
         part=wanted.part, patience=Patience(away_s=wanted.budget.wait_seconds),
     )  # fmt: skip
+
+
+def _require_cluster(wanted: SweepSpec) -> None:
+    """Raises SpecError where each scheduler would start a Ray of its own, with all of this machine's GPUs."""
+    if wanted.schedulers > 1 and os.environ.get("RAY_ADDRESS", "local") == "local":
+        raise SpecError("several schedulers must share a Ray cluster", got=f"{wanted.schedulers}, and no RAY_ADDRESS",
+                        where="schedulers", hint="ray start --head, then set RAY_ADDRESS")  # fmt: skip
 
 
 def _finish(stopped: str, out: Path) -> None:

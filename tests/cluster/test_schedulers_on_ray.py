@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_fakes import GPU, FakeStages
+from cluster_fakes import GPU, FakeStages, numbered_space
 from tileflow_cluster.protocol import KernelRef
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
@@ -21,7 +21,6 @@ from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import Subject
 from tileflow_experiments.work import Tools
 
-from tileflow.config import ConfigSpace, Knob
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.problem import Problem, TensorSpec
 
@@ -30,11 +29,7 @@ TRIALS = 12
 
 
 def prepare(key: StudyKey, mode: Any) -> Subject:
-    space = ConfigSpace((
-        Knob("x", "block:x", tuple(range(TRIALS)), "block", 0),
-        Knob("inert", "load:a", (0,), "access", 0),
-        Knob("fault", "tunable:fault", ("",), "tunable", ""),
-    ))  # fmt: skip
+    space = numbered_space(TRIALS)
     problem = Problem(key.kernel, (("a", TensorSpec("float32", (64,), (1,))),))
     return Subject(key, KernelRef(key.kernel, "c0ffee"), problem, space, space.default, mode)
 

@@ -18,13 +18,14 @@ import experiments_fakes as fakes
 from experiments_fakes import GPU, MODELLED, sweep_spec
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import TrialRequest
+from tileflow_experiments import cli, schedulers, sweep
 from tileflow_experiments import journal as journals
-from tileflow_experiments import schedulers, sweep
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.spec import SweepSpec
 from tileflow_experiments.status import merged
 from tileflow_experiments.work import Tools
 
+from tileflow.errors import SpecError
 from tileflow.measure.types import Outcome
 
 KERNELS = [
@@ -59,6 +60,13 @@ def test_their_statuses_add_up_and_the_last_to_end_says_when() -> None:
     assert both["trials"] == 15 and both["eta_s"] == 9.0 and both["elapsed_s"] == 7.0
     assert both["classes"][GPU]["workers"] == 4 and both["failures"] == {"incorrect": 3, "oom": 1}
     assert merged([one, one | {"eta_s": None}])["eta_s"] is None
+
+
+def test_without_a_cluster_several_schedulers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would start a Ray of its own that counts all GPUs."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(SpecError, match="must share a Ray cluster"):
+        cli.tools().evaluator(spec_of(2))
 
 
 def deadly(marker: Path | None, request: TrialRequest, outcome: Outcome) -> Outcome:
