@@ -72,7 +72,7 @@ class RayEvaluator(OverLedger[Any]):
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
     ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
     ``quiet``: Ray adds no handlers to its loggers. ``name``, ``priority``: by which others on a shared cluster know
-    this sweep, and what part it is given of it.
+    this sweep, and what share it is given of it; ``part``: how much of that, where this is one of its schedulers.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -89,6 +89,7 @@ class RayEvaluator(OverLedger[Any]):
         quiet: bool = False,
         name: str = "sweep",
         priority: int = 1,
+        part: float = 1.0,
     ) -> None:
         self._stages = stages
         self._max_compilers = compilers
@@ -110,7 +111,7 @@ class RayEvaluator(OverLedger[Any]):
         self._nodes = nodes
         self._lookout = Lookout(self._patience.replan_s)
         measured = tuple(served.name for served in self._whole.devices if served.measured)
-        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority)
+        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
         self._member = Member(entry, self._patience.replan_s)
         self._status: Mapping[str, Any] = {}
         self._gone_since: dict[str, float] = {}

@@ -45,7 +45,8 @@ from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse
 from .subject import Subject
-from .sweep import Outputs, Tools
+from .sweep import Outputs
+from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
 KEY_CHARS = 60

@@ -15,7 +15,7 @@ from pathlib import Path
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
-from tileflow.config import Config
+from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch
 from tileflow.errors import InternalError
 from tileflow.expr import TRUE, Expr
@@ -37,6 +37,15 @@ def request(
     """``x`` decides the source and the time; ``inert`` is a knob that changes nothing."""
     config = Config.of({"x": x, "fault": fault, "inert": inert})
     return TrialRequest(name, KERNEL, problem_items({"m": 64}), device_class, config, remeasure=remeasure)
+
+
+def numbered_space(count: int) -> ConfigSpace:
+    """So many configs without a fault, each with an ``x`` of its own."""
+    return ConfigSpace((
+        Knob("x", "block:x", tuple(range(count)), "block", 0),
+        Knob("inert", "load:a", (0,), "access", 0),
+        Knob("fault", "tunable:fault", ("",), "tunable", ""),
+    ))  # fmt: skip
 
 
 def median_us(x: int) -> float:

@@ -20,7 +20,7 @@ from tileflow_cluster.pipeline import ModelDevice
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_cluster.shared_call import SharedCall
 from tileflow_experiments import mlflow_log, sweep, tune
-from tileflow_experiments.sweep import Tools
+from tileflow_experiments.work import Tools
 
 import tileflow
 import tileflow.language as tfl
