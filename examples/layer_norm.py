@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 import tileflow
 import tileflow.language as tfl
+from tileflow.kernels import layer
 
 EPS = 1e-5
 LONG_ROW = 8192
@@ -40,30 +41,8 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     return out
 
 
-def train_reference(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    variance, mean = torch.var_mean(x, dim=1, correction=0)
-    return reference(x, weight, bias, eps), mean, torch.rsqrt(variance + eps)
-
-
-@tileflow.kernel(inputs=inputs, reference=train_reference)
-def layer_norm_train(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Also each row's mean and ``1 / sqrt(variance + eps)``, in float32."""
-    m, n = x.shape
-    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
-    out = torch.empty_like(x)
-    means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
-    for tile_m in tfl.tile(m):
-        row = x[tile_m, :].float()
-        variance, mean = torch.var_mean(row, dim=1, correction=0)
-        scale = torch.rsqrt(variance + eps)
-        means[tile_m] = mean
-        scales[tile_m] = scale
-        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
-    return out, means, scales
+train_reference = layer.reference
+layer_norm_train = layer.layer_norm_train.alias("examples.layer_norm:layer_norm_train")
 
 
 def bwd_inputs(

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from .autograd import differentiable
     from .config import Config
     from .derive.kernel import derive_backward
+    from .programs import load_operators, saved_operators
     from .runtime.recording import record
     from .target import Target
 
 __version__ = "0.1.0"
 __all__ = [
-    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel", "record",
-    "tune",
+    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel",
+    "load_operators", "record", "saved_operators", "tune",
 ]  # fmt: skip
 
 _HOMES = {
@@ -32,6 +33,8 @@ _HOMES = {
     "Config": "config",
     "derive_backward": "derive.kernel",
     "Target": "target",
+    "load_operators": "programs",
+    "saved_operators": "programs",
     "record": "runtime.recording",
 }
 

@@ -43,8 +43,9 @@ from .tolerances import UNSAID, Tolerances
 
 if TYPE_CHECKING:
     from .emit.source import TritonSource
-    from .library import Operators, Rule
+    from .library import Operators
     from .lowered import Lowered
+    from .operators import Rule
 
 _log = logging.getLogger("tileflow")
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
@@ -112,6 +113,14 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<tileflow kernel {self.name}>"
+
+    def alias(self, ref: str) -> Kernel:
+        """The same kernel at another place, ``module:qualname``: of one text and hash, with rows of its own."""
+        made = Kernel(
+            self.__wrapped__, self._inputs, self._reference, self._debug_sizes, self.tolerances, self.baseline
+        )
+        made.name = ref
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load_kernel, (self.name,)
@@ -181,6 +190,12 @@ class Kernel:
         except VariantError as error:
             return cache.declined(error, args, kwargs)
         return cache.run(args, kwargs)
+
+    @property
+    def interprets(self) -> bool:
+        """Whether calls run as plain Python over tiles, or by Triton's interpreter, wherever their tensors are."""
+        words = ("TILEFLOW_INTERPRET", "TRITON_INTERPRET")
+        return interpreting() or any(os.environ.get(word, "0") not in ("", "0") for word in words)
 
     def note_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let those that record count a call."""

@@ -10,19 +10,20 @@ import hashlib
 import itertools
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
 from .errors import ConfigError
-from .expr import TRUE, Expr
+from .expr import TRUE, Expr, all_of
 from .lazy_dataclass import dataclass
 
 Choice = int | str | bool
 Role = Literal["block", "order", "group", "grid", "reduction", "launch", "access", "loop", "tunable"]
 Direction = Literal["down", "up"]
 _MOST_STEPS = 256  # of a repair
+_CHECKS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ class Knob:
 
     def allows(self, choice: Choice) -> bool:
         """``choice`` is one of the choices; ``True`` is not 1 here, since the two spell different configs."""
-        return any(type(c) is type(choice) and c == choice for c in self.choices)
+        for known in self.choices:  # noqa: SIM110 (asked for each knob of each config: three times as quick)
+            if known == choice and type(known) is type(choice):
+                return True
+        return False
 
     def encode(self, choice: Choice) -> int:
         """A choice as an int, for Exprs: ints and bools are themselves, strings their position."""
@@ -116,6 +120,7 @@ class _Compiled:
     """A space's Exprs as functions: a search asks them some hundred times a trial."""
 
     checks: tuple[_Function, ...]
+    valid: _Function  # all of them
     actives: tuple[tuple[Knob, _Function], ...]
     texts: tuple[tuple[str, Mapping[Choice, int]], ...]  # the knobs that have texts, and what each choice is encoded as
 
@@ -125,9 +130,16 @@ class _Compiled:
         texts = (k for k in space.knobs if any(isinstance(c, str) for c in k.choices))
         return _Compiled(
             tuple(c.check.compiled() for c in space.constraints),
+            _all_compiled(tuple(c.check for c in space.constraints)),
             tuple((k, k.active.compiled()) for k in conditional),
             tuple((k.name, {c: k.encode(c) for c in k.choices}) for k in texts),
         )
+
+
+def _all_compiled(checks: Sequence[Expr]) -> _Function:
+    """Whether every one is true: in order, up to the first that is not. Not one Expr, whose size has a limit."""
+    groups = [all_of(checks[i : i + _CHECKS_AT_ONCE]).compiled() for i in range(0, len(checks), _CHECKS_AT_ONCE)]
+    return lambda env: all(group(env) for group in groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +214,7 @@ class ConfigSpace:
         return [c for c, check in zip(self.constraints, checks, strict=True) if not check(env)]
 
     def is_valid(self, config: Config) -> bool:
-        return not self.violations(config)
+        return bool(self._functions().valid(self._environment(config)))
 
     def repair(self, config: Config) -> Config:
         """A valid, normalised config near ``config``: broken constraints step their own knobs until all hold. No step
@@ -242,16 +254,19 @@ class ConfigSpace:
 
         A knob that returns to its default may idle others; knobs only ever move to their defaults, so this ends.
         """
-        while True:
-            env = self._environment(config)
-            values = config.to_dict()
-            idle = {
-                k.name: k.default for k, active in self._functions().actives
-                if values[k.name] != k.default and not active(env)
-            }  # fmt: skip
-            if not idle:
-                return config
-            config = config.with_(idle)
+        values = config.to_dict()
+        return Config.of(values) if self._idle(values, self._environment(config)) else config
+
+    def _idle(self, values: dict[str, Choice], env: dict[str, int]) -> bool:
+        """Put every inactive knob of ``values`` to its default, in ``env`` too; whether there was one."""
+        actives = self._functions().actives
+        changed = False
+        while idle := [k for k, active in actives if values[k.name] != k.default and not active(env)]:
+            changed = True
+            for knob in idle:
+                values[knob.name] = knob.default
+                env[knob.name] = knob.default if isinstance(knob.default, int) else knob.encode(knob.default)
+        return changed
 
     def adapt(self, values: Mapping[str, Choice]) -> Config:
         """The valid config nearest to one of another space of the same kernel (another shape, another device).
@@ -267,15 +282,14 @@ class ConfigSpace:
 
         Raises ConfigError where no repair is left.
         """
-        config = self._draw(rng)
-        for _ in range(tries - 1):
-            if self.is_valid(config):
-                break
-            config = self._draw(rng)
-        return self.repair(config)
-
-    def _draw(self, rng: random.Random) -> Config:
-        return self.normalise(Config.of({k.name: rng.choice(k.choices) for k in self.knobs}))
+        valid = self._functions().valid
+        for _ in range(tries):
+            values = {k.name: rng.choice(k.choices) for k in self.knobs}
+            env = self._encoded(values)
+            self._idle(values, env)
+            if valid(env):
+                return Config.of(values)
+        return self.repair(Config.of(values))
 
     def neighbours(self, config: Config) -> Iterator[Config]:
         """The valid, normalised configs one knob away, each once: a step for numbers, else any other choice."""
@@ -305,15 +319,22 @@ class ConfigSpace:
 
     def _environment(self, config: Config) -> dict[str, int]:
         """What Exprs read: numbers and bools are themselves, texts their position."""
-        values: dict[str, Any] = dict(config.items)
+        values = dict(config.items)
         if values.keys() != self._by_name.keys():
             self.check(config)
+        try:
+            return self._encoded(values)
+        except KeyError:
+            self.check(config)
+            raise
+
+    def _encoded(self, values: Mapping[str, Choice]) -> dict[str, int]:
+        """Raises KeyError for a text that is none of its knob's choices."""
+        env: dict[str, Any] = dict(values)
         for name, encoded in self._functions().texts:
-            if values[name] not in encoded:
-                self.check(config)
-            values[name] = encoded[values[name]]
-        values.update(self.environment)
-        return values
+            env[name] = encoded[env[name]]
+        env.update(self.environment)
+        return env
 
 
 def _nearest(knob: Knob, choice: Choice) -> Choice:

@@ -1,67 +1,48 @@
 """Kernels as operators of ``torch.library``: what torch.compile and torch.export see of a kernel.
 
-One operator for each structure of arguments, since a schema has no words for functions, dtypes or strings: those are
-constants of the operator, and tensors, ints and floats, also the ones that a function closes over, are its arguments.
-
-An operator's name is a digest of all that it holds fixed, since compilers keep graphs on disk by such names and find
-them again in other processes: see :mod:`tileflow.frontend.identity`.
+A call that they trace is lowered, to find what it stores into, and becomes an operator (see :mod:`.operators`). Where
+its tensors are on a GPU the operator shows a compiler its Triton functions, if it can (see :mod:`.visible`). Any other
+is opaque: what serves a call is found in each call, as outside of graphs.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
+from itertools import count
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
 
-from .errors import CallError
-from .frontend.effects import Effects, Shapes, effects
+from .errors import CallError, VariantError
+from .frontend.effects import effects
 from .frontend.identity import template_identity
-from .frontend.meaning import digest
-from .frontend.split import HostFunction
+from .operators import Operator, Rule, Subject, define, result_of
+from .runtime import observe
 from .runtime.ambient import READERS
-from .runtime.argtree import Leaf, flatten, flatten_call, leaves_of, rebuild, rebuild_call
+from .runtime.argtree import flatten_call, leaves_of, rebuild_call
+from .runtime.call_cache import CallCache
+from .runtime.recording import recorders
+from .runtime.registry import on_change
+from .visible import Hidden, Visible, launch_visibly, visible
+from .visible import Kernel as Shown
 
-NAMESPACE = "tileflow"
-
-_DIGITS = 24  # of a digest in a name
-
-_defined: dict[str, Callable[..., Any]] = {}
-_lock = Lock()
-
-
-class Subject(Protocol):
-    """What is made an operator: a :class:`tileflow.Kernel`."""
-
-    name: str
-    __name__: str
-    host: HostFunction
-
-    @property
-    def identity(self) -> str: ...
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-
-    def refuse_grad(self, values: Iterable[Any]) -> None: ...
+_changes = count()
+_tables = [0]  # a number of the tables that are loaded, and of what misses do
+on_change(lambda: _tables.__setitem__(0, next(_changes) + 1))
 
 
-class Rule(Protocol):
-    """How a kernel is differentiated (see :mod:`tileflow.autograd`), in terms of an operator's arguments, the leaves
-    of ``template``, and of all its outputs. ``ctx`` is that of ``torch.autograd.Function``.
+class Kernel(Subject, Shown, Protocol):
+    """What is made operators: a :class:`tileflow.Kernel`."""
 
-    ``identity``: what tells it from other rules, in every process.
-    """
+    scope: FunctionType
+    cache: CallCache
 
     @property
-    def identity(self) -> str: ...
-
-    def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None: ...
-
-    def backward(self, ctx: Any, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]: ...
+    def interprets(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +67,23 @@ class Example:
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a visible call would run, and what its choice of a config follows from besides the arguments."""
+
+    device: torch.device
+    is_dynamic: bool
+    outside: int
+    tables: int
+
+
 class Operators:
     """The operators of one kernel. ``rule``: its derivative; without one, no tensor may require grad."""
 
-    def __init__(self, kernel: Subject, rule: Rule | None = None) -> None:
+    def __init__(self, kernel: Kernel, rule: Rule | None = None) -> None:
         self._kernel = kernel
         self._rule = rule
-        self._effects: dict[Hashable, Effects] = {}
-        self._operators: dict[Hashable, Callable[..., Any]] = {}
+        self._made: dict[Hashable, tuple[Operator, Callable[..., Any]]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The call through its operator, on tensors of any kind: fake, functional, real.
@@ -105,28 +95,68 @@ class Operators:
         if self._rule is None:
             self._kernel.refuse_grad(leaves)
         _check_constants(template, self._kernel.name)
-        found = self._effects_of(template, leaves)
-        key = template, found, _settings(self._kernel)
-        if key not in self._operators:
-            self._operators[key] = _operator(self._kernel, *key, self._rule)
-        outputs = self._operators[key](*leaves)
-        return rebuild(found.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs)
+        operator, call = self.find(template, leaves)
+        return result_of(operator, call(*leaves))
 
-    def _effects_of(self, template: Hashable, leaves: Sequence[Any]) -> Effects:
-        """Asked once for each template and example, in a thread of its own: the modes by which a compiler records
-        operators are this thread's, and lowering must not be recorded."""
-        examples = tuple(map(Example.of, leaves))
-        if (template, examples) not in self._effects:
+    def find(self, template: Hashable, leaves: Sequence[Any]) -> tuple[Operator, Callable[..., Any]]:
+        """The operator of a call, and what calls it."""
+        key = template, tuple(map(Example.of, leaves)), _settings(self._kernel), self._place(leaves)
+        if key not in self._made:
+            # in a thread of its own: the modes by which a compiler records operators are this thread's, and lowering
+            # must not be recorded
             with ThreadPoolExecutor(1) as thread:
-                found = thread.submit(_lowered_effects, self._kernel, template, examples).result()
-            if self._rule is not None and found.stored:
-                stored = [leaf.path for leaf in leaves_of(template) if leaf.index in found.stored]
-                raise CallError(
-                    "a differentiable kernel does not change its arguments", got=f"stores into {', '.join(stored)}",
-                    where=self._kernel.name, hint="store into a tensor that the kernel makes, and return it",
-                )  # fmt: skip
-            self._effects[template, examples] = found
-        return self._effects[template, examples]
+                self._made[key] = thread.submit(self._make, *key).result()
+        return self._made[key]
+
+    def _place(self, leaves: Sequence[Any]) -> _Place | None:
+        """None where no compiler could be shown the call."""
+        devices = {leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)}
+        if len(devices) != 1 or any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
+            return None
+        if self._kernel.interprets or recorders:  # somebody looks at each call
+            return None
+        (device,) = devices
+        if device.type != "cuda":
+            return None
+        self._kernel.cache.refresh()
+        return _Place(device, any(map(_is_symbolic, leaves)), self._kernel.cache.number, _tables[0])
+
+    def _make(
+        self, template: Hashable, examples: Sequence[Example], settings: Settings, place: _Place | None
+    ) -> tuple[Operator, Callable[..., Any]]:
+        kernel, rule = self._kernel, self._rule
+        found = effects(kernel.host, template, [example.make() for example in examples])
+        if rule is not None and found.stored:
+            stored = [leaf.path for leaf in leaves_of(template) if leaf.index in found.stored]
+            raise CallError(
+                "a differentiable kernel does not change its arguments", got=f"stores into {', '.join(stored)}",
+                where=kernel.name, hint="store into a tensor that the kernel makes, and return it",
+            )  # fmt: skip
+        seen = None if place is None else _visible(kernel, template, examples, place)
+        operator = Operator(
+            kernel, template, found.results, found.stored, repr(settings),
+            "" if rule is None else rule.identity, "" if seen is None else seen.identity,
+        )  # fmt: skip
+        return operator, define(operator, rule, None if seen is None else _shown(operator, kernel, seen))
+
+
+def _visible(kernel: Kernel, template: Hashable, examples: Sequence[Example], place: _Place) -> Visible | None:
+    """What a compiler is shown of a call; None where it stays opaque, which is logged once with its reason."""
+    args = rebuild_call(kernel.host, template, [example.make() for example in examples])
+    try:
+        return visible(kernel, args, place.device, place.is_dynamic)
+    except (Hidden, VariantError) as why:
+        observe.say_once(logging.INFO, kernel.name, "opaque", f"stays an opaque operator in compiled graphs: {why}")
+        return None
+
+
+def _shown(operator: Operator, kernel: Kernel, seen: Visible) -> Callable[[Sequence[Any]], Any]:
+    """An operator's call as a compiler sees it."""
+
+    def call(leaves: Sequence[Any]) -> Any:
+        return operator.flat(seen.run(kernel, rebuild_call(kernel.host, operator.template, leaves), launch_visibly))
+
+    return call
 
 
 def _check_constants(template: Hashable, where: str) -> None:
@@ -150,91 +180,14 @@ def _example(number: Any) -> Any:
     return number.node.hint
 
 
-def _lowered_effects(kernel: Subject, template: Hashable, examples: Sequence[Example]) -> Effects:
-    return effects(kernel.host, template, [example.make() for example in examples])
+def _is_symbolic(leaf: Any) -> bool:
+    numbers = (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
+    return any(isinstance(number, torch.SymInt) for number in numbers)
 
 
 Settings = tuple[tuple[str, Hashable], ...]
 
 
-def _settings(kernel: Subject) -> Settings:
+def _settings(kernel: Kernel) -> Settings:
     """torch's settings now that host code can see, by name: its outputs' dtypes may depend on them."""
     return tuple((name, READERS[name]()) for name in sorted(kernel.host.ambient))
-
-
-def _operator(
-    kernel: Subject, template: Hashable, found: Effects, settings: Settings, rule: Rule | None
-) -> Callable[..., Any]:
-    """The operator of one structure of arguments. Kernels of one identity share it."""
-    schema, stored = _schema(template, found)
-    name = _name(kernel, template, found, settings, rule, schema)
-    with _lock:
-        if name not in _defined:
-            _defined[name] = _define(name, schema, stored, kernel, template, found, rule)
-        return _defined[name]
-
-
-def _define(
-    name: str,
-    schema: str,
-    stored: Sequence[str],
-    kernel: Subject,
-    template: Hashable,
-    found: Effects,
-    rule: Rule | None,
-) -> Callable[..., Any]:
-    """Register an operator."""
-
-    def flat(result: Any) -> Any:
-        outputs: list[Any] = []
-        if flatten(result, "result", outputs) != found.results:
-            raise CallError("a compiled kernel returns what it did when it was traced", got=str(result),
-                            where=kernel.name, hint="let what it returns depend on constants only")  # fmt: skip
-        return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
-
-    def run(*leaves: Any) -> Any:
-        with torch.no_grad():  # the operator's own rule is above this
-            return flat(kernel(*rebuild_call(kernel.host, template, leaves)))
-
-    def shapes(*leaves: Any) -> Any:
-        return flat(kernel.host.run(Shapes(), *rebuild_call(kernel.host, template, leaves)))
-
-    operator = torch.library.custom_op(f"{NAMESPACE}::{name}", run, mutates_args=stored, schema=schema)
-    operator.register_fake(shapes)
-    if rule is not None:
-
-        def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            rule.setup(ctx, template, inputs, [output] if isinstance(output, torch.Tensor) else output)
-
-        def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-            return rule.backward(ctx, grads)
-
-        operator.register_autograd(backward, setup_context=setup)
-    return operator
-
-
-def _schema(template: Hashable, found: Effects) -> tuple[str, list[str]]:
-    """The operator's schema, and the names of its arguments that are stored into."""
-    names: dict[str, Leaf] = {}
-    for leaf in leaves_of(template):
-        name = re.sub(r"\W", "_", leaf.path)
-        names[f"{name}_{leaf.index}" if name in names else name] = leaf
-    stored = [name for name, leaf in names.items() if leaf.index in found.stored]
-    types = [f"Tensor(a{n.index}!)" if name in stored else n.type for name, n in names.items()]
-    parameters = ", ".join(f"{type_} {name}" for type_, name in zip(types, names, strict=True))
-    outputs = leaves_of(found.results)
-    returned = "Tensor" if len(outputs) == 1 else f"({', '.join(['Tensor'] * len(outputs))})"
-    return f"({parameters}) -> {returned}", stored
-
-
-def _name(
-    kernel: Subject, template: Hashable, found: Effects, settings: Settings, rule: Rule | None, schema: str
-) -> str:
-    """A name that says the kernel, and has a digest of all that the operator means. Raises CallError for a constant
-    that has no identity."""
-    parts = [
-        kernel.name, kernel.identity, "" if rule is None else rule.identity, schema, repr(settings),
-        template_identity(template, kernel.name), template_identity(found.results, kernel.name),
-    ]  # fmt: skip
-    told = digest("\n".join(f"{len(part)} {part}" for part in parts))
-    return re.sub(r"\W", "_", f"{kernel.__name__}_{told[:_DIGITS]}")

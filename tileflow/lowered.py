@@ -10,7 +10,7 @@ from typing import Any
 
 from .config import Choice, Config, ConfigSpace
 from .default import default_config
-from .emit.gluon.emit import emit_specialised
+from .emit.gluon.specialised import emit_specialised
 from .emit.heading import Origin
 from .emit.kernel import emit
 from .emit.source import TritonSource

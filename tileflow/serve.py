@@ -128,7 +128,7 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
                     partial(_further, kernel, call, server.config, False) if policy in COMPILING else None,
                 )  # fmt: skip
             tried.append("the guards of the rows decline")
-        elif hit.bundle is None and _may_compile(policy):
+        elif hit.bundle is None and may_compile(policy):
             yield from _built_attempts(kernel, call, hit, None)
         else:
             nearest = nearest or hit
@@ -141,7 +141,7 @@ def _missed(
 ) -> Iterator[Attempt | Direct]:
     """What takes the place of a row."""
     missed = no_row(kernel.name, call.problem, call.live, tried)
-    if _may_compile(policy):
+    if may_compile(policy):
         if nearest is None and _runs_code(call.device):
             yield from _portable_attempts(kernel, call, missed)
         yield from _built_attempts(kernel, call, nearest, missed)
@@ -184,7 +184,8 @@ def _has_compiler() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("triton", "tileflow.lowered"))
 
 
-def _may_compile(policy: str) -> bool:
+def may_compile(policy: str) -> bool:
+    """Whether what no row serves is compiled: the policy of misses says so, and a compiler is here."""
     return policy in COMPILING and _has_compiler()
 
 

@@ -4,18 +4,18 @@ behind."""
 from __future__ import annotations
 
 import functools
-import json
 import os
-import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tileflow.build.process import Child, Done, Failed
 from tileflow.errors import ClusterError
 from tileflow.target import Target, Vendor, target
 
-_ASK = "import json; from tileflow_cluster.devices import listed; print(json.dumps(listed()))"
+VISIBLE: Mapping[Vendor, str] = {"nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES"}
 _CHOOSE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 ASK_LIMIT_S = 120.0
 
@@ -62,18 +62,23 @@ def listed() -> list[dict[str, Any]]:
 @functools.cache
 def _listed_by_child(chosen: tuple[str | None, ...]) -> list[dict[str, Any]]:
     """``chosen``: the variables that choose among the GPUs, as the child finds them."""
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    child = Child(warm=("torch",))
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=ASK_LIMIT_S, check=True,
-            env={**os.environ, "PYTHONPATH": paths},
-        )  # fmt: skip
-    except subprocess.CalledProcessError as error:
-        raise ClusterError("torch must be able to list the GPUs", got=error.stderr.strip()[-500:]) from error
-    except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"torch must list the GPUs within {ASK_LIMIT_S:g} s", hint="is a GPU wedged?") from error
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+        answer = child.call(f"{__name__}:listed", (), limit_s=ASK_LIMIT_S)
+    finally:
+        child.kill()
+    if isinstance(answer, Done):
+        found: list[dict[str, Any]] = answer.value
+        return found
+    if isinstance(answer, Failed):
+        raise answer.error
+    raise ClusterError("torch must be able to list the GPUs", got=answer, hint="is a GPU wedged?")
+
+
+def selectors(count: int, vendor: Vendor) -> tuple[str, ...]:
+    """What names each of the ``count`` GPUs that this process sees, in their order, for a child that shall see one."""
+    given = os.environ.get(VISIBLE[vendor])
+    return tuple(map(str, range(count))) if given is None else tuple(given.split(",")[:count])
 
 
 def driver_version(vendor: Vendor) -> str:

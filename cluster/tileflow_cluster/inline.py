@@ -10,8 +10,8 @@ from typing import Any
 from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
-from .ledger import Lease, Ledger
-from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
+from .ledger import Lease, Ledger, OverLedger
+from .protocol import Counters, DeviceClass, Ordered, TrialRequest
 from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 from .trial import TrialResult
@@ -20,7 +20,7 @@ AHEAD = 4
 Binaries = tuple[Binary, ...]
 
 
-class InlineEvaluator:
+class InlineEvaluator(OverLedger[Binaries]):
     """One compiler and one device per class, used in turn by whoever polls.
 
     ``measured``: device classes of this machine's GPUs; ``modelled``: classes that the cost model stands in for.
@@ -80,9 +80,6 @@ class InlineEvaluator:
                 break
         return results
 
-    def pending(self) -> int:
-        return self._ledger.pending
-
     def fetch_binaries(self, trial_id: str) -> Binaries:
         binaries = self._shelf.get(trial_id)
         if binaries is None:
@@ -92,19 +89,9 @@ class InlineEvaluator:
     def keeps(self, trial_id: str) -> bool:
         return self._shelf.get(trial_id) is not None
 
-    def heed(self, judge: Judge) -> None:
-        self._ledger.heed(judge)
-
-    def withdraw(self, request_id: str) -> None:
-        self._ledger.withdraw(request_id)
-
     def drain(self) -> None:
         self._draining = True
         self._ledger.cancel(also_on_devices=True)
-
-    @property
-    def draining(self) -> bool:
-        return self._draining
 
     def counters(self) -> Counters:
         counters = self._ledger.counters()

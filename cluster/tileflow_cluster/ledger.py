@@ -16,6 +16,7 @@ from typing import Generic, Literal, TypeVar
 
 from tileflow import cost
 from tileflow.errors import InternalError, TileflowError
+from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
@@ -250,6 +251,16 @@ class Ledger(Generic[Payload]):
         for entry in [e for e in self._entries.values() if e.whose == whose]:
             self._end(entry, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
 
+    def stage_raised(self, lease: Lease[Payload], error: BaseException) -> None:
+        """What the kernel's author must mend ends every request for that kernel and problem; a mistake of the stage, or
+        of its worker's environment, is tried again, once."""
+        if isinstance(error, TileflowError) and not error.retryable:
+            self.fail_kernel(lease, error)
+            return
+        status = Status.COMPILE_ERROR if lease.phase == "compile" else Status.WORKER_LOST
+        digest = f"the {lease.phase} worker raised {type(error).__name__}: {error}"[:MESSAGE_CHARS]
+        self.lost(lease, Outcome(status, None, type(error).__name__, digest), blame=True)
+
     def returned(self, lease: Lease[Payload]) -> None:
         """The worker never began with it."""
         entry = self._release(lease)
@@ -449,6 +460,32 @@ class Ledger(Generic[Payload]):
         if result.build is None and result.blames_config:  # it killed every compiler: no source will ever name it
             return replace(result, build=Build(config_trial_id(request)))
         return result
+
+
+def unanswered(lease: Lease[Payload]) -> Outcome:
+    """The worker of ``lease`` should have ended this itself: it hangs, or is cut off."""
+    status = Status.COMPILE_TIMEOUT if lease.phase == "compile" else Status.BENCH_TIMEOUT
+    return Outcome(status, None, "LeaseExpired", f"the {lease.phase} worker did not answer within its limit")
+
+
+class OverLedger(Generic[Payload]):
+    """What evaluators that move their requests through a ledger have in common of their protocol."""
+
+    _ledger: Ledger[Payload]
+    _draining: bool
+
+    def pending(self) -> int:
+        return self._ledger.pending
+
+    def heed(self, judge: Judge) -> None:
+        self._ledger.heed(judge)
+
+    def withdraw(self, request_id: str) -> None:
+        self._ledger.withdraw(request_id)
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
 
 
 def _whose(request: TrialRequest) -> tuple[object, ...]:

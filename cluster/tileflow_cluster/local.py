@@ -33,11 +33,14 @@ def local_ray(cpus: int, gpus: int, labels: Mapping[str, str]) -> Iterator[None]
 
 
 def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEvaluator:
-    """An evaluator on a local Ray, or on the one that this process is connected to, where that has no other host.
+    """An evaluator on the Ray that RAY_ADDRESS names, ``local`` being one of this process alone; it has no other host.
 
     Raises ClusterError where it has one: what a call's workers share, they share in memory.
     """
-    if ray.is_initialized() and len(nodes := live_nodes()) > 1:
+    address = os.environ.get("RAY_ADDRESS", "local")
+    evaluator = RayEvaluator(stages, device_classes, address=address if address == "local" else None, quiet=True)
+    if len(nodes := live_nodes()) > 1:
+        evaluator.close()
         raise ClusterError("a call is tuned by workers of its own machine", got=f"a Ray of {len(nodes)} nodes",
-                           hint="ray.shutdown() before, or sweep a kernel of a module: tileflow sweep run")  # fmt: skip
-    return RayEvaluator(stages, device_classes, address="local", quiet=True)
+                           hint="unset RAY_ADDRESS, or sweep a kernel of a module: tileflow sweep run")  # fmt: skip
+    return evaluator

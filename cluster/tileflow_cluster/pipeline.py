@@ -38,7 +38,7 @@ from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
 from tileflow.target import Target, target
 
-from .devices import driver_version
+from .devices import VISIBLE, driver_version
 from .protocol import (
     KernelRef,
     Mode,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tileflow.api import Kernel
     from tileflow.lowered import Lowered
 
+NICE = 10  # there is a compiler for each core: they stand back behind what feeds a GPU
 SEEDS, REPEATS = 2, 2  # of a contest's check: every entrant may end in a table
 _BETWEEN_PHASES_S = 60.0
 WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
@@ -83,8 +84,8 @@ class TileflowStages:
     def open_compiler(self) -> TileflowCompiler:
         return TileflowCompiler(self.compile_s)
 
-    def open_device(self, device_class: str) -> GpuDevice:
-        return GpuDevice(device_class, self.limits)
+    def open_device(self, device_class: str, gpu: str = "") -> GpuDevice:
+        return GpuDevice(device_class, self.limits, gpu)
 
     def open_model(self, device_class: str) -> ModelDevice:
         return ModelDevice(device_class)
@@ -103,7 +104,7 @@ class TileflowCompiler:
         self._limit_s = limit_s
         sweep_caches()
         self._cache, self._lock = own_cache()
-        self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache})
+        self._process = BuildProcess(environment={"TRITON_CACHE_DIR": self._cache}, nice=NICE)
         self.compiled_by: Facts = self._process.call("tileflow_cluster.pipeline:warm_up", (), limit_s)
 
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
@@ -141,6 +142,7 @@ def sweep_caches() -> None:
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
+@functools.cache
 def warm_up() -> Facts:
     """:func:`toolchain_facts`, once a kernel was lowered and built here: what the first one of a process loads takes
     longer than building it."""
@@ -281,15 +283,17 @@ class ModelDevice:
 
 
 class GpuDevice:
-    """The one GPU that this process sees, behind a measuring child. Raises ClusterError where it is another."""
+    """The one GPU that this process sees, or that ``gpu`` names among several, behind a measuring child that sees no
+    other. Raises ClusterError where it is another."""
 
-    def __init__(self, device_class: str, limits: Limits) -> None:
+    def __init__(self, device_class: str, limits: Limits, gpu: str = "") -> None:
         self._limits = limits
         expected = target(device_class)
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES" if expected.vendor == "nvidia" else "HIP_VISIBLE_DEVICES", "")
+        variable = VISIBLE[expected.vendor]
+        visible = gpu or os.environ.get(variable, "")
         if "," in visible:
             raise ClusterError("a device worker must see exactly one GPU", got=visible, where=socket.gethostname())
-        self._process = MeasureProcess()
+        self._process = MeasureProcess(environment={variable: gpu} if gpu else None)
         try:
             info = self._process.identity(limits)
             check_identity(info, expected)
@@ -328,6 +332,10 @@ class GpuDevice:
             limits=self._limits.in_haste() if request.hasty else self._limits,
             loader=request.kernel.loader,
         )
+
+    def rest(self) -> None:
+        """Let the child forget all problems and the modules of their kernels."""
+        self._process.rest(self._limits)
 
     def close(self) -> None:
         self._process.close()

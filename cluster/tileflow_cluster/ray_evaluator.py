@@ -23,7 +23,7 @@ from typing import Any
 import ray
 from ray import exceptions
 
-from tileflow.errors import ClusterError, TileflowError
+from tileflow.errors import ClusterError
 from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
@@ -32,10 +32,10 @@ from .calls import Call, Calls
 from .devices import visible_gpus
 from .fleet import MOST_DECLINED, Fleet, Recycling, Worker, WorkerKind
 from .labels import DEVICE_CLASS, labels_for
-from .ledger import Lease, Ledger, Phase
+from .ledger import Lease, Ledger, OverLedger, Phase, unanswered
 from .lookout import Lookout, require_loopback, require_reachable
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest
+from .protocol import Counters, DeviceClass, Ordered, TrialRequest
 from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
 from .rota import Member
 from .share import Entry
@@ -65,14 +65,14 @@ class Patience:
     away_s: float = 3600.0
 
 
-class RayEvaluator:
+class RayEvaluator(OverLedger[Any]):
     """Evaluates on the Ray cluster that this process is connected to, or starts a local one.
 
     ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
     ``must_measure``). ``compilers``: the most compile workers; all CPUs where None. ``address``: as for ``ray.init``;
     ``local`` starts a Ray of its own, labelled with this machine's GPUs, with as many CPUs as ``compilers``.
     ``quiet``: Ray adds no handlers to its loggers. ``name``, ``priority``: by which others on a shared cluster know
-    this sweep, and what part it is given of it.
+    this sweep, and what share it is given of it; ``part``: how much of that, where this is one of its schedulers.
     Raises ClusterError where the workers cannot be placed. Installs a SIGTERM handler that drains.
     """
 
@@ -89,6 +89,7 @@ class RayEvaluator:
         quiet: bool = False,
         name: str = "sweep",
         priority: int = 1,
+        part: float = 1.0,
     ) -> None:
         self._stages = stages
         self._max_compilers = compilers
@@ -110,7 +111,7 @@ class RayEvaluator:
         self._nodes = nodes
         self._lookout = Lookout(self._patience.replan_s)
         measured = tuple(served.name for served in self._whole.devices if served.measured)
-        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority)
+        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
         self._member = Member(entry, self._patience.replan_s)
         self._status: Mapping[str, Any] = {}
         self._gone_since: dict[str, float] = {}
@@ -194,9 +195,6 @@ class RayEvaluator:
                 return results
             self._collect(min(left, TICK_S))
 
-    def pending(self) -> int:
-        return self._ledger.pending
-
     def wait_ready(self, limit_s: float) -> None:
         """Return once no planned worker is still starting. Raises ClusterError after ``limit_s`` seconds."""
         deadline = time.monotonic() + limit_s
@@ -222,18 +220,8 @@ class RayEvaluator:
     def keeps(self, trial_id: str) -> bool:
         return self._shelf.get(trial_id) is not None
 
-    def heed(self, judge: Judge) -> None:
-        self._ledger.heed(judge)
-
-    def withdraw(self, request_id: str) -> None:
-        self._ledger.withdraw(request_id)
-
     def drain(self) -> None:
         self._draining = True
-
-    @property
-    def draining(self) -> bool:
-        return self._draining
 
     def counters(self) -> Counters:
         counters = self._ledger.counters()
@@ -405,17 +393,10 @@ class RayEvaluator:
         self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
 
     def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
-        """A stage raised. What the kernel's author must mend ends every request for that kernel and problem; a mistake
-        of the stage or of its worker's environment is tried on another worker, once."""
         self._fleet.give_back(call.worker, 0.0, 0.0)
         self._start_workers()
         cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
-        if isinstance(cause, TileflowError) and not cause.retryable:
-            self._ledger.fail_kernel(lease, cause)
-            return
-        status = Status.COMPILE_ERROR if lease.phase == "compile" else Status.WORKER_LOST
-        digest = f"the {lease.phase} worker raised {type(cause).__name__}: {cause}"[:MESSAGE_CHARS]
-        self._ledger.lost(lease, Outcome(status, None, type(cause).__name__, digest), blame=True)
+        self._ledger.stage_raised(lease, cause)
 
     def _overdue(self, call: Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""
@@ -424,10 +405,7 @@ class RayEvaluator:
             self._calls.drop(worker)
             self._fleet.false_start(worker, f"not ready within {self._patience.start_s:g} s")
             return
-        compiling = call.lease.phase == "compile"
-        status = Status.COMPILE_TIMEOUT if compiling else Status.BENCH_TIMEOUT
-        digest = f"the {call.lease.phase} worker did not answer within its limit"
-        self._give_up(worker, call, Outcome(status, None, "LeaseExpired", digest), blame=True)
+        self._give_up(worker, call, unanswered(call.lease), blame=True)
 
     # Workers
 

@@ -61,7 +61,7 @@ class _Replay:
     def open_compiler(self) -> _Replay:
         return self
 
-    def open_device(self, device_class: str) -> _Replay:
+    def open_device(self, device_class: str, gpu: str = "") -> _Replay:
         return _Replay(self.recorded, self.clock, DeviceIdentity(device_class, host="replay"))
 
     open_model = open_device

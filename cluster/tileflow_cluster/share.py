@@ -14,7 +14,8 @@ if TYPE_CHECKING:  # what the rota's actor imports stays small
 class Entry:
     """One sweep. ``since``: the rota's number for it, smaller for who came earlier. ``classes``: those that it measures
     on; ``compilers``: the most compile workers that it has use for. ``priority``: how many times as much as a sweep of
-    priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told."""
+    priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told.
+    ``part``: of what the sweep is given, where this is one of its schedulers."""
 
     sweep_id: str
     classes: tuple[str, ...]
@@ -23,6 +24,7 @@ class Entry:
     since: int = 0
     status: Mapping[str, Any] = field(default_factory=dict)
     order: Ordered = ""
+    part: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +45,21 @@ def allot(entries: Sequence[Entry], cpus: int, gpus: Mapping[str, int]) -> dict[
     given: dict[str, dict[str, int]] = {entry.sweep_id: {} for entry in entries}
     for name, count in gpus.items():
         wanting = [entry for entry in working if name in entry.classes]
-        parts = _divide(count, [e.priority for e in wanting], [count] * len(wanting))
+        parts = _divide(count, [e.priority * e.part for e in wanting], [count] * len(wanting))
         for entry, part in zip(wanting, parts, strict=True):
             given[entry.sweep_id][name] = part
-    weights, wants = [], []
+    weights: list[float] = []
+    wants: list[int] = []
     for entry in working:
         held = sum(given[entry.sweep_id].values())
         waits = bool(entry.classes) and not held
-        weights.append(held or entry.priority)
+        weights.append(held or entry.priority * entry.part)
         wants.append(min(entry.compilers, 1 if waits else cpus))
     slots = dict(zip([e.sweep_id for e in working], _divide(cpus, weights, wants), strict=True))
     return {e.sweep_id: Share(slots.get(e.sweep_id, 0), given[e.sweep_id]) for e in entries}
 
 
-def _divide(count: int, weights: Sequence[int], wants: Sequence[int]) -> list[int]:
+def _divide(count: int, weights: Sequence[float], wants: Sequence[int]) -> list[int]:
     """``count`` things, one at a time to whoever has the fewest for its weight, the first of equals, none beyond what
     it wants."""
     parts = [0] * len(weights)

@@ -29,11 +29,11 @@ import torch
 
 from tileflow.api import Kernel, load_kernel
 from tileflow.errors import CallError, HostDataError, SpecError
-from tileflow.frontend.meaning import LIBRARIES
 from tileflow.lowered import Lowered
 from tileflow.runtime.ambient import float32_precision
 from tileflow.runtime.argtree import bind_call, tensors
 from tileflow.runtime.describe import check_memory
+from tileflow.runtime.libraries import is_library
 from tileflow.target import Target
 
 from .shared_tensors import ALIGNMENT, Layout, Packer, unpack
@@ -130,7 +130,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, Kernel):
             return (load_kernel, (value.name,)) if is_importable(value) else value.by_value()
-        if isinstance(value, FunctionType) and (value.__module__ or "").partition(".")[0] not in LIBRARIES:
+        if isinstance(value, FunctionType) and not is_library(value.__module__):
             self._files.setdefault(value.__code__.co_filename, value.__globals__)
         return super().reducer_override(value)
 

@@ -60,7 +60,8 @@ class Stages(Protocol):
 
     def open_compiler(self) -> Compiler: ...
 
-    def open_device(self, device_class: str) -> Device:
-        """The GPU that this process sees. Raises ClusterError where it is not one GPU of ``device_class``."""
+    def open_device(self, device_class: str, gpu: str = "") -> Device:
+        """The one GPU that this process sees; of several the one that ``gpu`` names, as CUDA_VISIBLE_DEVICES does.
+        Raises ClusterError where it is not one GPU of ``device_class``."""
 
     def open_model(self, device_class: str) -> Device: ...

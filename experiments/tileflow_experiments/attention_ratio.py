@@ -86,16 +86,18 @@ CASES = (
 def configs(lowered: Lowered) -> dict[str, Config]:
     """The default, and every warp-specialised config of two groups that is valid, by what it differs in."""
     found = {"default": lowered.default}
-    wanted = [(k, s, p) for k in _KEYS for s in _STAGES for p in (True, False)]
-    for keys, stages, ping_pong in wanted:
+    wanted = [(k, s, p, w) for k in _KEYS for s in _STAGES for p in (True, False) for w in (0, 1)]
+    for keys, stages, ping_pong, walks in wanted:
         choices: dict[str, Choice] = {
             "schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": keys, "num_stages": stages,
-            "ping_pong": ping_pong, "descending": "descending" in lowered.default.to_dict(),
+            "ping_pong": ping_pong, "persistent": walks, "descending": "descending" in lowered.default.to_dict(),
         }  # fmt: skip
         known = {k.name for k in lowered.space.knobs}
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
-            name = f"{keys} keys, {stages} stages" + (", ping-pong" if ping_pong else "")
+            name = (
+                f"{keys} keys, {stages} stages" + (", ping-pong" if ping_pong else "") + (", walking" if walks else "")
+            )
             found[name] = lowered.space.normalise(config)
     return found
 
@@ -205,6 +207,7 @@ def _listen(child: subprocess.Popen[str], seconds: float, found: dict[str, dict[
         timer.cancel()
         if not line:
             return begun, "bench_timeout" if child.wait() == -signal.SIGKILL else "crashed"
+        print(line, end="", file=sys.stderr, flush=True)
         said = json.loads(line) if line.startswith("{") else {}
         if "begins" in said:
             begun = said["begins"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tileflow_cluster.protocol import Evaluator, Ordered
 
     from .spec import SweepSpec
-    from .sweep import Tools
+    from .work import Tools
 
 BAD_INPUT = 2
 STOPPED = 3
@@ -89,6 +89,7 @@ def run_sweep(
     import_from_here()
     wanted = spec_of_calls(spec, device_class or (), budget_s) if is_recorded(spec) else read(spec)
     folder = _folder(out or wanted.output)
+    _require_cluster(wanted)
     sweep.check_spec(wanted)
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
 
@@ -338,7 +339,7 @@ def _problem(text: str) -> dict[str, Any]:
 
 def tools() -> Tools:
     """The real ones: Ray, the compiler, a process that interprets."""
-    from .sweep import Tools
+    from .work import Tools
 
     return Tools(evaluator=_ray)
 
@@ -346,6 +347,7 @@ def tools() -> Tools:
 def _ray(wanted: SweepSpec) -> Evaluator:
     """Workers on the Ray cluster that ``RAY_ADDRESS`` names, else on a local one of this process, on loopback alone."""
     address = os.environ.get("RAY_ADDRESS", "local")
+    _require_cluster(wanted)
     if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
@@ -353,8 +355,15 @@ def _ray(wanted: SweepSpec) -> Evaluator:
 
     return RayEvaluator(
         TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
-        patience=Patience(away_s=wanted.budget.wait_seconds),
+        part=wanted.part, patience=Patience(away_s=wanted.budget.wait_seconds),
     )  # fmt: skip
+
+
+def _require_cluster(wanted: SweepSpec) -> None:
+    """Raises SpecError where each scheduler would start a Ray of its own, with all of this machine's GPUs."""
+    if wanted.schedulers > 1 and os.environ.get("RAY_ADDRESS", "local") == "local":
+        raise SpecError("several schedulers must share a Ray cluster", got=f"{wanted.schedulers}, and no RAY_ADDRESS",
+                        where="schedulers", hint="ray start --head, then set RAY_ADDRESS")  # fmt: skip
 
 
 def _finish(stopped: str, out: Path) -> None:

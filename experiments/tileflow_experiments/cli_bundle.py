@@ -29,13 +29,18 @@ def build_bundle(
     ] = None,
     processes: Annotated[int, typer.Option(help="That compile; 0: one a core.")] = 0,
     keep: Keep = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Write a Python package of the kernels, with the bundle inside.")
+    ] = False,
 ) -> None:
     """Build a bundle without a sweep or a GPU: defaults that take any size, and the problems' zero-search configs."""
+    from tileflow.runtime import Bundle
     from tileflow.runtime.show import summary
 
     from . import offline
     from .bench.suite import SUITE
     from .spec import KernelSpec, read_kernels
+    from .standalone import write_package
 
     import_from_here()
     given = {} if problems is None else {spec.kernel: spec for spec in read_kernels(problems)}
@@ -47,7 +52,12 @@ def build_bundle(
     for cell in SUITE:
         examples.setdefault(cell.kernel, []).append(cell.problem)
     shown = [KernelSpec(kernel, tuple(found)) for kernel, found in examples.items()]
-    built = offline.build_bundle(offline.orders(wanted, shown, devices.split(",")), dest, processes, keep)
+
+    def build(folder: Path) -> Bundle:
+        return offline.build_bundle(offline.orders(wanted, shown, devices.split(",")), folder, processes, keep)
+
+    kernel_names = [spec.kernel for spec in wanted]
+    built = write_package(dest, kernel_names, build) if standalone else build(dest)
     typer.echo(summary(built))
 
 

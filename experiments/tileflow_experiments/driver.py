@@ -26,10 +26,10 @@ from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
 from . import journal as journals
-from .journal import Journal, Line
+from .journal import Line, Writer
 from .judge import StudyJudge
 from .portfolio import missing
-from .records import RecordKind, StudyKey, TrialRecord
+from .records import RECORD_KINDS, RecordKind, StudyKey, TrialRecord
 from .selection import Standing, finalists
 from .spec import SweepSpec
 from .status import status_of
@@ -71,7 +71,7 @@ class _Flight:
 class Built:
     """A winner's machine code in one shape mode."""
 
-    study: Study
+    study: StudyKey
     mode: Mode
     binaries: tuple[Binary, ...]
 
@@ -88,7 +88,7 @@ def study_keys(spec: SweepSpec) -> list[StudyKey]:
 
 def open_studies(
     spec: SweepSpec,
-    journal: Journal,
+    journal: Writer,
     subjects: Iterable[Subject],
     transfers: Callable[[Subject], Iterable[Config]] = lambda _: (),
     measured: Collection[str] = (),
@@ -99,11 +99,17 @@ def open_studies(
     modelled times are not taken over.
     """
     families: dict[tuple[str, str], Family] = {}
-    known = {line["study"]: line for line in journals.events(journal.lines, "study")}
+    lines = journal.lines
+    known = {line["study"]: line for line in journals.events(lines, "study")}
     spent: dict[str, float] = {}
-    for line in journals.events(journal.lines, "clock"):
+    for line in journals.events(lines, "clock"):
         spent |= line["spent_s"]
-    trials = journals.by_study(journals.trials(journal.lines).values())
+    trials = journals.by_study(journals.trials(lines).values())
+    worked: dict[StudyKey, float] = {}
+    for kind in RECORD_KINDS:
+        for attempt in journals.attempts(lines, kind):
+            worked[attempt.study] = worked.get(attempt.study, 0.0) + gpu_seconds(attempt.result)
+    del lines
     studies = []
     for subject in subjects:
         key = subject.key
@@ -114,11 +120,17 @@ def open_studies(
         family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
         study = _new_study(spec, subject, transfers(subject), family)
         study.spent_s = spent.get(key.id, 0.0)
+        study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
         for entry in trials.get(key, ()):
             if entry.settled and not (entry.result.modelled and key.device_class in measured):
                 study.settle(entry.config, entry)
         studies.append(study)
     return studies
+
+
+def gpu_seconds(result: TrialResult) -> float:
+    """For how long a GPU worked on it."""
+    return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
 def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], family: Family) -> Study:
@@ -161,17 +173,23 @@ def _require_unchanged(subject: Subject, known: Line) -> None:
 
 
 class Driver:
-    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler."""
+    """Runs studies over an evaluator. One thread; :meth:`stop` may be called from a signal handler.
+
+    ``progress``: called at every turn. ``whole``: these are all studies of the sweep.
+    ``gpu_seconds``: the most that GPUs may work for all of them; the search then ends as at the end of its budgets.
+    """
 
     def __init__(
         self,
         sweep_id: str,
         studies: Sequence[Study],
         evaluator: Evaluator,
-        journal: Journal,
+        journal: Writer,
         *,
         seed: int = 0,
         progress: Callable[[Driver], None] = lambda _: None,
+        whole: bool = True,
+        gpu_seconds: float | None = None,
     ) -> None:
         self.studies = studies
         self.evaluator = evaluator
@@ -180,7 +198,9 @@ class Driver:
         self._sweep_id = sweep_id
         self._journal = journal
         self._seed = seed
-        self._progress = progress
+        self.progress = progress
+        self._whole = whole
+        self._gpu_seconds = gpu_seconds
         self._flights: dict[str, _Flight] = {}
         self._keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None
         self._numbers = itertools.count(1)
@@ -203,7 +223,8 @@ class Driver:
         while any(study.open for study in self.studies):
             self._check_stop()
             filled = self.stopping or self._fill()
-            if not self._flights and (self.stopping or not any(study.wants_more for study in self.studies)):
+            ending = self.stopping or self._used_up() or not any(study.wants_more for study in self.studies)
+            if ending and not self._flights:
                 break
             self._turn(POLL_S if filled else 0.0)
         self._searching = False
@@ -273,11 +294,11 @@ class Driver:
         self.stopping = self.stopping or reason
 
     def give_up(self, study: Study, error: TileflowError) -> None:
-        """Stop a study whose kernel fails whatever the config. Raises ``error`` where there is no other study."""
+        """Stop a study whose kernel fails whatever the config. Raises ``error`` where the sweep has no other."""
         if not study.stopped:
             study.stop(f"{type(error).__name__}: {error}")
             self._note_stopped(study)
-        if len(self.studies) == 1:
+        if self._whole and len(self.studies) == 1:
             raise error
 
     def _postpone(self, study: Study, error: SlowProblem) -> None:
@@ -316,7 +337,7 @@ class Driver:
 
     def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
         try:
-            return Built(study, mode, self.evaluator.fetch_binaries(trial_id))
+            return Built(study.subject.key, mode, self.evaluator.fetch_binaries(trial_id))
         except ClusterError as error:
             log.warning("no machine code for %s: %s", study.subject.key.title, error)
             return None
@@ -339,6 +360,8 @@ class Driver:
 
         False where that takes so long that workers must be looked after in between.
         """
+        if self._used_up():
+            return True
         until = time.monotonic() + FILL_S
         for device_class, turns in self._turns.items():
             free = self._capacity(device_class)
@@ -358,6 +381,10 @@ class Driver:
                 free -= 1
                 self._submit(_Task(study, config, study.subject.mode), "trial")
         return True
+
+    def _used_up(self) -> bool:
+        """GPUs have worked as long for the sweep as they may."""
+        return self._gpu_seconds is not None and sum(study.gpu_s for study in self.studies) >= self._gpu_seconds
 
     def _leave_stragglers(self) -> None:
         """A search that is over and has a result waits for no config that compiles for long."""
@@ -411,7 +438,7 @@ class Driver:
             if self._searching:
                 self._leave_stragglers()
             self.evaluator.announce(status_of(self))
-        self._progress(self)
+        self.progress(self)
 
     def _notice_joined(self) -> None:
         """A class that was modelled has a GPU now: its searches begin again, and measure."""
@@ -431,6 +458,7 @@ class Driver:
         if result.final:
             del self._flights[result.request_id]
         study, config = flight.study, flight.request.config
+        study.gpu_s += gpu_seconds(result)
         if result.kernel_error is not None and flight.request.mode != study.subject.mode:
             log.error("%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode,
                       result.kernel_error)  # fmt: skip

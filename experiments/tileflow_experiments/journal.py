@@ -31,6 +31,21 @@ RESERVE_BYTES = 16 << 20
 
 Line = dict[str, Any]
 
+
+class Lines(list[Line]):
+    """The lines of a journal as they were read, and ``records``: what those of trials and re-measurements say, in their
+    order. A record takes as long to make as a line to read, so each is made once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[TrialRecord] = []
+
+    def add(self, line: Line, record: TrialRecord | None) -> None:
+        self.append(line)
+        if record is not None:
+            self.records.append(record)
+
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -44,18 +59,70 @@ class JournalFull(JournalError):
     retryable = True
 
 
-class Journal:
-    """The writer. ``epoch`` counts the openings of this file, this one included. ``damaged``: lines that resuming found
-    unreadable and set aside."""
+class Writer:
+    """Lines on their way to one journal. ``epoch`` counts the openings of its file, this one included."""
 
-    def __init__(self, path: Path, descriptor: int, lines: list[Line], damaged: int = 0) -> None:
+    epoch: int
+
+    def __init__(self, path: Path) -> None:
         self.path = path
+
+    @property
+    def lines(self) -> Lines:
+        """All that the journal has by now, read again: nothing of it is kept."""
+        raise NotImplementedError
+
+    def write(self, content: bytes) -> None:
+        """Append whole lines. Raises JournalFull."""
+        raise NotImplementedError
+
+    def sync_when_due(self) -> None:
+        """What was written is safe within a second. Raises JournalFull."""
+        raise NotImplementedError
+
+    def append(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
+        for what JSON has no word for."""
+        line = {"kind": kind} | dict(data)
+        try:
+            text = _encode(line)
+        except (TypeError, ValueError) as error:
+            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
+                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
+        self.write(text.encode() + b"\n")
+
+    def add(self, record: TrialRecord) -> None:
+        """Append a trial's (or a re-measurement's) record. Raises JournalFull."""
+        self.append(record.kind, record.to_json())
+
+    def event(self, name: str, **data: Any) -> None:
+        """Append an event. Raises JournalFull."""
+        self.append("event", {"event": name, "at": time.time()} | data)
+
+    def has_room(self) -> bool:
+        """The disk takes what is in flight and a margin; where not, submit nothing more."""
+        facts = os.statvfs(self.path)
+        return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
+
+
+class Journal(Writer):
+    """The one writer of a file. ``damaged``: lines that resuming found unreadable and set aside. ``header``: its first
+    line."""
+
+    def __init__(self, path: Path, descriptor: int, lines: Lines, damaged: int = 0) -> None:
+        super().__init__(path)
         self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
         self._synced = time.monotonic()
-        self.lines = lines
         self.damaged = damaged
+        self._found: Lines | None = lines  # until they are asked for, or something is added to them
+        self.header: Line = next(iter(lines), {})
         self.epoch = 1 + max((line["epoch"] for line in events(lines, "opened")), default=0)
+
+    @property
+    def lines(self) -> Lines:
+        found, self._found = self._found, None
+        return parse(self.path.read_bytes()).lines if found is None else found
 
     @staticmethod
     def create(path: Path, header: Mapping[str, Any]) -> Journal:
@@ -66,8 +133,9 @@ class Journal:
             if not never_begun(path):
                 raise in_the_way(path)
             os.ftruncate(descriptor, 0)
-            journal = Journal(path, descriptor, [])
-            journal.append("header", {"schema_version": SCHEMA_VERSION} | dict(header))
+            journal = Journal(path, descriptor, Lines())
+            journal.header = {"kind": "header", "schema_version": SCHEMA_VERSION} | dict(header)
+            journal.append("header", journal.header)
             journal._opened()
         return journal
 
@@ -102,44 +170,24 @@ class Journal:
             if found.damaged:
                 log.warning("%s", _said(path, found))
                 journal.event("salvaged", lines=len(found.damaged), kept=str(_aside(path)))
+            journal._found = found.lines  # what was added since says nothing of a trial
         return journal
 
     def _opened(self) -> None:
         self.append("event", {"event": "opened", "epoch": self.epoch, "at": time.time(), "pid": os.getpid()})
 
-    def append(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Append one line and hand it to the system; to the disk within a second. Raises JournalFull, and JournalError
-        for what JSON has no word for."""
-        line = {"kind": kind} | dict(data)
-        try:
-            text = _encode(line)
-        except (TypeError, ValueError) as error:
-            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
-                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
-        content = memoryview(text.encode() + b"\n")
+    def write(self, content: bytes) -> None:
+        self._found = None
+        left = memoryview(content)
         written = 0
         try:
-            while written < len(content):
-                written += os.write(self._descriptor, content[written:])
+            while written < len(left):
+                written += os.write(self._descriptor, left[written:])
         except OSError as error:
             os.ftruncate(self._descriptor, self._size)
             raise self._full(error) from error
         self._size += written
-        self.lines.append(line)
         self.sync_when_due()
-
-    def add(self, record: TrialRecord) -> None:
-        """Append a trial's (or a re-measurement's) record. Raises JournalFull."""
-        self.append(record.kind, record.to_json())
-
-    def event(self, name: str, **data: Any) -> None:
-        """Append an event. Raises JournalFull."""
-        self.append("event", {"event": name, "at": time.time()} | data)
-
-    def has_room(self) -> bool:
-        """The disk takes what is in flight and a margin; where not, submit nothing more."""
-        facts = os.statvfs(self.path)
-        return facts.f_bavail * facts.f_frsize > RESERVE_BYTES
 
     def sync_when_due(self) -> None:
         """At most one fsync a second. Raises JournalFull."""
@@ -256,12 +304,12 @@ class Parsed:
     """``lines``: those that can be read. ``end``: where the last whole line ends. ``damaged``: (begin, end) of each
     whole line that cannot be read."""
 
-    lines: list[Line]
+    lines: Lines
     end: int
     damaged: tuple[tuple[int, int], ...] = ()
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> Lines:
     """The lines of a journal that can be read, also while it is being written. Raises SpecError where there is none."""
     try:
         content = path.read_bytes()
@@ -277,13 +325,13 @@ def read(path: Path) -> list[Line]:
 
 def parse(content: bytes) -> Parsed:
     """The whole lines in ``content``. What is behind the last newline is torn, or being written."""
-    lines: list[Line] = []
+    lines = Lines()
     damaged: list[tuple[int, int]] = []
     begin = 0
     while (newline := content.find(b"\n", begin)) >= 0:
         end = newline + 1
         try:
-            lines.append(_line(content[begin:newline])[0])
+            lines.add(*_line(content[begin:newline]))
         except _UNREADABLE:
             damaged.append((begin, end))
         begin = end
@@ -321,7 +369,7 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, 
 
 
 def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
-    line: Line = json.loads(content, parse_constant=_refuse)
+    line: Line = _decode(content.decode())
     kind, record = line["kind"], None
     if kind in ("trial", "remeasure"):
         record = TrialRecord.from_json(line)
@@ -333,6 +381,9 @@ def _line(content: bytes) -> tuple[Line, TrialRecord | None]:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is no number of a journal")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 # ---- folds ----------------------------------------------------------------------------------------------------------
@@ -354,6 +405,8 @@ def header(lines: Iterable[Line]) -> Line:
 
 def attempts(lines: Iterable[Line], kind: str = "trial") -> Iterator[TrialRecord]:
     """Every record of ``kind`` in order."""
+    if isinstance(lines, Lines):
+        return (record for record in lines.records if record.kind == kind)
     return (TrialRecord.from_json(line) for line in lines if line["kind"] == kind)
 
 
@@ -411,7 +464,7 @@ class Folded:
 
 def fold(lines: Sequence[Line]) -> Folded:
     """Everything that reports and tables are made of. Raises JournalError where the header is missing."""
-    tried = list(attempts(lines))  # once: a record takes as long to make as a line to read
+    tried = list(attempts(lines))
     return Folded(
         header(lines),
         by_study(_states(tried).values()),

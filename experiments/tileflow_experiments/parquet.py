@@ -22,6 +22,7 @@ _TEXTS = {
 }  # fmt: skip
 
 
+_encode = json.JSONEncoder(sort_keys=True).encode
 _MAPPINGS = ("problem", "config", "compiled_by", "launched_by")
 
 
@@ -50,7 +51,7 @@ def _type(pa: Any, name: str) -> Any:
 
 def _row(record: TrialRecord) -> dict[str, Any]:
     row = {name: _text(value) if isinstance(value, str) else value for name, value in record.columns().items()}
-    return row | {name: json.dumps(row[name], sort_keys=True) for name in _MAPPINGS}
+    return row | {name: _encode(row[name]) for name in _MAPPINGS}
 
 
 def _text(value: str) -> str:

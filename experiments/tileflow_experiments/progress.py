@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
 from .driver import Driver
+from .status import lines
 from .study import Study
 
 LINE_EVERY_S = 5.0
@@ -31,11 +33,22 @@ class Progress:
         self._live: Line | None = _live() if stream.isatty() else None
 
     def __call__(self, driver: Driver) -> None:
+        if self._due():
+            self._put(self.line(driver))
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        """Of several schedulers, merged."""
+        if self._due():
+            self._put(next(lines("sweep", status)))
+
+    def _due(self) -> bool:
         now = time.monotonic()
         if now < self._next:
-            return
+            return False
         self._next = now + (BAR_EVERY_S if self._live else LINE_EVERY_S)
-        line = self.line(driver)
+        return True
+
+    def _put(self, line: str) -> None:
         if self._live:
             self._live.update(line)
         else:

@@ -17,6 +17,7 @@ from tileflow.runtime.abi import Resources
 from tileflow.runtime.recorded import RECORDED, problem_of
 
 RecordKind = Literal["trial", "remeasure"]
+RECORD_KINDS: tuple[RecordKind, ...] = ("trial", "remeasure")
 
 
 @dataclass(frozen=True, slots=True)

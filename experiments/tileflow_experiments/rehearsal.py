@@ -56,7 +56,7 @@ class RehearsedStages:
     def open_compiler(self) -> RehearsedCompiler:
         return RehearsedCompiler(self.pace)
 
-    def open_device(self, device_class: str) -> RehearsedDevice:
+    def open_device(self, device_class: str, gpu: str = "") -> RehearsedDevice:
         return RehearsedDevice(self.pace, device_class)
 
     def open_model(self, device_class: str) -> RehearsedDevice:

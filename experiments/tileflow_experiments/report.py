@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -165,13 +168,24 @@ def _model(trials: dict[StudyKey, list[TrialRecord]]) -> list[str]:
         builds = ((r.result.build, r.time_us) for r in records if r.measured)
         pairs = [(b.modelled_us, time_us) for b, time_us in builds if b is not None and b.modelled_us and time_us]
         if len(pairs) >= MODEL_PAIRS:
-            from scipy.stats import spearmanr
-
-            correlation = spearmanr(*zip(*pairs, strict=True)).statistic
-            lines.append(f"| {_place(key)} | {len(pairs)} | {correlation:.2f} |")
+            lines.append(f"| {_place(key)} | {len(pairs)} | {rank_correlation(pairs):.2f} |")
     if not lines:
         return ["Nothing was measured."]
     return ["| kernel | problem | device | configs | Spearman |", "|---|---|---|---:|---:|", *lines]
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Spearman's, equal values sharing their ranks; NaN where one side is constant. (SciPy's takes seconds to load.)"""
+    one, other = (_ranks(side) for side in zip(*pairs, strict=True))
+    try:
+        return statistics.correlation(one, other)
+    except statistics.StatisticsError:
+        return math.nan
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    ordered = sorted(values)
+    return [(bisect_left(ordered, v) + bisect_right(ordered, v)) / 2 for v in values]
 
 
 def _checks(events: Iterable[Line]) -> list[str]:

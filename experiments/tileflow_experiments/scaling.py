@@ -16,10 +16,14 @@ import math
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from tileflow_cluster.fleet import MOST_DECLINED
 from tileflow_cluster.ledger import Lease, Ledger
 from tileflow_cluster.protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest, source_hash, trial_id
 from tileflow_cluster.replay import VirtualClock
+from tileflow_cluster.share import Entry, allot
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 
 from tileflow import cost
@@ -38,9 +43,10 @@ from tileflow.target import target
 
 from . import spec as specs
 from .driver import Driver, open_studies, study_keys
-from .journal import Journal
+from .journal import Journal, Lines, Writer
 from .rehearsal import TRAFFIC, Pace
-from .subject import prepare
+from .schedulers import Part, Relay, parts
+from .subject import Subject, prepare
 
 DEPTH = 3
 AHEAD = 2
@@ -71,6 +77,10 @@ class SimulatedCluster:
         self.measured_at: list[float] = []
         self.driver_s = self.ray_s = self._simulating_s = 0.0
 
+    def start(self) -> None:
+        """What the thread has used until now is not charged."""
+        self._charged = time.thread_time()
+
     def _charge(self) -> None:
         """The driver's thread has worked since the last charge, but for what the simulation itself took."""
         now = time.thread_time()
@@ -84,8 +94,7 @@ class SimulatedCluster:
         until = self.clock.now + timeout_s
         while True:
             self._assign()
-            while self._events and self._events[0][0] <= self.clock.now:
-                self._answer(heapq.heappop(self._events)[2])
+            self._answer()
             self._assign()
             results = self._ledger.take_results()
             self._charge()
@@ -94,6 +103,7 @@ class SimulatedCluster:
             self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
 
     def _assign(self) -> None:
+        given: list[tuple[float, Lease[str]]] = []
         for phase, name in (("device", self._class), ("compile", "")):
             free = self._free[phase]
             declined = 0
@@ -108,42 +118,61 @@ class SimulatedCluster:
                     continue
                 self.clock.now += self._call_s
                 self.ray_s += self._call_s
-                self._begin(lease)
+                given.append((self.clock.now, lease))
+        with self._simulating():
+            for at, lease in given:
+                self._begin(at, lease)
 
-    def _begin(self, lease: Lease[str]) -> None:
-        began = time.thread_time()
+    def _begin(self, at: float, lease: Lease[str]) -> None:
         scatter = math.exp(random.Random(f"{lease.phase} {lease.request.request_id}").uniform(-1, 1)) / MEAN_OF_SCATTER
         if lease.phase == "compile":
-            ends = self.clock.now + self._compile_s * MEAN_OF_SCATTER * scatter
+            ends = at + self._compile_s * MEAN_OF_SCATTER * scatter
         else:
-            ends = max(self.clock.now, self._busy_until[lease.worker]) + self._device_s * scatter
+            ends = max(at, self._busy_until[lease.worker]) + self._device_s * scatter
             self._busy_until[lease.worker] = ends
         heapq.heappush(self._events, (ends, next(self._numbers), lease))
-        self._simulating_s += time.thread_time() - began
 
-    def _answer(self, lease: Lease[str]) -> None:
-        began = time.thread_time()
-        request, self_ = lease.request, self._free[lease.phase]
-        self_.append(lease.worker)
+    def _answer(self) -> None:
+        """Of all whose time has come."""
+        with self._simulating():
+            ended: list[tuple[Lease[str], Build | Outcome]] = []
+            while self._events and self._events[0][0] <= self.clock.now:
+                ended_at, _, lease = heapq.heappop(self._events)
+                self._free[lease.phase].append(lease.worker)
+                if lease.phase == "compile":
+                    ended.append((lease, self._built(lease.request)))
+                else:
+                    self.measured_at.append(ended_at)
+                    ended.append((lease, self._measured(lease.request)))
+        for lease, what in ended:
+            if isinstance(what, Build):
+                self._ledger.compiled(lease, what, "code")
+            else:
+                on = DeviceIdentity(self._class, "simulated", lease.worker)
+                self._ledger.finish(lease, what, on, self._device_s)
+
+    def _built(self, request: TrialRequest) -> Build:
         chance = random.Random(request.config.key)
-        if lease.phase == "compile":
-            source = source_hash([request.config.key])
-            identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
-            used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
-            built = Build(
-                identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
-                self._roofline_us, self._roofline_us, 0.5,
-            )  # fmt: skip
-            self._simulating_s += time.thread_time() - began
-            self._ledger.compiled(lease, built, "code")
-        else:
-            time_us = 100.0 * (1 + chance.random())
-            times = Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1)
-            outcome = Outcome(Status.OK, times, bench_s=self._device_s)
-            identity_of = DeviceIdentity(self._class, "simulated", lease.worker)
-            self._simulating_s += time.thread_time() - began
-            self.measured_at.append(self.clock.now)
-            self._ledger.finish(lease, outcome, identity_of, self._device_s)
+        source = source_hash([request.config.key])
+        identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
+        used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
+        return Build(
+            identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
+            self._roofline_us, self._roofline_us, 0.5,
+        )  # fmt: skip
+
+    def _measured(self, request: TrialRequest) -> Outcome:
+        time_us = 100.0 * (1 + random.Random(request.config.key).random())
+        return Outcome(
+            Status.OK, Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1), bench_s=self._device_s
+        )  # fmt: skip
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """What passes here is the simulation's own time."""
+        began = time.thread_time()
+        yield
+        self._simulating_s += time.thread_time() - began
 
     # The rest of the protocol
 
@@ -196,35 +225,142 @@ class SimulatedCluster:
     def close(self) -> None: ...
 
 
+def subjects_of(spec: specs.SweepSpec, copies: int) -> list[Subject]:
+    """The spec's, each so many times, as of so many kernels of the same making."""
+    found = []
+    for subject in [prepare(key, "static") for key in study_keys(spec)]:
+        for copy in range(copies):
+            ref = replace(subject.kernel, semantic_hash=f"{subject.kernel.semantic_hash}-{copy}")
+            key = replace(subject.key, kernel=f"{subject.key.kernel}_{copy}")
+            found.append(replace(subject, key=key, kernel=ref))
+    return found
+
+
+class _TimedRelay(Relay):
+    """Notes by the virtual clock when each message to the driver was sent."""
+
+    def __init__(self, path: Path, connection: Connection, clock: Callable[[], float]) -> None:
+        super().__init__(path, 1, connection)
+        self._clock = clock
+        self.sent_at: list[float] = []
+
+    def say(self, what: str, value: Any) -> None:
+        super().say(what, value)
+        self.sent_at.append(self._clock())
+
+
+Sent = list[tuple[float, bytes]]  # when, and the lines
+
+
+def _schedule(
+    spec: specs.SweepSpec, part: Part, subjects: Sequence[Subject], cluster: SimulatedCluster, folder: Path
+) -> tuple[int, Sent]:
+    """One scheduler's search, in this thread; what it sends goes through a real pipe, which another thread empties.
+    How many trials were settled, and what was sent."""
+    near, far = Pipe()
+    contents: list[bytes] = []
+
+    def empty() -> None:
+        with suppress(EOFError):
+            while True:
+                what, value = far.recv()
+                contents.append(value if what == "lines" else b"")
+
+    emptying = threading.Thread(target=empty)
+    emptying.start()
+    path = folder / "journal.jsonl"
+    path.touch()
+    relay = _TimedRelay(path, near, cluster.clock)
+    own = set(part.keys)
+    studies = open_studies(spec, _Unwritten(relay), [s for s in subjects if s.key in own])
+    driver = Driver(
+        "simulated", studies, cluster, relay, seed=spec.strategy.seed, whole=False,
+        progress=lambda _: relay.sync_when_due(),
+    )  # fmt: skip
+    cluster.start()
+    driver.search()
+    relay.flush()
+    near.close()
+    emptying.join()
+    return sum(len(study.settled) for study in studies), list(zip(relay.sent_at, contents, strict=True))
+
+
+class _Unwritten(Writer):
+    """A new journal: nothing is in it, and what opens it is not counted."""
+
+    def __init__(self, relay: Relay) -> None:
+        super().__init__(relay.path)
+
+    @property
+    def lines(self) -> Lines:
+        return Lines()
+
+    def write(self, content: bytes) -> None: ...
+
+
+def _merge(sent: Sent, folder: Path) -> tuple[list[float], float]:
+    """The driver's side, for real, message by message in the order in which they were sent: when each trial was in the
+    journal by the driver's own clock, and the processor time that it took in all."""
+    journal = Journal.create(folder / "merged.jsonl", {"sweep_id": "simulated"})
+    near, far = Pipe()
+    merged_at: list[float] = []
+    clock = total = 0.0
+    for at, content in sorted(sent, key=lambda message: message[0]):
+        feeding = threading.Thread(target=near.send, args=(("lines", content),))
+        feeding.start()
+        wait([far])
+        began = time.thread_time()
+        wait([far], 0)
+        _, value = far.recv()
+        journal.write(value)
+        took = time.thread_time() - began
+        feeding.join()
+        clock = max(clock, at) + took
+        total += took
+        merged_at += [clock] * content.count(b'{"kind":"trial"')
+    journal.close()
+    return merged_at, total
+
+
 def simulate(
-    wanted: specs.SweepSpec, gpus: int, per_s: float, trials: int, compile_s: float, call_us: float
-) -> dict[str, float]:
-    """Search until so many trials are done; the shares and the driver's time a trial, in ms."""
-    budget = replace(wanted.budget, trials=math.ceil(trials / len(study_keys(wanted))), seconds=None)
-    wanted = replace(wanted, budget=budget)
-    cluster = SimulatedCluster(wanted.device_classes[0], gpus, per_s, compile_s, call_us)
+    wanted: specs.SweepSpec, gpus: int, per_s: float, trials: int, compile_s: float, call_us: float,
+    schedulers: int = 1, copies: int = 1,
+) -> dict[str, float]:  # fmt: skip
+    """Search until so many trials are done; the shares and the drivers' time a trial, in ms.
+
+    ``schedulers``: each has its part of the GPUs, and a core and a clock of its own, as has the driver, which merges.
+    ``copies``: of each kernel, so that there are enough to deal.
+    """
+    subjects = subjects_of(wanted, copies)
+    keys = [subject.key for subject in subjects]
+    wanted = replace(wanted, budget=replace(wanted.budget, trials=math.ceil(trials / len(keys)), seconds=None))
+    dealt = parts(wanted, keys, schedulers)
+    name = wanted.device_classes[0]
+    entries = [Entry(str(part.number), (name,), gpus, part=part.share) for part in dealt]
+    shares = allot(entries, gpus, {name: gpus})
+    done, sent, measured = 0, Sent(), list[float]()
+    clusters = []
     with tempfile.TemporaryDirectory() as folder:
-        journal = Journal.create(Path(folder) / "journal.jsonl", {"sweep_id": "simulated"})
-        subjects = [prepare(key, "static") for key in study_keys(wanted)]
-        studies = open_studies(wanted, journal, subjects)
-        driver = Driver("simulated", studies, cluster, journal, seed=wanted.strategy.seed)
-        cluster._charged = time.thread_time()
-        driver.search()
-        journal.close()
-    done = sum(len(study.settled) for study in studies)
-    first, last = (int(len(cluster.measured_at) * part) for part in STEADY)  # a strategy may judge some not worth it
-    rate = (last - first) / (cluster.measured_at[last] - cluster.measured_at[first])
+        for part in dealt:
+            cluster = SimulatedCluster(name, shares[str(part.number)].gpus[name], per_s, compile_s, call_us)
+            settled, said = _schedule(wanted, part, subjects, cluster, Path(folder))
+            done, sent = done + settled, sent + said
+            measured += cluster.measured_at
+            clusters.append(cluster)
+        merged_at, merging_s = _merge(sent, Path(folder))
+    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    rate = (last - first) / (merged_at[last] - merged_at[first]) * len(measured) / len(merged_at)
     return {
-        "gpus": gpus, "per_s": per_s, "trials": done, "reached": rate / (gpus * per_s),
-        "rate": rate, "driver_ms": 1e3 * cluster.driver_s / done,
-        "ray_ms": 1e3 * cluster.ray_s / done,
+        "gpus": gpus, "per_s": per_s, "schedulers": len(dealt), "trials": done, "reached": rate / (gpus * per_s),
+        "rate": rate, "driver_ms": 1e3 * (sum(cluster.driver_s for cluster in clusters) + merging_s) / done,
+        "merging_ms": 1e3 * merging_s / done, "ray_ms": 1e3 * sum(cluster.ray_s for cluster in clusters) / done,
     }  # fmt: skip
 
 
 COLUMNS = {
-    "GPUs": "{gpus:.0f}", "a second each": "{per_s:g}", "trials": "{trials:.0f}", "share reached": "{reached:.0%}",
-    "trials/s": "{rate:.0f}", "driver, ms of processor time a trial": "{driver_ms:.2f}",
-    "calls of Ray, ms": "{ray_ms:.2f}",
+    "GPUs": "{gpus:.0f}", "a second each": "{per_s:g}", "schedulers": "{schedulers:.0f}", "trials": "{trials:.0f}",
+    "share reached": "{reached:.0%}", "trials/s": "{rate:.0f}", "processor time, ms a trial": "{driver_ms:.2f}",
+    "of it merging": "{merging_ms:.3f}", "calls of Ray, ms": "{ray_ms:.2f}",
 }  # fmt: skip
 
 
@@ -237,6 +373,8 @@ def main() -> int:
     parser.add_argument("--strategy", help="instead of the spec's")
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s)
     parser.add_argument("--call-us", type=float, default=CALL_US, help="what a call of a worker takes of the driver")
+    parser.add_argument("--schedulers", type=int, default=1, help="processes that search, each with a core of its own")
+    parser.add_argument("--copies", type=int, default=1, help="of each kernel: a sweep of more kernels")
     asked = parser.parse_args()
     sys.path.insert(0, "")
     wanted = specs.read(asked.spec)
@@ -244,7 +382,9 @@ def main() -> int:
         wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
     print("|", " | ".join(COLUMNS), "|\n|" + "---:|" * len(COLUMNS), flush=True)
     for gpus, per_s in itertools.product(asked.gpus, asked.per_s):
-        found = simulate(wanted, gpus, per_s, asked.trials, asked.compile_s, asked.call_us)
+        found = simulate(
+            wanted, gpus, per_s, asked.trials, asked.compile_s, asked.call_us, asked.schedulers, asked.copies
+        )
         print("|", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
     return 0
 

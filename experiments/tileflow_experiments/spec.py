@@ -40,6 +40,7 @@ MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
 MOST_SIZE = 2**63 - 1
 MOST_PRIORITY = 100
+MOST_SCHEDULERS = 256
 WAIT_SECONDS = 3600.0
 SHOWN_CHARS = 200
 LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
@@ -76,7 +77,8 @@ class StrategySpec:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """For each (kernel, problem, device class): exactly one of a number of distinct trials and a wall-clock time.
+    """For each (kernel, problem, device class): exactly one of a number of distinct trials, a wall-clock time, and the
+    time that GPUs work for it.
 
     ``wait_seconds``: for how long a device class whose last node has left may be away before its searches stop.
     """
@@ -84,16 +86,26 @@ class Budget:
     trials: int | None = None
     seconds: float | None = None
     wait_seconds: float = WAIT_SECONDS
+    gpu_seconds: float | None = None
 
     def times(self, share: float) -> Budget:
         """As much for ``share`` of it, at least one trial."""
         if self.trials is not None:
             return replace(self, trials=max(round(self.trials * share), 1))
+        if self.gpu_seconds is not None:
+            return replace(self, gpu_seconds=self.gpu_seconds * share)
         assert self.seconds is not None
         return replace(self, seconds=self.seconds * share)
 
+    @property
+    def amount(self) -> float:
+        """In its own unit, to compare budgets of one sweep."""
+        return self.trials or self.seconds or self.gpu_seconds or 0.0
+
     def __str__(self) -> str:
-        return f"{self.trials} trials" if self.trials is not None else f"{self.seconds:g} s"
+        if self.trials is not None:
+            return f"{self.trials} trials"
+        return f"{self.seconds:g} s" if self.seconds is not None else f"{self.gpu_seconds:g} GPU-seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,9 @@ class SweepSpec:
 
     ``modes``: the search runs in the first; the winners' binaries are exported in all, and where ``dynamic`` is among
     them also defaults that take any size. ``output``: an absolute folder, or None where the command line names it.
+    ``gpu_seconds``: the most that GPUs may work for all searches together; their own budgets hold as well.
+    ``schedulers``: the most processes that search, each some of the kernels. ``part``: of the sweep's share of a
+    cluster, what one scheduler is given; never written in a file.
     """
 
     name: str
@@ -114,6 +129,9 @@ class SweepSpec:
     modes: tuple[Mode, ...] = MODES
     output: Path | None = None
     priority: int = 1
+    schedulers: int = 1
+    gpu_seconds: float | None = None
+    part: float = 1.0
 
     def budget_of(self, kernel: str, problem: tuple[tuple[str, Parameter | None], ...]) -> Budget:
         """Of one search: :attr:`budget`, shared out by how often problems are called where that is known."""
@@ -128,7 +146,9 @@ class SweepSpec:
 
     def to_json(self) -> dict[str, object]:
         """What the journal's header keeps; :func:`parse` reads it back."""
-        budget: dict[str, object] = {"trials": self.budget.trials, "seconds": self.budget.seconds}
+        budget: dict[str, object] = {
+            "trials": self.budget.trials, "seconds": self.budget.seconds, "gpu_seconds": self.budget.gpu_seconds,
+        }  # fmt: skip
         budget = {name: value for name, value in budget.items() if value is not None}
         if self.budget.wait_seconds != WAIT_SECONDS:
             budget["wait_seconds"] = self.budget.wait_seconds
@@ -143,6 +163,10 @@ class SweepSpec:
         }
         if self.priority != 1:
             data["priority"] = self.priority
+        if self.schedulers != 1:
+            data["schedulers"] = self.schedulers
+        if self.gpu_seconds is not None:
+            data["gpu_seconds"] = self.gpu_seconds
         return data if self.output is None else data | {"output": str(self.output)}
 
 
@@ -178,7 +202,18 @@ def parse_kernels(data: object) -> tuple[KernelSpec, ...]:
     return _distinct(fields["kernels"], _kernel, lambda k: k.kernel)
 
 
-_OTHER_FIELDS = ("name", "device_classes", "strategy", "budget", "seeds", "modes", "output", "priority")
+_OTHER_FIELDS = (
+    "name",
+    "device_classes",
+    "strategy",
+    "budget",
+    "seeds",
+    "modes",
+    "output",
+    "priority",
+    "schedulers",
+    "gpu_seconds",
+)
 
 
 def parse(data: object) -> SweepSpec:
@@ -186,7 +221,7 @@ def parse(data: object) -> SweepSpec:
     root = _Node(data, "")
     fields = root.mapping(
         required=("name", "kernels", "device_classes", "strategy", "budget"),
-        optional=("seeds", "modes", "output", "priority"),
+        optional=("seeds", "modes", "output", "priority", "schedulers", "gpu_seconds"),
     )
     return SweepSpec(
         name=_name(fields["name"]),
@@ -198,6 +233,8 @@ def parse(data: object) -> SweepSpec:
         modes=_distinct(fields["modes"], _mode, str) if "modes" in fields else MODES,
         output=_absolute(fields["output"]) if "output" in fields else None,
         priority=fields["priority"].integer(least=1, most=MOST_PRIORITY) if "priority" in fields else 1,
+        gpu_seconds=fields["gpu_seconds"].seconds() if "gpu_seconds" in fields else None,
+        schedulers=fields["schedulers"].integer(1, MOST_SCHEDULERS) if "schedulers" in fields else 1,
     )
 
 
@@ -283,12 +320,14 @@ def _strategy(node: _Node) -> StrategySpec:
 
 
 def _budget(node: _Node) -> Budget:
-    fields = node.mapping(optional=("trials", "seconds", "wait_seconds"))
+    fields = node.mapping(optional=("trials", "seconds", "gpu_seconds", "wait_seconds"))
     wait = fields.pop("wait_seconds").seconds() if "wait_seconds" in fields else WAIT_SECONDS
     if len(fields) != 1:
-        raise node.error("a budget must be one of trials and seconds", "for example budget: {trials: 100}")
+        raise node.error("a budget must be one of trials, seconds and gpu_seconds", "for example budget: {trials: 100}")
     if "trials" in fields:
         return Budget(trials=fields["trials"].integer(least=1, most=MOST_TRIALS), wait_seconds=wait)
+    if "gpu_seconds" in fields:
+        return Budget(gpu_seconds=fields["gpu_seconds"].seconds(), wait_seconds=wait)
     return Budget(seconds=fields["seconds"].seconds(), wait_seconds=wait)
 
 

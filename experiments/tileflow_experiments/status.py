@@ -53,6 +53,9 @@ def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
             left_trials += max(study.budget.trials - len(study.settled), 0)
         elif study.budget.seconds is not None:
             left_s += max(study.budget.seconds - study.spent_s, 0) / max(len(under_way), 1)
+        elif study.budget.gpu_seconds is not None:
+            gpus = sum(c.workers for c in driver.evaluator.device_classes() if c.measured)
+            left_s += max(study.budget.gpu_seconds - study.used_s, 0) / max(gpus, 1)
     if left_trials and not trials_per_s:
         return None
     found = left_s + (left_trials / trials_per_s if left_trials else 0.0)
@@ -62,6 +65,34 @@ def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
 def _best(title: str, record: TrialRecord | None) -> dict[str, Any]:
     time_us = None if record is None or record.time_us is None else round(record.time_us, 3)
     return {"study": title, "time_us": time_us, "measured": record is not None and record.measured}
+
+
+SUMS = (
+    "trials", "in_flight", "studies", "done", "stopped", "considered_per_s", "measured_per_s", "retried",
+)  # fmt: skip
+
+
+def merged(statuses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of several schedulers that work side by side, at least one; they end when the last one does."""
+    classes: dict[str, dict[str, Any]] = {}
+    failures: Counter[str] = Counter()
+    for status in statuses:
+        failures.update(status["failures"])
+        for name, served in status["classes"].items():
+            known = classes.setdefault(name, {"measured": served["measured"], "workers": 0})
+            known["workers"] += served["workers"]
+    left = [status["eta_s"] for status in statuses]
+    return {name: sum(status[name] for status in statuses) for name in SUMS} | {
+        "at": max(status["at"] for status in statuses),
+        "elapsed_s": max(status["elapsed_s"] for status in statuses),
+        "eta_s": None if None in left else max(left),
+        "classes": classes,
+        "waiting": {name: why for status in statuses for name, why in status["waiting"].items()},
+        "unused": sorted({why for status in statuses for why in status["unused"]}),
+        "failures": dict(failures),
+        "best": [best for status in statuses for best in status["best"]][:MOST_STUDIES],
+        "stopping": next((status["stopping"] for status in statuses if status["stopping"]), ""),
+    }
 
 
 def lines(sweep_id: str, status: Mapping[str, Any]) -> Iterator[str]:

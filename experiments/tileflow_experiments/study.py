@@ -26,6 +26,7 @@ class Study:
 
     ``after``: a search of the same kernel that must have ended before this one begins, to learn from it.
     ``renew``: makes its strategy again, with configs to begin with.
+    ``gpu_s``: for how long GPUs have worked for it, losses too; ``on_gpu``: they do, rather than the cost model.
     ``settled``: the verdicts by trial id. ``best``: the fastest good one. ``stopped``: why nothing more is asked.
     """
 
@@ -36,6 +37,8 @@ class Study:
         self.settled: dict[str, TrialRecord] = {}
         self.best: TrialRecord | None = None
         self.spent_s = 0.0
+        self.gpu_s = 0.0
+        self.on_gpu = False
         self.stopped = ""
         self._strategy = strategy
         self._name = strategy_name
@@ -58,7 +61,7 @@ class Study:
 
     @property
     def wants_more(self) -> bool:
-        """Another trial fits the budget, counting every one in flight as if it became a new trial."""
+        """Another trial fits the budget, counting every one in flight as if it became a new trial, as long as most."""
         if (self.after is not None and self.after.open) or (self._last is not None and not self._last()):
             return False
         self.after = None
@@ -66,8 +69,16 @@ class Study:
             return False
         if self.budget.trials is not None:
             return len(self.settled) + self.in_flight < self.budget.trials
+        if self.budget.gpu_seconds is not None:
+            each_s = self.used_s / max(len(self.settled), 1)
+            return self.used_s + self.in_flight * each_s < self.budget.gpu_seconds
         assert self.budget.seconds is not None
         return self.spent_s < self.budget.seconds
+
+    @property
+    def used_s(self) -> float:
+        """Of a budget of GPU-seconds; where the cost model stands in for GPUs, the wall clock's."""
+        return self.gpu_s if self.on_gpu else self.spent_s
 
     @property
     def finished(self) -> str:
@@ -77,8 +88,11 @@ class Study:
     @property
     def over(self) -> bool:
         """Nothing more is asked, unless what is under way is a surprise. A budget of trials counts that as well."""
-        seconds = self.budget.seconds
-        return bool(self.stopped or self.finished) or (seconds is not None and self.spent_s >= seconds)
+        seconds, gpu_seconds = self.budget.seconds, self.budget.gpu_seconds
+        used = (seconds is not None and self.spent_s >= seconds) or (
+            gpu_seconds is not None and self.used_s >= gpu_seconds
+        )
+        return bool(self.stopped or self.finished) or used
 
     @property
     def open(self) -> bool:
@@ -175,6 +189,7 @@ class Study:
             self._strategy = self.renew(list(dict.fromkeys((*self._sources, *modelled))))
         self._exhausted = False
         self.spent_s = 0.0
+        self.on_gpu = True
         for record in list(self.settled.values()):
             self.settle(record.config, record)
 

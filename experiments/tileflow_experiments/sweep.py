@@ -22,37 +22,35 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from tileflow_cluster.protocol import Evaluator
-from tileflow_search.registry import STRATEGIES, shares, warm_up
+from tileflow_search.registry import STRATEGIES, warm_up
 
 import tileflow
-from tileflow.config import Config
-from tileflow.errors import ClusterError, SpecError, TileflowError
-from tileflow.measure.interpret import InterpreterProcess
+from tileflow.errors import SpecError, TileflowError
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import dump_table, load_table, write_atomically
 
-from . import html_report, mlflow_log, parquet, report, siblings, spec, tables
+from . import html_report, mlflow_log, parquet, report, spec, tables
 from . import journal as journals
-from .driver import Built, Driver, open_studies, study_keys, take_turns
+from .driver import Built, Driver, study_keys
 from .journal import Journal, JournalError, JournalFull
-from .portable import BuiltRow, Failure, Order, build_rows, homes
+from .portable import BuiltRow, Failure, Order, homes
 from .portfolio import Portfolio, choose
-from .progress import Progress
 from .records import StudyKey
+from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
-from .study import Study
 from .subject import Prepare, Subject, prepare
 from .tracking import state as states
-from .verify import Check, verify
+from .work import Found, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
@@ -123,20 +121,6 @@ class Outputs:
         return sorted(self.tables.glob("*.json"))
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets.
-    ``build_rows``: builds defaults that take any size. ``display``: of the budget in words, shows how the sweep is
-    doing. ``to_mlflow``: whether trials are logged there too."""
-
-    evaluator: Callable[[SweepSpec], Evaluator]
-    prepare: Prepare = prepare
-    check: Check | None = None
-    build_rows: Callable[[Sequence[Order], Callable[[], bool]], Sequence[BuiltRow | Failure]] = build_rows
-    display: Callable[[str], Progress] = Progress
-    to_mlflow: bool = True
-
-
 def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     """Run a new sweep in the folder ``out``. Returns why it, or which of its studies, stopped before the end; empty
     where none did.
@@ -178,7 +162,7 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
     subjects = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
-    _export(outputs, subjects, logged=states.read(outputs.folder))
+    write_outputs(outputs, subjects, logged=states.read(outputs.folder))
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
@@ -220,21 +204,23 @@ def check_spec(sweep: SweepSpec) -> None:
 
 
 @contextmanager
-def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Evaluator]]:
+def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Evaluator | None]]:
     """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds, as does
-    loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end."""
+    loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end. Schedulers open
+    their own."""
     with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
         unwanted = threading.Event()
         lowering = aside.submit(_subjects, sweep, tools, unwanted)
         try:
-            evaluator = tools.evaluator(sweep)
+            evaluator = tools.evaluator(sweep) if len(dealt(sweep)) == 1 else None
         except BaseException:
             unwanted.set()
             raise
     try:
         yield lowering.result(), evaluator
     finally:
-        evaluator.close()
+        if evaluator is not None:
+            evaluator.close()
 
 
 def _subjects(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[Subject]:
@@ -244,93 +230,96 @@ def _subjects(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list
     return [tools.prepare(key, sweep.modes[0]) for key in keys]
 
 
+class _Crew(Protocol):
+    """Whoever works: this process's driver, or schedulers."""
+
+    @property
+    def stopping(self) -> str: ...
+    def stop(self, reason: str) -> None: ...
+
+
 def _run(
     sweep: SweepSpec,
     outputs: Outputs,
     subjects: Sequence[Subject],
-    evaluator: Evaluator,
+    evaluator: Evaluator | None,
     journal: Journal,
     tools: Tools,
     mlflow_uri: str,
 ) -> str:
-    measured = [served.name for served in evaluator.device_classes() if served.measured]
-    studies = open_studies(sweep, journal, subjects, siblings.transfers(sweep.seeds), measured)
-    if shares(sweep.strategy.name):
-        take_turns(studies, {served.name: served.workers + 1 for served in evaluator.device_classes()})
+    driver = None
+    if evaluator is not None:
+        driver = _driver(sweep, subjects, evaluator, journal)
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
     if logger is not None:
         logger.start()
     progress = tools.display(str(sweep.budget))
-    seed = sweep.strategy.seed
-    driver = Driver(journal.lines[0]["sweep_id"], studies, evaluator, journal, seed=seed, progress=progress)
-    for served in evaluator.device_classes():
-        how = "measured on" if served.measured else "modelled by"
-        progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
-    built: list[Built] = []
-    portable: list[BuiltRow] = []
-    unchecked: list[Study] = []
-
-    def stopping() -> bool:
-        return bool(driver.stopping)
-
+    crew: Driver | Schedulers
+    if driver is None:
+        crew = Schedulers(sweep, dealt(sweep), journal, tools, progress.show)
+        progress.say(f"{len(dealt(sweep))} schedulers")
+    else:
+        crew = driver
+        driver.progress = progress
+        for served in driver.evaluator.device_classes():
+            how = "measured on" if served.measured else "modelled by"
+            progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
+    found, portable = Found(), list[BuiltRow]()
     try:
-        with _stopped_by_signals(driver), _stopped_by_its_cluster(driver):
-            driver.search()
-            driver.complete()
-            _count(journal, driver, "search")
-            driver.contest()
-            if not driver.stopping:
-                with _checker(tools, stopping) as check:
-                    unchecked = verify(studies, journal, check, seed=seed, stopping=stopping)
-            if not driver.stopping:
-                built = driver.build(_winners(journal, studies), sweep.modes)
-            if not driver.stopping and "dynamic" in sweep.modes:
-                rows = tools.build_rows(_defaults(studies), stopping)
+        with _stopped_by_signals(crew):
+            found = crew.run() if isinstance(crew, Schedulers) else work(sweep, crew, journal, tools)
+            if not crew.stopping and "dynamic" in sweep.modes:
+                stopped = set(found.stopped)
+                orders = _defaults([subject for subject in subjects if subject.key not in stopped])
+                rows = tools.build_rows(orders, lambda: bool(crew.stopping))
                 portable = [row for row in rows if isinstance(row, BuiltRow)]
                 _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
-        _close(journal, driver)
+        for phase, rates in found.rates.items():
+            journal.event("counters", epoch=journal.epoch, phase=phase, **rates)
+        journal.event("closed", epoch=journal.epoch, reason=crew.stopping)
     except JournalError as error:  # what was under way is lost to the journal, and asked again on resuming
-        driver.stop(str(error))
+        crew.stop(str(error))
         log.error("%s", error)
     finally:
         progress.close()
         try:
             journal.close()
         except JournalFull as error:
-            driver.stop(str(error))
+            crew.stop(str(error))
             log.error("%s", error)
     unwritten = ""
     try:
-        _export(outputs, subjects, built, portable)
+        write_outputs(outputs, subjects, found.built, portable)
     except OutputError as error:
         unwritten = str(error)
         log.error("%s", error)
     if logger is not None:
-        if driver.stopping:
+        if crew.stopping:
             logger.abandon(MLFLOW_STOP_S)
         else:
             logger.finish(outputs.files(), MLFLOW_FINISH_S)
         unwritten = unwritten or _report_log(outputs, subjects)
-    stopped = [study for study in studies if study.stopped]
-    missing = (_named(stopped, studies, "studies"), _named(unchecked, studies, "studies have an unchecked winner"))
-    return "; ".join(filter(None, (driver.stopping, *missing, unwritten)))
+    missing = (
+        _named(found.stopped, len(subjects), "studies"),
+        _named(found.unchecked, len(subjects), "studies have an unchecked winner"),
+    )
+    return "; ".join(filter(None, (crew.stopping or found.stopping, *missing, unwritten)))
 
 
-def _named(some: Sequence[Study], studies: Sequence[Study], what: str) -> str:
+def _driver(sweep: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Journal) -> Driver:
+    studies = opened(sweep, subjects, evaluator, journal)
+    return Driver(journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed,
+                  gpu_seconds=sweep.gpu_seconds)  # fmt: skip
+
+
+def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
     """``2 of 49 studies: ..., ...``; empty where there is none."""
-    titles = ", ".join(study.subject.key.title for study in some)
-    return f"{len(some)} of {len(studies)} {what}: {titles}" if some else ""
+    return f"{len(some)} of {of} {what}: {', '.join(key.title for key in some)}" if some else ""
 
 
-def _winners(journal: Journal, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
-    folded = journals.fold(journal.lines)
-    found = ((study, tables.winner(folded, study.subject)) for study in studies)
-    return [(study, won.record.config) for study, won in found if won is not None]
-
-
-def _defaults(studies: Iterable[Study]) -> list[Order]:
-    """The defaults that a table needs: not of kernels that fail whatever the config."""
-    keys = [(study.subject.key, study.subject.problem) for study in studies if not study.stopped]
+def _defaults(subjects: Iterable[Subject]) -> list[Order]:
+    """The defaults that a table needs."""
+    keys = [(subject.key, subject.problem) for subject in subjects]
     middle = homes((key.kernel, key.device_class, problem) for key, problem in keys)
     return [Order(keys[n][0].kernel, keys[n][0].problem, keys[n][0].device_class) for n in middle]
 
@@ -342,20 +331,7 @@ def _say_failures(journal: Journal, failures: Iterable[Failure]) -> None:
         log.error("a bundle without the row %s: %s", what, why)
 
 
-def _close(journal: Journal, driver: Driver) -> None:
-    """The last lines of an opening: what it did and why it ended."""
-    _count(journal, driver, "all")
-    journal.event("closed", epoch=journal.epoch, reason=driver.stopping)
-
-
-def _count(journal: Journal, driver: Driver, phase: str) -> None:
-    counters = driver.evaluator.counters()
-    rates = {"considered_per_s": counters.considered_per_s, "measured_per_s": counters.measured_per_s}
-    found = asdict(counters) | rates | driver.thinking()
-    journal.event("counters", epoch=journal.epoch, phase=phase, cancelled=driver.cancelled, **found)
-
-
-def _export(
+def write_outputs(
     outputs: Outputs,
     subjects: Sequence[Subject],
     built: Iterable[Built] = (),
@@ -377,7 +353,7 @@ def _write(
     parquet.write((r for kind in ("trial", "remeasure") for r in journals.attempts(lines, kind)), outputs.parquet)
     code: dict[StudyKey, list[Binary]] = {}
     for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
-        code.setdefault(item.study.subject.key, []).extend(item.binaries)
+        code.setdefault(item.study, []).extend(item.binaries)
     made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()), portable)
     outputs.tables.mkdir(exist_ok=True)
     names = Counter(table.kernel.ref for table in made)
@@ -444,34 +420,14 @@ def _require_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _checker(tools: Tools, stopping: Callable[[], bool]) -> Iterator[Check]:
-    """A stop ends the check under way: what it runs is the author's, and may take for ever."""
-    if tools.check is not None:
-        yield tools.check
-        return
-    with InterpreterProcess(stopping) as process:
-        yield process.check
-
-
-@contextmanager
-def _stopped_by_its_cluster(driver: Driver) -> Iterator[None]:
-    """Nothing can be asked of the evaluator any more: what is known is kept."""
-    try:
-        yield
-    except ClusterError as error:
-        driver.stop(str(error))
-        log.error("%s", error)
-
-
-@contextmanager
-def _stopped_by_signals(driver: Driver) -> Iterator[None]:
+def _stopped_by_signals(crew: _Crew) -> Iterator[None]:
     """Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Only a main thread can be asked so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        driver.stop(signal.Signals(number).name)
+        crew.stop(signal.Signals(number).name)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

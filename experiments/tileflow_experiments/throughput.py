@@ -29,6 +29,7 @@ from tileflow.measure.types import Outcome, Status
 
 from . import journal, spec, sweep
 from .rehearsal import Pace, RehearsedStages
+from .work import Tools
 
 COLUMNS = {
     "s": "{elapsed_s:.1f}",
@@ -74,7 +75,7 @@ def search(
         return Outcome(Status.OK, measured=False)
 
     with local_ray(cores, gpus, labels):
-        sweep.run(wanted, out, sweep.Tools(evaluator, check=unchecked))
+        sweep.run(wanted, out, Tools(evaluator, check=unchecked))
     events = journal.events(journal.read(out / "journal.jsonl"), "counters")
     return next(dict(event) for event in events if event["phase"] == "search")
 

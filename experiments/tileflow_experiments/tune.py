@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import secrets
 import sys
 import tempfile
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 import torch
-from tileflow_cluster.local import open_on_this_machine
+from tileflow_cluster.local_evaluator import LocalEvaluator
+from tileflow_cluster.local_pool import begin_here
 from tileflow_cluster.pipeline import TileflowStages
 from tileflow_cluster.protocol import Evaluator, KernelRef, Mode, problem_items
 from tileflow_cluster.shared_call import SharedCall
@@ -43,7 +45,8 @@ from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse
 from .subject import Subject
-from .sweep import Outputs, Tools
+from .sweep import Outputs
+from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
 KEY_CHARS = 60
@@ -62,10 +65,12 @@ def tune_calls(
     seed: int = 0,
     tools: Tools | None = None,
 ) -> list[Entry | None]:
-    """See :func:`tileflow.tune`. ``tools``: what trials run on; a Ray of this machine where not given."""
-    wanted = [_call(*call) for call in calls]
-    if not wanted:
+    """See :func:`tileflow.tune`. ``tools``: what trials run on; workers of this machine where not given."""
+    if not calls:
         return []
+    if tools is None and not _on_ray():
+        begin_here()
+    wanted = [_call(*call) for call in calls]
     device = device_class or _device_class(wanted)
     spec = _spec(device, budget_s, strategy, seed)
     name = f"tileflow-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -175,8 +180,16 @@ def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subj
 
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:
-    """Workers of this user's session alone, whatever cluster ``RAY_ADDRESS`` names."""
-    return open_on_this_machine(TileflowStages(), wanted.device_classes)
+    """Workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
+    if _on_ray():
+        from tileflow_cluster.local import open_on_this_machine  # loads Ray, which takes a second
+
+        return open_on_this_machine(TileflowStages(), wanted.device_classes)
+    return LocalEvaluator(TileflowStages(), wanted.device_classes)
+
+
+def _on_ray() -> bool:
+    return bool(os.environ.get("RAY_ADDRESS"))
 
 
 # ---- what is said ---------------------------------------------------------------------------------------------------

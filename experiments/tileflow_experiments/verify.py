@@ -17,7 +17,7 @@ from tileflow.measure.interpret import InterpretRequest
 from tileflow.measure.types import Outcome, Status
 
 from . import journal as journals
-from .journal import Journal
+from .journal import Writer
 from .study import Study, leaders
 
 Check = Callable[[InterpretRequest], Outcome]
@@ -31,7 +31,7 @@ RANDOM_CONFIGS = 5
 
 def verify(
     studies: Sequence[Study],
-    journal: Journal,
+    journal: Writer,
     check: Check,
     *,
     seed: int,

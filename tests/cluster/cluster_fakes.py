@@ -15,7 +15,7 @@ from pathlib import Path
 from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
-from tileflow.config import Config
+from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch
 from tileflow.errors import InternalError
 from tileflow.expr import TRUE, Expr
@@ -39,6 +39,15 @@ def request(
     return TrialRequest(name, KERNEL, problem_items({"m": 64}), device_class, config, remeasure=remeasure)
 
 
+def numbered_space(count: int) -> ConfigSpace:
+    """So many configs without a fault, each with an ``x`` of its own."""
+    return ConfigSpace((
+        Knob("x", "block:x", tuple(range(count)), "block", 0),
+        Knob("inert", "load:a", (0,), "access", 0),
+        Knob("fault", "tunable:fault", ("",), "tunable", ""),
+    ))  # fmt: skip
+
+
 def median_us(x: int) -> float:
     return 100.0 + x
 
@@ -59,8 +68,8 @@ class FakeStages:
     def open_compiler(self) -> FakeCompiler:
         return FakeCompiler(self)
 
-    def open_device(self, device_class: str) -> FakeDevice:
-        return FakeDevice(self, device_class, measured=True)
+    def open_device(self, device_class: str, gpu: str = "") -> FakeDevice:
+        return FakeDevice(self, device_class, measured=True, gpu=gpu)
 
     def open_model(self, device_class: str) -> FakeDevice:
         return FakeDevice(self, device_class, measured=False)
@@ -142,9 +151,9 @@ class FakeCompiler:
 
 
 class FakeDevice:
-    def __init__(self, stages: FakeStages, device_class: str, measured: bool) -> None:
+    def __init__(self, stages: FakeStages, device_class: str, measured: bool, gpu: str = "") -> None:
         self.stages, self.measured = stages, measured
-        uuid = f"GPU-{os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
+        uuid = f"GPU-{gpu or os.environ.get('CUDA_VISIBLE_DEVICES', '0')}" if measured else ""
         self.identity = DeviceIdentity(device_class, "here", uuid, (("torch", "0"),) if measured else ())
 
     def prepare(self, request: TrialRequest) -> None:

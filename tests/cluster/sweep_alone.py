@@ -13,7 +13,7 @@ from typing import Any
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 import typer
-from cluster_fakes import GPU, KERNEL, FakeStages
+from cluster_fakes import GPU, KERNEL, FakeStages, numbered_space
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.local import local_ray
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
@@ -21,8 +21,8 @@ from tileflow_experiments import cli, sweep
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import Subject
+from tileflow_experiments.work import Tools
 
-from tileflow.config import ConfigSpace, Knob
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.problem import Problem, TensorSpec
 
@@ -30,11 +30,7 @@ TRIALS = 40
 
 
 def prepare(key: StudyKey, mode: Any) -> Subject:
-    space = ConfigSpace((
-        Knob("x", "block:x", tuple(range(TRIALS)), "block", 0),
-        Knob("inert", "load:a", (0,), "access", 0),
-        Knob("fault", "tunable:fault", ("",), "tunable", ""),
-    ))  # fmt: skip
+    space = numbered_space(TRIALS)
     problem = Problem(KERNEL.name, (("a", TensorSpec("float32", (64,), (1,))),))
     return Subject(key, KERNEL, problem, space, space.default, mode)
 
@@ -50,7 +46,7 @@ def main() -> None:
         "name": "alone", "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}], "device_classes": [GPU],
         "strategy": {"name": "exhaustive"}, "budget": {"trials": TRIALS}, "modes": ["static"],
     })  # fmt: skip
-    tools = sweep.Tools(evaluator, prepare, lambda request: Outcome(Status.OK, measured=False), to_mlflow=False)
+    tools = Tools(evaluator, prepare, lambda request: Outcome(Status.OK, measured=False), to_mlflow=False)
     app = typer.Typer()
 
     @app.command()

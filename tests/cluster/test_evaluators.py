@@ -1,4 +1,4 @@
-"""What every evaluator must do, run over the inline, the replay and the Ray one alike."""
+"""What every evaluator must do, run over the inline, the replay, the local and the Ray one alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from cluster_fakes import GPU, MODELLED, FakeStages, fake_binary, median_us, request
+from tileflow_cluster.devices import VisibleGpu
 from tileflow_cluster.inline import InlineEvaluator
+from tileflow_cluster.local_evaluator import LocalEvaluator
+from tileflow_cluster.local_pool import LocalPool
 from tileflow_cluster.protocol import Evaluator, TrialRequest
 from tileflow_cluster.ray_evaluator import RayEvaluator
 from tileflow_cluster.replay import ReplayEvaluator
@@ -52,13 +55,16 @@ def replay(scratch: Path) -> ReplayEvaluator:
     return ReplayEvaluator({each.key: final[each.request_id] for each in RECORDED}, (GPU, MODELLED))
 
 
-@pytest.fixture(scope="class", params=["inline", "replay", "ray"])
+@pytest.fixture(scope="class", params=["inline", "replay", "local", "ray"])
 def evaluator(request: pytest.FixtureRequest, scratch: Path) -> Iterator[Evaluator]:
     made: Any
     if request.param == "inline":
         made = InlineEvaluator(FakeStages(str(scratch)), measured=(GPU,), modelled=(MODELLED,))
     elif request.param == "replay":
         made = replay(scratch)
+    elif request.param == "local":
+        gpus = [VisibleGpu("0", "NVIDIA H200", GPU)]
+        made = LocalEvaluator(FakeStages(str(scratch)), (GPU, MODELLED), pool=LocalPool(forks=False), gpus=gpus)
     else:
         request.getfixturevalue("ray_cluster")
         made = RayEvaluator(FakeStages(str(scratch)), (GPU, MODELLED))

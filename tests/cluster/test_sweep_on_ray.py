@@ -16,7 +16,7 @@ from tileflow_experiments import mlflow_log, sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.spec import parse
 from tileflow_experiments.subject import Subject
-from tileflow_experiments.sweep import Tools
+from tileflow_experiments.work import Tools
 
 from tileflow.config import ConfigSpace, Knob
 from tileflow.measure.types import Outcome, Status

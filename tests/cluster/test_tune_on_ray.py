@@ -1,4 +1,4 @@
-"""``tileflow.tune`` from a script, with a Ray of its own: nothing of it can be imported by a worker."""
+"""``tileflow.tune`` from a script, whose own modules no worker can import, with and without a Ray."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,13 @@ if __name__ == "__main__":
 '''
 
 
-def test_a_scripts_kernels_are_tuned_by_workers_that_cannot_import_it(tmp_path: Path) -> None:
+def tuned(tmp_path: Path, address: str) -> list[dict[str, Any]]:
+    """The journal of the script under a RAY_ADDRESS, once all that it leaves is as it should be."""
     script = tmp_path / "my_script.py"
     script.write_text(SCRIPT)
     environment = os.environ | {
         "TILEFLOW_TABLES": str(tmp_path / "mine"), "TMPDIR": str(tmp_path), "RAY_TMPDIR": "/tmp",
+        "RAY_ADDRESS": address,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }  # fmt: skip
     done = subprocess.run(
@@ -72,3 +75,16 @@ def test_a_scripts_kernels_are_tuned_by_workers_that_cannot_import_it(tmp_path: 
         assert row["problem"]["kernel"] == name and key == "x=float32[16x32]"
     journal = next(tmp_path.glob("tileflow-*/journal.jsonl")).read_text()
     assert "def scaled" not in journal and "helper" not in journal, "no code on a disk"
+    return [line for line in map(json.loads, journal.splitlines()) if line["kind"] == "trial"]
+
+
+def test_a_scripts_kernels_are_tuned_by_workers_that_cannot_import_it(tmp_path: Path) -> None:
+    """By those of the process, and by Ray's where RAY_ADDRESS asks for it: the trials are the same."""
+    seen = []
+    for address in ("", "local"):
+        (folder := tmp_path / f"ray-{address}").mkdir()
+        seen.append({line["trial_id"]: (line["status"], line["median_us"]) for line in tuned(folder, address)})
+    ours, rays = seen
+    common = ours.keys() & rays.keys()
+    assert len(common) >= min(len(ours), len(rays)) / 2 > 0, (len(ours), len(rays), len(common))
+    assert all(ours[trial] == rays[trial] for trial in common)

@@ -14,7 +14,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
 from schedule_kernels import grouped_queries, inputs, softmax_reference, windowed, windowed_reference
 
+import examples.fp8_matmul
+import examples.matmul
 from examples.attention import attention, attention_backward, attention_scored
+from examples.fp8_matmul import fp8_matmul
+from examples.matmul import matmul, matmul_epilogue
 from tileflow.api import Kernel
 from tileflow.config import Choice
 from tileflow.measure.check import check_call, make_reference
@@ -78,6 +82,65 @@ def test_one_launch_after_another_is_the_same(card: Target) -> None:
     """A race would show as bits that change."""
     args = attention.inputs(batch=4, heads=16, m=2048, d=128, causal=True, device="cuda")
     call = specialised(attention, args, card, 128, "static")
+    first = call(*args)
+    assert all(torch.equal(call(*args), first) for _ in range(50))
+
+
+# of one product: rows and columns of a tile, consumer groups, whether they have tiles of their own
+Tiles = tuple[int, int, int, bool]
+TILES: tuple[Tiles, ...] = (
+    (128, 256, 2, False), (128, 128, 2, True), (64, 64, 1, False), (256, 128, 2, False), (64, 256, 2, True),
+    (64, 128, 3, True),
+)  # fmt: skip
+
+
+def multiplied(kernel: Kernel, args: tuple[Any, ...], card: Target, tiles: Tiles, mode: str = "static") -> Any:
+    """The call under a warp-specialised config of one product."""
+    lowered = kernel.lower(args, card, mode=mode)
+    m, n, consumers, ping_pong = tiles
+    choices: dict[str, Choice] = {
+        "schedule": "warp_specialised", "block:tile_m": m, "block:tile_n": n, "num_stages": 4, "group": 4,
+        "block:tile_k": 128 // args[0].element_size(), "consumers": consumers, "ping_pong": ping_pong,
+    }  # fmt: skip
+    return kernel.compile(lowered, lowered.space.complete(choices), "cuda")
+
+
+def check(call: Any, kernel: Kernel, args: tuple[Any, ...]) -> None:
+    verdict = check_call(call, args, make_reference(kernel.reference, args), repeats=5)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("tiles", TILES[:3], ids=str)
+def test_products_in_every_layout(card: Target, tiles: Tiles, layout: str) -> None:
+    """Of sizes that no block divides; each program has several tiles, and rings do not begin anew with them."""
+    args = examples.matmul.inputs(2056, 3080, 1000, device="cuda")
+    args = tuple(a if kind == "N" else a.T.contiguous().T for a, kind in zip(args, layout, strict=True))
+    check(multiplied(matmul, args, card, tiles), matmul, args)
+
+
+@pytest.mark.parametrize("tiles", TILES, ids=str)
+def test_products_of_one_turn_and_of_many(card: Target, tiles: Tiles) -> None:
+    args = examples.matmul.inputs(4096, 1024, 4096, device="cuda")
+    call = multiplied(matmul, args, card, tiles, "dynamic")
+    for k in (16, 64, 72, 320, 4096):
+        args = examples.matmul.inputs(4096, 1024, k, device="cuda")
+        check(call, matmul, args)
+
+
+@pytest.mark.parametrize("tiles", TILES[:2], ids=str)
+def test_epilogues_and_scales(card: Target, tiles: Tiles) -> None:
+    args = examples.matmul.epilogue_inputs(1000, 1096, 512, device="cuda")
+    check(multiplied(matmul_epilogue, args, card, tiles), matmul_epilogue, args)
+    args = examples.fp8_matmul.inputs(1000, 1096, 1024, device="cuda")
+    check(multiplied(fp8_matmul, args, card, tiles), fp8_matmul, args)
+
+
+@pytest.mark.parametrize("tiles", TILES[:2], ids=str)
+def test_one_product_after_another_is_the_same(card: Target, tiles: Tiles) -> None:
+    """A race over a ring or over a result's slot would show as bits that change."""
+    args = examples.matmul.inputs(8192, 8192, 512, device="cuda")
+    call = multiplied(matmul, args, card, tiles)
     first = call(*args)
     assert all(torch.equal(call(*args), first) for _ in range(50))
 

@@ -22,7 +22,7 @@ from tileflow.ir.analysis import tile_length
 from tileflow.ir.attributes import LoopAttrs
 from tileflow.ir.graph import Block, KernelIR
 from tileflow.lowered import Lowered
-from tileflow.measure.check import check_call, make_reference
+from tileflow.measure.check import check_call, make_reference, reference_of
 from tileflow.target import target
 
 MOST_STEPS = 500  # operations over all programs and iterations: each costs the interpreter 0.1 to 1 ms
@@ -103,6 +103,21 @@ def check(case: Case) -> list[str]:
 
 def check_all(cases: Sequence[Case]) -> list[str]:
     return [line for case in cases for line in check(case)]
+
+
+def check_problems(name: str, problems: Sequence[dict[str, Any]]) -> list[str]:
+    """What is wrong with a kernel's problems, each under the default config and a random one, the shape modes in turn;
+    one line each."""
+    subject = kernel(name)
+    wrong = []
+    for number, given in enumerate(problems):
+        args = subject.inputs(**given)
+        reference = reference_of(subject, args)
+        lowered = subject.lower(args, target("nvidia-h200"), mode=("static", "dynamic")[number % 2])
+        for config in (lowered.default, cheap_sample(lowered, number)):
+            verdict = check_call(subject.compile(lowered, config, "cpu"), args, reference)
+            wrong += [] if verdict.ok else [f"{given} under {config}: {verdict.reason}"]
+    return wrong
 
 
 def check_elsewhere(lowered_for: Case, called_with: Case) -> str:

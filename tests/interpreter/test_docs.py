@@ -26,7 +26,8 @@ def blocks_of(text: str) -> list[tuple[str, str]]:
     return [(re.findall(r"^#+ (.*)$", text[: text.index(block)], re.MULTILINE)[-1], block) for block in blocks]
 
 
-BLOCKS = [b for page in ("language.md", "autograd.md", "helion.md") for b in blocks_of((PAGES / page).read_text())]
+PROGRAMS = ("language.md", "autograd.md", "helion.md", "integrations.md")
+BLOCKS = [b for page in PROGRAMS for b in blocks_of((PAGES / page).read_text())]
 
 
 @pytest.fixture(params=range(len(BLOCKS)), ids=[f"{n}-{heading}" for n, (heading, _) in enumerate(BLOCKS)])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 from tileflow.build.serve import report
@@ -66,3 +67,17 @@ def slow_phases(first_s: float, second_s: float) -> str:
     report("second")
     time.sleep(second_s)
     return "done"
+
+
+def has_gone(pid: int, within_s: float = 5.0) -> bool:
+    """Whether the process ends in time; what nobody has waited for yet has ended."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False

@@ -55,6 +55,7 @@ def main(bundle: str) -> None:
         torch.testing.assert_close(add(x, y), x + y)
 
     differentiable(add)
+    exported(add)
     said = refused(CallError, add.explain, x, y)
     assert "pip install tileflow" in said, said
     said = refused(Exception, torch.compile(add, backend="eager", fullgraph=True), x, y)
@@ -72,6 +73,22 @@ def differentiable(add: Any) -> None:
     a, b = torch.randn(64, requires_grad=True), torch.randn(64)
     both(a, b).sum().backward()
     torch.testing.assert_close(a.grad, torch.ones(64))
+
+
+def exported(add: Any) -> None:
+    """What a program that was exported elsewhere calls."""
+    from tileflow.operators import Operator
+    from tileflow.runtime.argtree import Leaf, flatten_call
+
+    x, y = torch.randn(64), torch.randn(64)
+    name = Operator(add, flatten_call(add.host, (x, y), {})[0], Leaf(0, "Tensor", "result"), frozenset()).name
+    leaves = ["tuple", [["leaf", "Tensor", "x"], ["leaf", "Tensor", "y"]]]
+    saved = {"name": name, "kernel": add.name, "template": leaves, "results": ["leaf", "Tensor", "result"],
+             "stored": [], "settings": "()", "rule": "", "shown": ""}  # fmt: skip
+    assert tileflow.load_operators({"tileflow_operators.json": json.dumps({"version": 1, "operators": [saved]})}) == (
+        name,
+    )
+    torch.testing.assert_close(getattr(torch.ops.tileflow, name)(x, y), x + y)
 
 
 if __name__ == "__main__":

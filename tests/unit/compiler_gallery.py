@@ -173,9 +173,11 @@ GALLERY: dict[str, Gallery] = {
 
 
 def discovered() -> set[str]:
-    """Every kernel that ``examples/`` defines."""
+    """Every kernel that ``examples/`` defines, but those of serving, which serving_gallery.py has."""
     found = set()
     for module in pkgutil.iter_modules(examples.__path__, "examples."):
+        if module.name.startswith("examples.serving_"):
+            continue
         names = vars(importlib.import_module(module.name)).values()
         found |= {k.name for k in names if isinstance(k, Kernel) and k.name.startswith(f"{module.name}:")}
     return found

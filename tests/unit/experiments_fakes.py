@@ -17,7 +17,7 @@ from tileflow_experiments.portable import BuiltRow, Order
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import Subject
-from tileflow_experiments.sweep import Tools
+from tileflow_experiments.work import Tools
 
 from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch

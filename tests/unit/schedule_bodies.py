@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tileflow.schedule.attention import Shape, attention
-from tileflow.schedule.types import IfAny, Repeat, Role, Schedule, Step
+from tileflow.schedule.types import EachTile, IfAny, Repeat, Role, Schedule, Step
 
 ROWS, KEYS, DEPTH = 4, 4, 8
 SHAPE = Shape((1, ROWS, DEPTH), (1, KEYS, DEPTH), (1, KEYS, DEPTH), 2, (1, ROWS, DEPTH), 2)
 
 
-def made(groups: int = 2, stages: int = 2, ping_pong: bool = True) -> Schedule:
-    return attention(SHAPE, groups, stages, ping_pong)
+def made(groups: int = 2, stages: int = 2, ping_pong: bool = True, walks: bool = False) -> Schedule:
+    return attention(SHAPE, groups, stages, ping_pong, walks)
 
 
 class Plain:
@@ -62,13 +62,32 @@ class Plain:
         return torch.softmax(self.query @ keys.mT, dim=-1) @ values
 
 
+class Walk:
+    """Several programs of as many turns each, which one that walks over their tiles works on."""
+
+    def __init__(self, programs: Sequence[Any]) -> None:
+        self.programs, self.turns = programs, programs[0].turns
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        assert turn is not None
+        at = None if buffer == "query" else turn % self.turns
+        return self.programs[turn // self.turns].box(buffer, at, group)
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Any:
+        assert turn is not None
+        return self.programs[turn // self.turns].compute(part, registers, turn % self.turns, group)
+
+    def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
+        self.programs[turn // self.turns].save("result", value, group)
+
+
 def edited(schedule: Schedule, role: str, change: Callable[[Step], tuple[Step, ...]]) -> Schedule:
     """The schedule with every step of a role replaced by what ``change`` gives for it."""
 
     def visit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         found: list[Step] = []
         for step in steps:
-            if isinstance(step, Repeat | IfAny):
+            if isinstance(step, Repeat | IfAny | EachTile):
                 step = replace(step, steps=visit(step.steps))
             found += change(step)
         return tuple(found)

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from build_faults import has_gone
+
 from tileflow.build.process import Child, Done, TimedOut
 from tileflow.build.worker import BuildProcess
 from tileflow.errors import BuildError, BuildTimeout, ConfigError, InternalError, SpecError
@@ -25,19 +29,6 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[BuildProcess]:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with BuildProcess(warm=(), recycle_after=3, max_rss_bytes=200 << 20) as process:
         yield process
-
-
-def _gone(pid: int, within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_calls_return_and_errors_come_through(process: BuildProcess) -> None:
@@ -67,7 +58,7 @@ def test_a_hanging_build_is_killed_with_its_assembler(process: BuildProcess, tmp
     with pytest.raises(BuildTimeout, match=r"within 0\.5 s"):
         process.call("build_faults:hang_with_grandchild", (str(pid_file),), 0.5)
     assert time.monotonic() - started < 3
-    assert _gone(hung) and _gone(int(pid_file.read_text()))
+    assert has_gone(hung) and has_gone(int(pid_file.read_text()))
     assert process.call("build_faults:double", (1,), 10) == 2
 
 
@@ -84,7 +75,7 @@ def test_a_child_is_recycled_after_n_calls_and_when_it_grows(process: BuildProce
     for _ in range(3):
         assert process.call("build_faults:group_and_parent", (), 10)[0] == first
     second = process.pid
-    assert second != first and _gone(first)
+    assert second != first and has_gone(first)
     assert process.call("build_faults:grow", (300,), 10) == second
     assert process.pid != second
 
@@ -114,7 +105,7 @@ def test_the_child_dies_with_its_parent(how: str, tmp_path: Path) -> None:
     )
     parent = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert parent.stdout.strip(), parent.stderr
-    assert _gone(int(parent.stdout))
+    assert has_gone(int(parent.stdout))
 
 
 def test_a_call_that_nobody_wants_any_more_ends_at_once() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from tileflow_cluster.protocol import DeviceClass
 from tileflow_cluster.workers import WorkerFacts
 from tileflow_experiments.rehearsal import RehearsedStages
 
+from tileflow.build.process import Done
 from tileflow.errors import ClusterError
 from tileflow.runtime import describe
 
@@ -39,12 +39,18 @@ def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> N
 def test_gpus_are_asked_for_once_for_each_choice_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def answer(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
-        asked.append(env.get("CUDA_VISIBLE_DEVICES", "all"))
-        gpu = {"uuid": f"uuid-{asked[-1]}", "name": "NVIDIA H200", "device_class": "nvidia-h200"}
-        return subprocess.CompletedProcess(command, 0, stdout=json.dumps([gpu] if asked[-1] else []))
+    class Asked:
+        def __init__(self, warm: tuple[str, ...]) -> None:
+            asked.append(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
 
-    monkeypatch.setattr(devices.subprocess, "run", answer)
+        def call(self, function: str, args: tuple[Any, ...], *, limit_s: float) -> Done:
+            assert function == "tileflow_cluster.devices:listed"
+            gpu = {"uuid": f"uuid-{asked[-1]}", "name": "NVIDIA H200", "device_class": "nvidia-h200"}
+            return Done([gpu] if asked[-1] else [])
+
+        def kill(self) -> None: ...
+
+    monkeypatch.setattr(devices, "Child", Asked)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "as nowhere else")
     found = []

@@ -26,7 +26,7 @@ from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import journal as journals
-from tileflow_experiments import mlflow_log, sweep
+from tileflow_experiments import mlflow_log, sweep, work
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal
 from tileflow_experiments.portable import Failure
@@ -448,7 +448,7 @@ def test_a_stop_waits_for_no_check(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert asked[0](), "the call under way is told"
             return replace(fakes.checked_ok(request), status=Status.BENCH_TIMEOUT)
 
-    monkeypatch.setattr(sweep, "InterpreterProcess", Process)
+    monkeypatch.setattr(work, "InterpreterProcess", Process)
     said = sweep.run(sweep_spec(device_classes=[MODELLED]), tmp_path, replace(tools(), check=None))
     assert said.startswith("SIGTERM")
     assert not list(journals.events(journals.read(tmp_path / "journal.jsonl"), "interpreted"))

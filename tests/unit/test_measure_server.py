@@ -140,6 +140,8 @@ def test_without_a_device_warming_up_leaves_it_to_the_first_trial(process: Measu
 
 def test_closing_leaves_no_process() -> None:
     process = MeasureProcess(warm=())
+    process._keep_spare()
+    assert process._spare is not None
     pids = process._child.pid, process._spare.pid
     process.close()
     for pid in pids:

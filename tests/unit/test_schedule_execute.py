@@ -14,16 +14,18 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-from schedule_bodies import Plain, edited, made
+from schedule_bodies import Plain, Walk, edited, made
 
 from tileflow.schedule.execute import NASTY, at_random, execute, interleavings
 from tileflow.schedule.machine import ScheduleFault
 from tileflow.schedule.types import (
     Arrive,
     Await,
+    AwaitPuts,
     Copy,
     IfAny,
     Multiply,
+    OfGroup,
     Repeat,
     Round,
     Schedule,
@@ -45,6 +47,61 @@ def test_right_schedules_pass_under_every_interleaving(groups: int, stages: int,
             if turns:
                 found = torch.stack([body.saved[g] for g in range(groups)])
                 torch.testing.assert_close(found, body.expected)
+
+
+@pytest.mark.parametrize("ping_pong", [False, True])
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_programs_that_walk_over_tiles(groups: int, stages: int, ping_pong: bool) -> None:
+    for tiles, turns in ((1, 3), (3, 1), (4, 2), (2, 5)):
+        for _, choose in interleavings(seeds=3):
+            bodies = [Plain(groups, turns) for _ in range(tiles)]
+            execute(made(groups, stages, ping_pong, walks=True), Walk(bodies), turns, choose, tiles)
+            for body in bodies:
+                torch.testing.assert_close(torch.stack([body.saved[g] for g in range(groups)]), body.expected)
+
+
+def _queries_are_kept(s: Schedule) -> Schedule:
+    return _without(s, "consumer", _is(Arrive, "query_empty"))
+
+
+def _queries_go_before_the_last_scores(s: Schedule) -> Schedule:
+    """The next tile's queries may come while this tile's last keys are multiplied by the old ones."""
+    gone = Arrive("query_empty", OfGroup())
+    without = _without(s, "consumer", _is(Arrive, "query_empty"))
+    return edited(without, "consumer", lambda x: (gone, x) if isinstance(x, Repeat) else (x,))
+
+
+def _queries_are_not_asked_for(s: Schedule) -> Schedule:
+    return _without(s, "producer", _is(Wait, "query_empty"))
+
+
+def _the_last_values_are_kept(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: x == Arrive("value_empty", Staged(Turn("last"))))
+
+
+def _results_overwrite_each_other(s: Schedule) -> Schedule:
+    return _without(s, "consumer", lambda x: isinstance(x, AwaitPuts))
+
+
+WALKING = {
+    _queries_are_kept: "deadlock",
+    _queries_go_before_the_last_scores: "race",
+    _queries_are_not_asked_for: "race",
+    _the_last_values_are_kept: "deadlock",
+    _results_overwrite_each_other: "race",
+}
+
+
+@pytest.mark.parametrize("plant", WALKING, ids=lambda plant: plant.__name__.strip("_"))
+def test_planted_faults_of_programs_that_walk(plant: Callable[[Schedule], Schedule]) -> None:
+    found = set()
+    for _, choose in interleavings(seeds=5):
+        try:
+            execute(plant(made(walks=True)), Walk([Plain(2, 4) for _ in range(3)]), 4, choose, 3)
+        except ScheduleFault as fault:
+            found.add(fault.kind)
+    assert WALKING[plant] in found
 
 
 def test_a_ring_of_one_slot_is_a_deadlock() -> None:
@@ -112,7 +169,11 @@ def _no_wait_for_the_order(s: Schedule) -> Schedule:
 
 def _both_groups_let_go_first(s: Schedule) -> Schedule:
     """Neither group has the head start."""
-    return _changed(s, "consumer", lambda x: replace(x, round=Round(Turn(), behind=1)) if _is(Wait, "order")(x) else x)
+
+    def change(step: Step) -> Step:
+        return replace(step, round=replace(step.round, head_start=0)) if _is(Wait, "order")(step) else step  # type: ignore[arg-type, union-attr]
+
+    return _changed(s, "consumer", change)
 
 
 def _swapped_barriers(s: Schedule) -> Schedule:
@@ -182,7 +243,7 @@ FAULTS = {
     _no_arrival_at_the_order: "deadlock",
     _no_wait_for_the_order: "order",
     _both_groups_let_go_first: "deadlock",
-    _swapped_barriers: "early",
+    _swapped_barriers: "deadlock",
     _values_are_not_waited_for: "early",
     _queries_are_not_waited_for: "early",
     _one_arrival_is_enough: "race",

@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from schedule_kernels import inputs, windowed
 
-import examples.attention
 from examples.attention import attention, attention_backward, attention_scored
 from tileflow.build import compat
 from tileflow.build.compile import _compile, build
@@ -25,6 +24,7 @@ from tileflow.emit.gluon.gradients import GradientsKernel
 from tileflow.emit.gluon.kernel import GluonKernel
 from tileflow.emit.source import TritonSource
 from tileflow.errors import ConfigError, LaunchError
+from tileflow.kernels import flash
 from tileflow.lowered import Lowered
 from tileflow.runtime.abi import LaunchAbi
 from tileflow.schedule.memory import buffer_bytes, shared_bytes
@@ -100,7 +100,7 @@ def test_each_line_knows_the_users_line() -> None:
     lines = source.text.splitlines()
     assert len(source.lines) == len(lines)
     at = [n for text, n in zip(lines, source.lines, strict=True) if "tl.exp2(" in text]
-    author = Path(examples.attention.__file__).read_text().splitlines()
+    author = Path(flash.__file__).read_text().splitlines()
     assert len(at) == 2 and all("torch.exp2(" in author[n - 1] for n in at)
 
 

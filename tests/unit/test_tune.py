@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tileflow_cluster.pipeline import ModelDevice
 from tileflow_cluster.protocol import KernelRef, TrialRequest
 from tileflow_cluster.shared_call import SharedCall
 from tileflow_experiments import mlflow_log, sweep, tune
-from tileflow_experiments.sweep import Tools
+from tileflow_experiments.work import Tools
 
 import tileflow
 import tileflow.language as tfl
@@ -272,10 +273,32 @@ def test_a_notebook_has_one_line_that_is_gone_at_the_end(
 def test_workers_of_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from tileflow_cluster import local
 
-    monkeypatch.setattr(local.ray, "is_initialized", lambda: True)
+    opened: list[Any] = []
+
+    class Joined:
+        def __init__(self, stages: Any, device_classes: Any, **options: Any) -> None:
+            opened.append(options["address"])
+
+        def close(self) -> None:
+            opened.append("closed")
+
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    monkeypatch.setattr(local, "RayEvaluator", Joined)
     monkeypatch.setattr(local, "live_nodes", lambda: ("one", "two"))
     with pytest.raises(ClusterError, match="a Ray of 2 nodes"):
         local.open_on_this_machine(Stages(), [GPU])  # type: ignore[arg-type]
+    assert opened == [None, "closed"], "Ray reads the address itself"
+
+
+@pytest.mark.parametrize(("address", "opened"), [("", "here"), ("local", "ray"), ("10.0.0.1:6379", "ray")])
+def test_ray_carries_a_tuning_where_its_address_is_set_alone(
+    address: str, opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 15: Ray takes 7 s to start, which a tuning on its own machine has no use for."""
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setattr(tune, "LocalEvaluator", lambda stages, classes: "here")
+    monkeypatch.setattr("tileflow_cluster.local.open_on_this_machine", lambda stages, classes: "ray")
+    assert tune._on_this_machine(SimpleNamespace(device_classes=(GPU,))) == opened
 
 
 def test_a_gpu_worker_measures_the_call_that_is_shared() -> None:

@@ -195,6 +195,11 @@ def mend_interpreter() -> None:
     builder: Any = interpreter.InterpreterBuilder
     if hasattr(builder, "tileflow_dot"):
         return
+    options = interpreter.interpreter_builder.options
+    # products are exact here, in however many parts a GPU would take them
+    interpreter.interpreter_builder.options = dataclasses.replace(
+        options, allowed_dot_input_precisions=(*options.allowed_dot_input_precisions, "bf16x6")
+    )
     create_dot, create_atomic_rmw = builder.create_dot, builder.create_atomic_rmw
     semantic_dot_scaled, patch_lang_tensor = TritonSemantic.dot_scaled, interpreter._patch_lang_tensor
     create_fsub = builder.create_fsub

@@ -94,7 +94,8 @@ class _Interpreted:
     def _seen(self, name: str, tensor: Any, environment: Mapping[str, int]) -> torch.Tensor:
         """A tensor with its dimensions in the order of its boxes."""
         shape, strides = (tuple(e.evaluate(environment) for e in side) for side in self._maps[name])
-        return tensor.as_strided(shape, strides)
+        seen: torch.Tensor = tensor.as_strided(shape, strides)
+        return seen
 
     def _argument(self, arg: LaunchArg, scope: FunctionType | None) -> Expr | Reader:
         return arg.value if arg.value is not None else path_reader(Path.parse(arg.path), scope)

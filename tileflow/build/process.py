@@ -1,8 +1,9 @@
 """A warm child process that serves calls and may be killed at any time.
 
-The child is a fresh interpreter in a session and process group of its own, so that a kill reaches the assemblers it
-started; it dies with its parent (PR_SET_PDEATHSIG) or at the end of its pipe. A request is ``(module:function, args)``;
-what may go wrong with the child is in the answer, not raised: see :data:`Answer`.
+The child is a fresh interpreter, or comes from a :class:`.forkserver.ForkServer` that has imported already. Its session
+and process group are its own, so that a kill reaches the assemblers it started; it dies with its parent
+(PR_SET_PDEATHSIG) or at the end of its pipe. A request is ``(module:function, args)``; what may go wrong with the child
+is in the answer, not raised: see :data:`Answer`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Pipe
-from typing import IO, Any
+from multiprocessing.reduction import send_handle
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from ..errors import TileflowError
+
+if TYPE_CHECKING:
+    from .forkserver import ForkServer
 
 START_LIMIT_S = 120.0  # importing torch from a cold disk
 _REAP_LIMIT_S = 10.0
@@ -29,6 +34,23 @@ _STDERR_TAIL = 2000
 
 # PR_SET_PDEATHSIG fires when the *thread* that forked ends, not its process; this one lives as long as the process.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tileflow-spawn")
+
+# Where this process has one, children come from it: see :func:`.forkserver.children_from`.
+server: ForkServer | None = None
+
+
+class Started(Protocol):
+    """A process that was started, by whichever means; ``subprocess.Popen`` is one."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +106,7 @@ class Child:
 
     ``warm``: modules that the child imports before it is ready. ``environment``: changes to this process's.
     ``unwanted``: asked a few times a second while a call runs; once true, the child is killed as at its limit.
+    ``fresh``: an interpreter of its own, wherever other children come from. ``nice``: how far it stands back.
     """
 
     def __init__(
@@ -92,24 +115,23 @@ class Child:
         warm: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
         unwanted: Callable[[], bool] | None = None,
+        fresh: bool = False,
+        nice: int = 0,
     ) -> None:
         self._unwanted = unwanted
         self._connection, theirs = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._ready = False
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        command = [sys.executable, "-m", "tileflow.build.serve", str(theirs.fileno()), str(os.getpid()), *warm]
-        self._process = _SPAWNER.submit(
-            subprocess.Popen,
-            command,
-            env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-        ).result()
+        variables = {**os.environ, "PYTHONPATH": paths, **(environment or {})}
+        forked = None
+        if server is not None and not fresh:
+            forked = server.fork(theirs.fileno(), self._stderr.fileno(), variables, warm)
+        self._process: Started = forked or _fresh(theirs.fileno(), self._stderr, variables, warm)
         theirs.close()
+        if nice:
+            with suppress(ProcessLookupError):  # it has died already, which its first call tells
+                os.setpriority(os.PRIO_PROCESS, self.pid, nice)
 
     @property
     def pid(self) -> int:
@@ -120,12 +142,18 @@ class Child:
         return self._process.poll() is None
 
     def call(
-        self, function: str, args: tuple[Any, ...], *, limit_s: float, phase_limits: Mapping[str, float] | None = None
+        self,
+        function: str,
+        args: tuple[Any, ...],
+        *,
+        limit_s: float,
+        phase_limits: Mapping[str, float] | None = None,
+        handles: tuple[int, ...] = (),
     ) -> Answer:
         """``function(*args)`` in the child, within ``limit_s`` seconds, not counting the child's start.
 
-        A phase that the function reports begins anew with its own limit out of ``phase_limits``. After Died and
-        TimedOut the child is gone.
+        A phase that the function reports begins anew with its own limit out of ``phase_limits``. ``handles``: open
+        files that the function takes over, by ``serve.take_handle``. After Died and TimedOut the child is gone.
         """
         phase, limit = "start", START_LIMIT_S
         if not self._ready:
@@ -136,6 +164,8 @@ class Child:
         phase, limit = "call", limit_s
         try:
             self._connection.send((function, args))
+            for handle in handles:
+                send_handle(self._connection, handle, self.pid)
         except (BrokenPipeError, ConnectionResetError):
             return self._died(phase)
         while True:
@@ -180,3 +210,17 @@ class Child:
         died = Died(self._process.returncode or 0, tail, phase)
         self.kill()
         return died
+
+
+def _fresh(descriptor: int, output: IO[bytes], variables: Mapping[str, str], warm: tuple[str, ...]) -> Started:
+    """An interpreter that serves the pipe at ``descriptor``."""
+    return _SPAWNER.submit(
+        subprocess.Popen,
+        [sys.executable, "-m", "tileflow.build.serve", str(descriptor), str(os.getpid()), *warm],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(descriptor,),
+        start_new_session=True,
+    ).result()

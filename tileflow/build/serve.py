@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from typing import Any
 
 from tileflow.build.process import Done, Failed, Progress
@@ -42,6 +43,21 @@ def report(phase: str) -> None:
     """Tell the parent that ``phase`` of the running call begins; nothing outside a child."""
     if _parent is not None:
         _parent.send(Progress(phase))
+
+
+def forget_parent() -> None:
+    """In a fork: the pipe to the parent is not this process's."""
+    global _parent
+    if _parent is not None:
+        _parent.close()
+        _parent = None
+
+
+def take_handle() -> int:
+    """The next of the open files that the running call was given; the caller closes it."""
+    if _parent is None:
+        raise InternalError("files are handed to a child alone", got="no parent")
+    return recv_handle(_parent)
 
 
 def resolve(reference: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +19,7 @@ class BuildProcess:
 
     ``recycle_after``: calls, and ``max_rss_bytes``: memory, after which the next call gets a fresh child (compilers
     keep what they compiled). ``environment``: further variables, a ``TRITON_CACHE_DIR`` of its own for example.
-    ``unwanted``: once true, a call that runs ends as at its limit.
+    ``unwanted``: once true, a call that runs ends as at its limit. ``nice``: how far it stands back, at least.
     """
 
     def __init__(
@@ -29,13 +30,16 @@ class BuildProcess:
         environment: Mapping[str, str] | None = None,
         warm: tuple[str, ...] = ("triton", "triton.compiler", "tileflow.build.compile"),
         unwanted: Callable[[], bool] | None = None,
+        nice: int = 0,
     ) -> None:
         self._unwanted = unwanted
+        self._nice = nice and max(nice, os.getpriority(os.PRIO_PROCESS, 0))
         self._recycle_after = recycle_after
         self._max_rss_bytes = max_rss_bytes
         self._environment = {**(environment or {}), **_NO_DEVICE}
         self._warm = warm
         self._calls = 0
+        self._closed = False
         self._child = self._spawn()
 
     @property
@@ -63,6 +67,8 @@ class BuildProcess:
                 raise BuildError("a compiler must not crash", got=died)
 
     def close(self) -> None:
+        """End the child, also in the middle of a call of another thread's, which fails; none comes after it."""
+        self._closed = True
         self._child.kill()
 
     def __enter__(self) -> Self:
@@ -81,7 +87,10 @@ class BuildProcess:
     def _replace(self) -> None:
         self._child.kill()
         self._calls = 0
-        self._child = self._spawn()
+        if not self._closed:
+            self._child = self._spawn()
+        if self._closed:  # meanwhile, by another thread
+            self._child.kill()
 
     def _spawn(self) -> Child:
-        return Child(warm=self._warm, environment=self._environment, unwanted=self._unwanted)
+        return Child(warm=self._warm, environment=self._environment, unwanted=self._unwanted, nice=self._nice)

@@ -72,13 +72,19 @@ def _sides(e: Context, op: Op) -> Iterator[str]:
         yield "1" if isinstance(item, ExprIndex | ValueIndex) else e.plan.extent_text(dims[item.axis].extent)
 
 
-def box_of(e: Context, op: Op) -> Box:
-    """The descriptor of this access, noted as an argument, with what it assumes as guards."""
-    access, dims = AccessAttrs.of(op), boxed(op)
-    tensor, block, order = e.plan.ir.tensor(access.tensor), list[int](), box_order(e.plan.ir, op)
+def block_of(e: Context, op: Op) -> tuple[int, ...]:
+    """The sides of the box of this access."""
+    dims = boxed(op)
+    items = items_of(e, op)
+    return tuple(1 if isinstance(i, ExprIndex | ValueIndex) else e.extent(dims[i.axis]) for i in items)
+
+
+def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
+    """The descriptor of this access, noted as an argument, with what it assumes as guards. ``pieces``: of so many parts
+    of its columns, one."""
+    access, order = AccessAttrs.of(op), box_order(e.plan.ir, op)
+    tensor, (*outer, columns) = e.plan.ir.tensor(access.tensor), block_of(e, op)
     assert order is not None
-    for item in items_of(e, op):
-        block.append(1 if isinstance(item, ExprIndex | ValueIndex) else e.extent(dims[item.axis]))
     for size in tensor.shape:
         e.plan.guard(Expr.of(1).le(size))
         if e.plan.is_open(size):
@@ -91,7 +97,7 @@ def box_of(e: Context, op: Op) -> Box:
     aligned = aligned_start(e.plan.ir, access.index[order[-1]], tensor)
     assert aligned is not None
     e.plan.guard(aligned)
-    return e.parameters.box(tensor, tuple(block), order)
+    return e.parameters.box(tensor, (*outer, columns // pieces), order)
 
 
 def offsets(e: Context, op: Op) -> list[str]:

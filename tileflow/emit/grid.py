@@ -61,7 +61,7 @@ def launch_grid(e: Context) -> tuple[Expr, Expr, Expr]:
 
 def emit_grid(e: Context) -> None:
     """The program's tiles, then the body of the region for each."""
-    per_sm, counts = e.plan.launch(PERSISTENT), _Counts(e)
+    per_sm, counts = e.plan.launch(PERSISTENT), Counts(e)
     if _has_axes(e):
         for axis, name in enumerate(reversed(axes(e))):
             e.writer.line(f"pid_{axis} = tl.program_id({axis})")
@@ -71,7 +71,7 @@ def emit_grid(e: Context) -> None:
     program = _program(e)
     if not per_sm:
         e.writer.line(f"pid = {program}")
-        _tiles(e, counts)
+        emit_tiles(e, counts)
         return
     flatten = ", flatten=True" if e.plan.launch(FLATTEN) else ""
     if flatten:  # a turn of the loop inside is one of the loop over tiles too
@@ -79,7 +79,7 @@ def emit_grid(e: Context) -> None:
             guard_turns(e, e.plan.ir.tiles[TileAttrs.of(op).tile])
     e.writer.line(f"for pid in tl.range({_walk(e, program, counts.total())}{flatten}):")
     with e.writer.indented():
-        _tiles(e, counts)
+        emit_tiles(e, counts)
 
 
 def _has_axes(e: Context) -> bool:
@@ -106,7 +106,7 @@ def _walk(e: Context, program: str, count: str) -> str:
     return f"first, tl.minimum(first + run, {count})"
 
 
-class _Counts:
+class Counts:
     """How many tiles the axes have, as text that follows from the block sizes: where sizes are constants, constants of
     the kernel's own, which are written when they are first asked for."""
 
@@ -155,7 +155,8 @@ class _Counts:
         return tile.end - tile.begin
 
 
-def _tiles(e: Context, counts: _Counts) -> None:
+def emit_tiles(e: Context, counts: Counts) -> None:
+    """The tiles of the program of number ``pid``, then the body of the region for them."""
     names = axes(e)
     group = e.plan.launch(GROUP)
     rest = "pid"
@@ -173,7 +174,7 @@ def _tiles(e: Context, counts: _Counts) -> None:
     e.block(e.plan.ir.body)
 
 
-def _tile(e: Context, name: str, position: str, counts: _Counts) -> None:
+def _tile(e: Context, name: str, position: str, counts: Counts) -> None:
     """The tile at a position of its axis: the last one first where those take longest and the config says so (Graham,
     1969: the longest first leaves the least idle at the end)."""
     if e.plan.launch(DESCENDING) and name in growing_tiles(e.plan.ir):
@@ -181,7 +182,7 @@ def _tile(e: Context, name: str, position: str, counts: _Counts) -> None:
     e.grid_tile(name, position)
 
 
-def _grouped(e: Context, names: tuple[str, ...], group: int, counts: _Counts) -> None:
+def _grouped(e: Context, names: tuple[str, ...], group: int, counts: Counts) -> None:
     """The two fastest axes in bands of ``group`` tiles of the slower one; further axes outside."""
     *outer, slow, fast = names
     slow_count, fast_count = map(counts.of, (slow, fast))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import re
 from collections.abc import Iterable
 
@@ -11,13 +9,8 @@ from ..ir.attributes import ForeignAttrs, LoopAttrs
 from ..ir.graph import KernelIR, Op, once
 from ..ir.kinds import OpKind
 from ..ir.types import Value
-from .plan import constexpr_name, symbol_name
+from .plan import OWN, constexpr_name, parameter_name, symbol_name
 
-# what the text of grids and modules is written with
-_OWN = frozenset(
-    {"tl", "triton", "gl", "gluon", "libdevice", "settled", "INTERPRETED", "pid", "program", "die", "before",
-     "run", "first", "band", "height", "plane"}
-)  # fmt: skip
 _LOOPS = (OpKind.FOR, OpKind.WHILE)
 
 
@@ -87,10 +80,10 @@ def _is_plain(name: str) -> bool:
 @once
 def _reserved(ir: KernelIR) -> frozenset[str]:
     """Python's words, and all that a kernel's text may name besides its values."""
-    found = _OWN | set(keyword.kwlist) | set(dir(builtins)) | {f"pid_{axis}" for axis in range(3)}
+    found = set(OWN)
     tiles = [constexpr_name(tile).lower() for tile in ir.tiles]
     found |= {f"{tile}_{part}" for tile in tiles for part in ("begin", "idx", "mask", "at", "count")}
-    found |= {f"{tensor.name}_ptr" for tensor in ir.tensors} | {scalar.name for scalar in ir.scalars}
+    found |= {f"{tensor.name}_ptr" for tensor in ir.tensors} | {parameter_name(s.name) for s in ir.scalars}
     found |= {symbol_name(symbol) for symbol in ir.hints}
     for op in ir.walk():
         if op.kind is OpKind.FOREIGN:  # the author's own text, and what it calls

@@ -13,7 +13,7 @@ from ..ir.types import INT32_MAX
 from ..runtime.abi import LaunchArg, TensorMap
 from ..runtime.paths import Symbol
 from .dtypes import signature
-from .plan import Plan
+from .plan import Plan, parameter_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Parameters:
 
     def scalar(self, path: str) -> str:
         """The name of a run-time float."""
-        name = next(s.name for s in self._plan.ir.scalars if s.path == path)
+        name = parameter_name(next(s.name for s in self._plan.ir.scalars if s.path == path))
         self._scalars[path] = name
         return name
 
@@ -82,7 +82,7 @@ class Parameters:
         ]
         args += [replace(box.arg, **_captured(ir, box.tensor)) for box in self._boxes.values()]
         args += [
-            LaunchArg(s.name, "float", signature(float_dtype), path=s.path)
+            LaunchArg(parameter_name(s.name), "float", signature(float_dtype), path=s.path)
             for s in ir.scalars
             if s.path in self._scalars
         ]

@@ -5,6 +5,8 @@ Block sizes as numbers, which tiles need a mask, which tensors need 64-bit offse
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import re
 from collections.abc import Mapping
 from math import gcd
@@ -23,6 +25,13 @@ _TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0
            "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})",
            "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
            "and": "({0} & {1})", "or": "({0} | {1})", "not": "({0} == 0)"}  # fmt: skip
+# What the text of grids, modules and tiles is written with.
+OWN = frozenset(
+    {"tl", "triton", "gl", "gluon", "libdevice", "settled", "INTERPRETED", "pid", "pid_0", "pid_1", "pid_2", "program",
+     "die", "before", "run", "first", "band", "height", "plane", *keyword.kwlist, *dir(builtins)}
+)  # fmt: skip
+_OUR_BEGINNINGS = ("BLOCK_", "REDUCE_", "TUNABLE_")
+_OUR_ENDINGS = ("_ptr", "_begin", "_idx", "_mask", "_at", "_count", "_arg")
 _FOLDED = frozenset({"sym", "sum", "prod", "floordiv", "mod"})
 
 
@@ -220,4 +229,10 @@ def constexpr_name(knob: str) -> str:
 
 def symbol_name(symbol: str) -> str:
     """The parameter of a launch symbol."""
-    return re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", symbol))
+    return parameter_name(re.sub(r"\W+", "_", re.sub(r"\.(cell|default|global|item|key|attr):", "_", symbol)))
+
+
+def parameter_name(name: str) -> str:
+    """The parameter of a number that its author calls ``name``: that, or what no other name in the text is."""
+    is_ours = name in OWN or name.startswith(_OUR_BEGINNINGS) or name.endswith(_OUR_ENDINGS)
+    return f"{name}_arg" if is_ours else name

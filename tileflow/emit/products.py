@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ..ir.attributes import DotAttrs, DotScaledAttrs
+from ..ir.attributes import DotAttrs, DotScaledAttrs, site_of
 from ..ir.graph import Op
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value, itemsize
+from ..space.knobs import PRECISION
 from .context import Context
 from .dtypes import compute_dtype, triton_dtype
 from .module import INTERPRETED
@@ -32,7 +33,7 @@ def dot(e: Context, op: Op) -> None:
         total = e.as_dtype(acc[0], held)
         operands += f", acc={total if shape is None else f'tl.reshape({total}, {_text(shape.result)})'}"
     if a.type.dtype == "float32":
-        operands += f", input_precision='{_precision(e, DotAttrs.of(op).precision)}'"
+        operands += f", input_precision='{_precision(e, op)}'"
     if held != "float32":
         operands += f", out_dtype={triton_dtype(held)}"
     text = f"tl.dot({operands})"
@@ -128,6 +129,8 @@ def _name(e: Context, text: str) -> str:
     return name
 
 
-def _precision(e: Context, wanted: str) -> str:
-    """AMD's matrix units round to tf32 on one architecture only."""
-    return wanted if e.target.has_tf32_products else "ieee"
+def _precision(e: Context, op: Op) -> str:
+    """AMD's matrix units round to tf32 on one architecture only; others take operands in parts."""
+    if DotAttrs.of(op).precision == "ieee":
+        return e.plan.choice(PRECISION, site_of(op))
+    return DotAttrs.of(op).precision if e.target.has_tf32_products else "ieee"

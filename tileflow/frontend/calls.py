@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import functools
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
+from ..runtime.libraries import is_library
 from .objects import is_captured, is_torch_method, method_of
 from .rewrite import rewrite_function
 from .split import HOST_MARK
@@ -18,8 +18,6 @@ from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
     from .control import Control
-
-_LIBRARY = frozenset({"torch", "tileflow", "builtins", "triton", "numpy"})
 
 
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -130,7 +128,7 @@ def _is_builtin(function: Any) -> bool:
 
 
 def is_user(function: Any) -> bool:
-    return _root(function) not in _LIBRARY and _root(function) not in sys.stdlib_module_names
+    return not is_library(getattr(function, "__module__", None)) and _root(function) != "builtins"
 
 
 def _root(function: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
 from ..runtime.argtree import Leaf, flatten, leaves_of, rebuild_call
+from ..runtime.dispatch import Shapes
 from ..runtime.paths import Path, read_path
 from .lower import lower_call
 from .split import HostFunction
@@ -23,25 +24,6 @@ class Effects:
 
     stored: frozenset[int]
     results: Hashable
-
-
-class Shapes:
-    """A host context that launches nothing: the host function's results have their shapes and no values.
-
-    Block sizes are 32, tunables their first choice; ``other``: 64, and the last choice.
-    """
-
-    def __init__(self, other: bool = False) -> None:
-        self._other = other
-
-    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Nothing."""
-
-    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A choice; a block size is not compared with its upper limit, which may be symbolic."""
-        if function.__name__ == "register_block_size":
-            return max(64 if self._other else 32, args[0] if len(args) > 1 else 1)
-        return args[1][-1 if self._other else 0]
 
 
 def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Effects:

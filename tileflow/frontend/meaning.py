@@ -11,7 +11,6 @@ import enum
 import functools
 import hashlib
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
@@ -20,6 +19,7 @@ from tileflow.errors import KernelError
 from tileflow.frontend.ast_fields import FIELDS
 from tileflow.frontend.liveness import free_names
 from tileflow.frontend.source import FunctionSource, function_source, location, lookup
+from tileflow.runtime.libraries import is_library
 
 
 def semantic_hash(fn: Callable[..., Any]) -> str:
@@ -69,9 +69,6 @@ def serialise_value(value: object) -> tuple[str, bool]:
     text = writer.finish()
     return text, writer.is_whole
 
-
-# Plain functions of "builtins" are the user's: exec calls its module so where it is given no name.
-LIBRARIES = (frozenset({"torch", "tileflow", "triton", "numpy"}) | sys.stdlib_module_names) - {"builtins"}
 
 UNBOUND = object()
 
@@ -179,9 +176,9 @@ class _Writer:
                 return f"(partial {self.value(v.func)} {self.value(v.args)} {self.value(v.keywords)})"
             case types.MethodType():
                 return f"(method {self.value(v.__func__)} {self.value(v.__self__)})"
-            case types.FunctionType() if not _is_library(v.__module__):
+            case types.FunctionType() if not is_library(v.__module__):
                 return self.function(v)
-            case type() if not _is_library(v.__module__):
+            case type() if not is_library(v.__module__):
                 self.is_whole &= not _is_local(v)
                 return f"(name {_qualified(v)}{self.attributes(v, self.of_class(v))})"
             case type() | types.FunctionType() | types.BuiltinFunctionType() | types.MethodDescriptorType():
@@ -191,7 +188,7 @@ class _Writer:
                 return "(unbound)"
         inner = getattr(v, "__wrapped__", None) or getattr(v, "fn", None)  # our kernels, caches; Triton's functions
         if isinstance(inner, types.FunctionType):
-            self.is_whole &= _is_library(type(v).__module__)
+            self.is_whole &= is_library(type(v).__module__)
             return self.value(inner)
         if any(_qualified(base) in ("torch.Tensor", "torch._tensor.Tensor") for base in type(v).__mro__):
             self.is_whole = False
@@ -232,10 +229,10 @@ class _Writer:
         inside: dict[str, object] = {}
         if any(_qualified(base) == _MODULE for base in kind.__mro__):
             inside = {f"{n}.": held[n] for n in ("_parameters", "_buffers", "_modules") if held.get(n)}
-        if any(_qualified(base) in _TRANSPARENT for base in kind.__mro__) and _is_library(kind.__module__):
+        if any(_qualified(base) in _TRANSPARENT for base in kind.__mro__) and is_library(kind.__module__):
             own = {n: x for n, x in held.items() if not n.startswith("_") and isinstance(x, (*_BAKED, *_NUMBERS))}
             return own | self.of_class(kind) | inside
-        if _is_library(kind.__module__):
+        if is_library(kind.__module__):
             return {}
         asked = _asked_of(_members(kind), self.asked)
         own = {n: x for n, x in held.items() if n in asked}
@@ -261,12 +258,12 @@ def _references(fn: types.FunctionType, tree: ast.FunctionDef) -> list[tuple[str
     found: dict[str, object] = {}
     for name in free_names(tree):
         value = lookup(fn, name, UNBOUND)
-        is_own = isinstance(value, types.ModuleType) and not _is_library(value.__name__)
+        is_own = isinstance(value, types.ModuleType) and not is_library(value.__name__)
         chains = _chains(tree, name) if is_own else []
         for chain in chains or [()]:
             path, inner = name, value
             for attribute in chain:
-                if not isinstance(inner, types.ModuleType) or _is_library(inner.__name__):
+                if not isinstance(inner, types.ModuleType) or is_library(inner.__name__):
                     break
                 path, inner = f"{path}.{attribute}", getattr(inner, attribute, UNBOUND)
             found[path] = inner
@@ -314,10 +311,6 @@ def _is_declaration(node: object) -> bool:
     return isinstance(node, ast.AnnAssign) and node.value is None
 
 
-def _is_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in LIBRARIES
-
-
 def _members(kind: type) -> dict[str, object]:
     """What a user's class and its bases define: of a property its getter, of methods those whose text can be read. Of a
     library's class only what it was generated with, as a traced module's ``forward``."""
@@ -326,7 +319,7 @@ def _members(kind: type) -> dict[str, object]:
         for name, held in vars(owner).items():
             function = getattr(held, "fget", None) or getattr(held, "__func__", None) or held
             is_code = isinstance(function, _FUNCTION)
-            if _is_library(owner.__module__) and not (is_code and function.__module__ is None):
+            if is_library(owner.__module__) and not (is_code and function.__module__ is None):
                 continue
             if not is_code or _tree_of(function) is not None:
                 found[name] = function
@@ -347,7 +340,7 @@ def _asked_of(members: dict[str, object], asked: frozenset[str]) -> frozenset[st
 def _tree_of(fn: types.FunctionType) -> ast.FunctionDef | None:
     """The definition of a method; None where it has no text, as those of a dataclass, which exec makes."""
     try:
-        return None if _is_library(fn.__module__) else function_source(fn).tree
+        return None if is_library(fn.__module__) else function_source(fn).tree
     except KernelError:
         return None
 
@@ -355,7 +348,7 @@ def _tree_of(fn: types.FunctionType) -> ast.FunctionDef | None:
 def _is_local(v: Any) -> bool:
     """Whether it is a class that a function of the user's makes at each call, or a builtin that an object holds."""
     if isinstance(v, type):
-        return "<locals>" in v.__qualname__ and not _is_library(v.__module__)
+        return "<locals>" in v.__qualname__ and not is_library(v.__module__)
     owner = getattr(v, "__self__", None)
     return not (owner is None or isinstance(owner, types.ModuleType | type))
 

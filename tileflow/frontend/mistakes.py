@@ -12,6 +12,7 @@ from collections.abc import Collection
 from types import TracebackType
 
 from ..errors import InternalError, Location, MissingAttribute, TileflowError, TraceError
+from ..runtime.libraries import is_kernel_text
 from .trace import code_location
 
 _PACKAGE = __name__.partition(".")[0]
@@ -87,7 +88,7 @@ def _is_ours(error: BaseException) -> bool:
     last = _steps(error)[-1].tb_frame
     module, function = str(last.f_globals.get("__name__", "")), last.f_code.co_name
     hands_on = function == "__torch_function__" or (module, function) == (f"{_PACKAGE}.frontend.calls", "call")
-    return module.partition(".")[0] == _PACKAGE and not hands_on
+    return module.partition(".")[0] == _PACKAGE and not hands_on and not is_kernel_text(module)
 
 
 def _steps(error: BaseException) -> list[TracebackType]:

@@ -23,6 +23,7 @@ from ..config import Choice
 from ..errors import CallError, ShapeError, TraceError
 from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
+from ..runtime.libraries import is_kernel_text
 from .alignment import opposite
 from .knob_names import KernelText, KnobNames, Place
 from .lanes import Lanes, filled, follow, lanes_of, tag
@@ -214,7 +215,8 @@ def _augmented(func: Any, tile: torch.Tensor, other: Any) -> torch.Tensor:
 
 def _is_ours(frame: FrameType) -> bool:
     """Whether the code is the language's own, which means by an index what torch does."""
-    return bool(str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE)
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] == _PACKAGE and not is_kernel_text(module)
 
 
 def _call(func: Any, args: Any, kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from . import prepared
 from .check import Verdict, check_call
 from .contest import Ranking, Rules, hold
 from .failure import NO_ROOM, checked, failed, launch_failure
-from .kernel import MeasurableKernel
+from .kernel import MeasurableKernel, unload_kernels
 from .prepared import Prepared
 from .request import Entrant, MeasureRequest
 from .timing import DeviceSampler, measure, sample_in_turn, summarise
@@ -49,6 +49,13 @@ def warm_up(device_index: int) -> None:
     _identified(device_index)
     report("prepare")
     rehearse()
+
+
+def rest() -> None:
+    """Give the card's memory back, and forget the modules that kernels came with: a later problem's may be others."""
+    report("prepare")
+    prepared.forget()
+    unload_kernels()
 
 
 def prepare(request: MeasureRequest, device_index: int) -> None:

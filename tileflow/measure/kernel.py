@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -11,6 +13,9 @@ from ..config import Choice, Config
 from ..errors import SpecError
 from ..runtime.launch import Launcher
 from ..tolerances import Tolerances
+
+# What this process had before it loaded a first kernel: its modules, and where it looked for more.
+_before: tuple[frozenset[str], tuple[str, ...]] | None = None
 
 API_LOADER = "tileflow.api:load_kernel"
 _NEEDED = ("scope", "tolerances", "baseline", "inputs", "reference", "run_eagerly", "kind", "bind")
@@ -47,6 +52,8 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
     The loader is found by name at run time, because api imports this package and not the other way round.
     ``sys_path`` goes in front of this process's own. Raises SpecError.
     """
+    global _before
+    _before = _before or (frozenset(sys.modules), tuple(sys.path))
     sys.path[:0] = [path for path in sys_path if path not in sys.path]
     kernel = resolve(loader)(reference)
     missing = [name for name in _NEEDED if not hasattr(kernel, name)]
@@ -57,3 +64,19 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
             where=reference, hint="is it decorated with @tileflow.kernel?",
         )  # fmt: skip
     return cast(MeasurableKernel, kernel)
+
+
+def unload_kernels() -> None:
+    """Forget the modules that came with kernels, so that a later one's are read from their files again. What is
+    installed stays: libraries do not bear to be imported twice."""
+    global _before
+    if _before is None:
+        return
+    (modules, paths), _before = _before, None
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    for name in [name for name in sys.modules if name not in modules]:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and not file.startswith(installed) and not name.partition(".")[0].startswith("tileflow"):
+            del sys.modules[name]
+    sys.path[:] = paths
+    linecache.clearcache()

@@ -23,11 +23,13 @@ _SPOILT = (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST)
 _RUNS = "tileflow.measure.child:run"
 _PREPARES = "tileflow.measure.child:prepare"
 _WARMS_UP = "tileflow.measure.child:warm_up"
+_RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
 
 class MeasureProcess:
-    """A warm child on one card, and a spare beside it that has imported everything but opened no device.
+    """A warm child on one card, and, once that one works, a spare beside it that has imported everything but opened no
+    device.
 
     ``device_index``: among the cards that this process sees. ``recycle_after``: trials, and ``max_rss_bytes``: host
     memory, after which the spare takes over. Not thread-safe; one request at a time.
@@ -52,8 +54,9 @@ class MeasureProcess:
         self._served = 0
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
         self._on_cpu: set[Key] = set()  # the problems whose reference the card has no room for
+        self._closed = False
         self._child = self._spawn()
-        self._spare = self._spawn()
+        self._spare: Child | None = None
 
     def identity(self, limits: Limits | None = None) -> DeviceInfo:
         """What the child stands on. Raises ClusterError where it cannot open the card."""
@@ -69,6 +72,7 @@ class MeasureProcess:
     def warm_up(self, limits: Limits | None = None) -> None:
         """Let the child load what a first trial needs. What goes wrong is told by :meth:`run`, which meets it again."""
         self._ahead(_WARMS_UP, (self._device_index,), limits or Limits())
+        self._keep_spare()
 
     def prepare(self, request: MeasureRequest) -> None:
         """Let the child make the request's data ahead. What goes wrong is told by :meth:`run`, which meets it again."""
@@ -84,6 +88,7 @@ class MeasureProcess:
         SlowProblem for those that are not made in time, so that it is decided once for all configs.
         """
         self._require_quick(request)
+        self._keep_spare()
         request = self._placed(request)
         outcome = self._run(request)
         if outcome.status is Status.OOM:
@@ -105,9 +110,16 @@ class MeasureProcess:
                 )  # fmt: skip
         return outcome
 
+    def rest(self, limits: Limits | None = None) -> None:
+        """Let the child forget what it keeps for problems: no more of them are expected soon."""
+        self._slow.clear()
+        self._on_cpu.clear()
+        self._ahead(_RESTS, (), limits or Limits())
+
     def close(self) -> None:
-        self._child.kill()
-        self._spare.kill()
+        """End both, also in the middle of a call of another thread's, which fails; none comes after them."""
+        self._closed = True
+        self._end_both()
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +180,23 @@ class MeasureProcess:
     def _take_spare(self) -> None:
         self._child.kill()
         self._served = 0
-        self._child, self._spare = self._spare, self._spawn()
+        if not self._closed:
+            self._child, self._spare = self._spare or self._spawn(), self._spawn()
+        self._end_if_closed()
+
+    def _keep_spare(self) -> None:
+        if self._spare is None and not self._closed:
+            self._spare = self._spawn()
+            self._end_if_closed()
+
+    def _end_if_closed(self) -> None:
+        if self._closed:  # meanwhile, by another thread
+            self._end_both()
+
+    def _end_both(self) -> None:
+        self._child.kill()
+        if self._spare is not None:
+            self._spare.kill()
 
     def _spawn(self) -> Child:
         return Child(warm=self._warm, environment=self._environment)

@@ -30,8 +30,9 @@ def require_finite(value: DataclassInstance) -> None:
 
 @functools.cache
 def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """The fields of a class: asked for every record of a journal, many times each."""
-    return tuple(each.name for each in fields(kind))
+    """The fields of a class that have numbers, by their annotations: asked for every record of a journal, many times
+    each."""
+    return tuple(each.name for each in fields(kind) if any(number in str(each.type) for number in ("int", "float")))
 
 
 class Status(StrEnum):

@@ -170,6 +170,25 @@ def _launch(region: int, context: KeyedContext, *args: Any, **kwargs: Any) -> No
     context.launch(region, *args, **kwargs)
 
 
+class Shapes:
+    """A host context that launches nothing: the host function's results have their shapes and no values.
+
+    Block sizes are 32, tunables their first choice; ``other``: 64, and the last choice.
+    """
+
+    def __init__(self, other: bool = False) -> None:
+        self._other = other
+
+    def launch(self, region: int, frame: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Nothing."""
+
+    def host_call(self, site: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A choice; a block size is not compared with its upper limit, which may be symbolic."""
+        if function.__name__ == "register_block_size":
+            return max(64 if self._other else 32, args[0] if len(args) > 1 else 1)
+        return args[1][-1 if self._other else 0]
+
+
 def host_knob(site: str, function: Callable[..., Any], args: Sequence[Any]) -> str:
     """The knob that a host call asks for: ``block:<variable>``, or ``tunable:<the name it gives>``."""
     return f"tunable:{args[0]}" if function.__name__ == "register_tunable" else f"block:{site}"

@@ -4,6 +4,9 @@ arXiv:2407.08608).
 The producer streams keys and values. A turn of a consumer group issues this turn's scores together with the product of
 the turn before, and computes its exponentials while that product is under way. With ``ping_pong`` one group has the
 matrix units while the other is at its exponentials.
+
+A program works on one tile, or walks over several: then the next tile's queries, keys and values are copied while this
+one's last product, its finish and its store are under way.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ from .types import (
     WARPS_OF_A_GROUP,
     Arrive,
     Await,
+    AwaitPuts,
     Barrier,
     Buffer,
     Compute,
     Copy,
+    EachTile,
     IfAny,
     Multiply,
     OfGroup,
+    Put,
     Repeat,
     Role,
     Round,
@@ -30,6 +36,7 @@ from .types import (
     Shared,
     Staged,
     Step,
+    ThisTile,
     Turn,
     Wait,
 )
@@ -44,7 +51,8 @@ _THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("la
 
 # what a program of this schedule calls its own; an author's number of such a name has none
 NAMES = frozenset({
-    "query", "key", "value", "out", "query_full", "key_full", "key_empty", "value_full", "value_empty", "order",
+    "query", "key", "value", "out", "query_full", "query_empty", "start", "tile", "tiles", "band", "height", "plane",
+    "key_full", "key_empty", "value_full", "value_empty", "order",
     "turns", "turn", "who", "scores", "weights", "operand", "sums", "result", "pid", "slot", "no_scores",
     "scores_under_way", "sums_under_way", "consumer", "producer", "weigh", "rescale", "narrow", "finish",
     "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
@@ -68,10 +76,11 @@ class Shape:
     value_transposed: bool = False
 
 
-def attention(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
-    """The schedule for ``groups`` consumer groups of 64 rows each, and rings of ``stages`` slots."""
+def attention(shape: Shape, groups: int, stages: int, ping_pong: bool, walks: bool = False) -> Schedule:
+    """The schedule for ``groups`` consumer groups of 64 rows each, and rings of ``stages`` slots. ``walks``: a program
+    works on several tiles, all of as many turns, of which there is one at least."""
     takes_turns = ping_pong and groups > 1
-    shares_query = shape.out == shape.query and shape.out_bytes == shape.element_bytes
+    shares_query = not walks and shape.out == shape.query and shape.out_bytes == shape.element_bytes
     buffers = [
         Buffer("query", shape.query, shape.element_bytes, groups, "group"),
         Buffer("key", shape.key, shape.element_bytes, stages, "stage"),
@@ -86,27 +95,54 @@ def attention(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedu
         Barrier("value_full", stages, 1, "stage", "this turn's values are there"),
         Barrier("value_empty", stages, groups, "stage", "all groups have multiplied by these values"),
     ]
+    if walks:
+        barriers.append(Barrier("query_empty", groups, 1, "group", "a group has multiplied all keys by its queries"))
     if takes_turns:
         barriers.append(Barrier("order", groups, 1, "group", "it is a group's turn at the matrix units"))
-    saved: tuple[Step, ...] = ()
-    if shape.out is not None:
-        saved = (Save("result", "query" if shares_query else "out", _OWN),)
-    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
+    program = _walking if walks else _of_one_tile
+    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups],
+                    program(shape, takes_turns, "query" if shares_query else "out"))  # fmt: skip
+    filled: tuple[Step, ...] = (Repeat(0, (*_filled("key"), *_filled("value"))),)
+    if walks:
+        filled = (EachTile((*(step for g in range(groups) for step in _next_query(g)), *filled)),)
+    else:
+        filled = (*(Copy("query", OfGroup(number=g), "query_full") for g in range(groups)), *filled)
+    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, filled)
+    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+
+
+def _of_one_tile(shape: Shape, takes_turns: bool, out: str) -> tuple[Step, ...]:
+    """A consumer's program for its only tile."""
+    return (
         Compute("start", (), ("sums", "carried")),
         Wait("query_full", _OWN, Round(None)),
-        IfAny((
-            *_first_turn(shape),
-            Repeat(1, _later_turn(shape, takes_turns)),
-            *_last_product(shape),
-        )),
+        IfAny((*_turns(shape, takes_turns), *_last_product(shape))),
         Compute("finish", ("sums", "carried"), ("result",)),
-        *saved,
-    ))  # fmt: skip
-    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
-        *(Copy("query", OfGroup(number=g), "query_full") for g in range(groups)),
-        Repeat(0, (*_filled("key"), *_filled("value"))),
-    ))  # fmt: skip
-    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+        *(() if shape.out is None else (Save("result", out, _OWN),)),
+    )
+
+
+def _walking(shape: Shape, takes_turns: bool, out: str) -> tuple[Step, ...]:
+    """A consumer's program for one tile after the other. What the last turn holds is let go as soon as it can be."""
+    return (
+        EachTile((
+            Compute("start", (), ("sums", "carried"), _FIRST),
+            Wait("query_full", _OWN, Round(ThisTile())),
+            *_turns(shape, takes_turns),
+            Arrive("query_empty", _OWN),
+            *_last_product(shape),
+            Arrive("value_empty", Staged(_LAST)),
+            Compute("finish", ("sums", "carried"), ("result",), _LAST),
+            *(() if shape.out is None else (AwaitPuts(), Put("result", out, _OWN, _FIRST))),
+        )),
+        AwaitPuts(),
+    )  # fmt: skip
+
+
+def _next_query(group: int) -> tuple[Step, ...]:
+    """The producer's steps for the queries of a tile of several."""
+    slot = OfGroup(number=group)
+    return Wait("query_empty", slot, Round(ThisTile(), behind=1)), Copy("query", slot, "query_full", _FIRST)
 
 
 def rows_of(groups: int) -> int:
@@ -138,21 +174,30 @@ def _weigh(turn: Turn) -> Compute:
     return Compute("weigh", ("scores", "carried"), ("weights", "carried", "factors"), turn)
 
 
-_RESCALE = Compute("rescale", ("sums", "factors"), ("sums",))
+def _rescale(turn: Turn) -> Compute:
+    return Compute("rescale", ("sums", "factors"), ("sums",), turn)
 
 
 def _narrow(turn: Turn) -> Compute:
     return Compute("narrow", ("weights",), ("operand",), turn)
 
 
-def _first_turn(shape: Shape) -> tuple[Step, ...]:
+def _turns(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
+    """All turns of a tile, without the last one's second product."""
+    return (*_first_turn(shape, takes_turns), Repeat(1, _later_turn(shape, takes_turns)))
+
+
+def _first_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
+    comes, goes = _in_order(_FIRST) if takes_turns else ((), ())
     return (
+        *comes,
         _there("key", _FIRST),
-        _scores(shape, _FIRST),
+        _scores(shape, _FIRST, takes_turns),
+        *goes,
         Await(0, ("scores",)),
         Arrive("key_empty", Staged(_FIRST)),
         _weigh(_FIRST),
-        _RESCALE,
+        _rescale(_FIRST),
         _narrow(_FIRST),
         _there("value", _FIRST),
     )
@@ -161,26 +206,27 @@ def _first_turn(shape: Shape) -> tuple[Step, ...]:
 def _later_turn(shape: Shape, takes_turns: bool) -> tuple[Step, ...]:
     """The wait for this turn's values stands between the exponentials and the wait for the product: without it the
     assembler moves the exponentials behind that wait, and nothing is left to overlap."""
-    turn_comes: tuple[Step, ...] = ()
-    turn_goes: tuple[Step, ...] = ()
-    if takes_turns:
-        turn_comes = (Wait("order", _OWN, Round(_THIS, behind=1, head_start=1)),)
-        turn_goes = (Arrive("order", _OTHER, hands_over=True),)
+    comes, goes = _in_order(_THIS) if takes_turns else ((), ())
     return (
-        *turn_comes,
+        *comes,
         _there("key", _THIS),
         _scores(shape, _THIS, takes_turns),
         _sums(shape, _BEFORE, takes_turns),
-        *turn_goes,
+        *goes,
         Await(1, ("scores",)),
         Arrive("key_empty", Staged(_THIS)),
         _weigh(_THIS),
         _there("value", _THIS),
         Await(0, ("sums",), ("weights",)),
         Arrive("value_empty", Staged(_BEFORE)),
-        _RESCALE,
+        _rescale(_THIS),
         _narrow(_THIS),
     )
+
+
+def _in_order(turn: Turn) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """What stands before and behind the products of a turn that groups issue one after the other."""
+    return (Wait("order", _OWN, Round(turn, head_start=1)),), (Arrive("order", _OTHER, hands_over=True),)
 
 
 def _last_product(shape: Shape) -> tuple[Step, ...]:

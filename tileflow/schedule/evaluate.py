@@ -62,7 +62,7 @@ class Region:
         self._sizes = {**{name: c for name, c in config.items if isinstance(c, int)}, **ir.hints}
         self._tensors, self._scalars, self._begins = tensors, scalars, dict(begins)
         self._outside: dict[int, Environment] = {}
-        self._scalars_outside: Environment = {}  # none bounds a tile of the grid, which loads in front of the loop see
+        self._scalars_outside: Environment = {}  # none that bounds a tile of the grid, which first loads would see
         self._scalars_outside = self._run(found.before, {}, NO_TURN, 0)
 
     @property

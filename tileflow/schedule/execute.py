@@ -12,15 +12,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .machine import Body, Gate, Group, Memory, Place, Product, ScheduleFault, Transfer
+from .machine import Body, Gate, Group, Memory, Outgoing, Place, Product, ScheduleFault, Transfer
 from .types import (
     Arrive,
     Await,
+    AwaitPuts,
     Compute,
     Copy,
+    Cut,
+    EachTile,
     IfAny,
     Multiply,
     OfGroup,
+    Put,
     Repeat,
     Role,
     Save,
@@ -30,6 +34,7 @@ from .types import (
     Staged,
     Step,
     Wait,
+    first_of_tile,
 )
 
 
@@ -79,9 +84,9 @@ NASTY: dict[str, Chooser] = {
 }
 
 
-def execute(schedule: Schedule, body: Body, turns: int, choose: Chooser) -> None:
-    """Run one program of ``turns`` turns. Raises ScheduleFault."""
-    _Execution(schedule, body, turns).run(choose)
+def execute(schedule: Schedule, body: Body, turns: int, choose: Chooser, tiles: int = 1) -> None:
+    """Run one program of so many ``tiles`` with ``turns`` turns each. Raises ScheduleFault."""
+    _Execution(schedule, body, turns, tiles).run(choose)
 
 
 def interleavings(seeds: int) -> Iterator[tuple[str, Chooser]]:
@@ -136,8 +141,8 @@ class _Task:
 
 
 class _Execution:
-    def __init__(self, schedule: Schedule, body: Body, turns: int) -> None:
-        self._schedule, self._body, self._turns = schedule, body, turns
+    def __init__(self, schedule: Schedule, body: Body, turns: int, tiles: int) -> None:
+        self._schedule, self._body, self._turns, self._tiles = schedule, body, turns, tiles
         self._memory = Memory(schedule)
         self._groups = [Group(n) for n in range(schedule.consumer.groups)]
         self._in_order: int | None = None  # the group whose turn at the matrix units it is
@@ -157,6 +162,8 @@ class _Execution:
         found = [Event(t.role.name, t.number, 0, t.step) for t in self._tasks if t.can_go_on]
         for age, transfer in enumerate(reversed(memory.transfers)):
             found.append(Event("copy", -1, age, partial(memory.complete, transfer)))
+        for age, outgoing in enumerate(reversed([o for o in memory.outgoing if not o.over])):
+            found.append(Event("copy", -1, age, outgoing.complete))
         for group in self._groups:  # a group's products are over in order
             for product in group.under_way()[:1]:
                 found.append(Event("product", group.number, 0, partial(group.complete, product)))
@@ -169,6 +176,7 @@ class _Execution:
 
     def _check_end(self) -> None:
         left = [t.name for t in self._memory.transfers] + [p.name for g in self._groups for p in g.products]
+        left += [o.name for o in self._memory.outgoing]
         if left:
             raise ScheduleFault("unfinished", "nothing is under way at the end", ", ".join(left), "the end")
 
@@ -177,9 +185,14 @@ class _Execution:
     def _program(self, steps: tuple[Step, ...], number: int, turn: int) -> _Run:
         for step in steps:
             match step:
+                case EachTile(inner, dealt):
+                    groups = self._schedule.consumer.groups
+                    for n in range(number, self._tiles, groups) if dealt else range(self._tiles):
+                        yield from self._program(inner, number, n * self._turns)
                 case Repeat(first, inner):
+                    begin = first_of_tile(turn, self._turns)
                     for t in range(first, self._turns):
-                        yield from self._program(inner, number, t)
+                        yield from self._program(inner, number, begin + t)
                 case IfAny(inner):
                     if self._turns:
                         yield from self._program(inner, number, turn)
@@ -195,7 +208,7 @@ class _Execution:
                 position = self._position(slot, number, turn)
                 gate = self._memory.gate(barrier_, position)
                 stages = barrier_.slots if barrier_.per == "stage" else 1
-                which = round_.at(stages, turn, self._turns, number)
+                which = round_.at(stages, turn, self._turns, number, self._schedule.consumer.groups)
                 if not gate.passes(which):
                     what = f"round {which} of {barrier}[{position}] ({barrier_.says})"
                     yield _Blocked(lambda: gate.passes(which), lambda: f"{what}, {gate}")
@@ -208,21 +221,33 @@ class _Execution:
                 self._multiply(step, number, turn, where)
             case Await():
                 yield from self._await(step, self._groups[number], where)
-            case Compute(part, reads, _, at):
+            case Compute(part, reads, _, at, piece):
                 group = self._groups[number]
                 registers = group.read(reads, where)
                 place = None if at is None else at.at(turn, self._turns)
-                group.write(self._body.compute(part, registers, place, number), where)
+                if piece is None:
+                    group.write(self._body.compute(part, registers, place, number), where)
+                else:
+                    assert place is not None
+                    group.write(self._body.compute_piece(part, registers, place, number, piece), where)
+            case Cut(value, pieces):
+                whole = self._groups[number].read((value,), where)[value]
+                parts = whole.chunk(len(pieces), dim=-1)
+                self._groups[number].write(dict(zip(pieces, parts, strict=True)), where)
             case Save(value, buffer, slot):
                 place_ = self._place(buffer, slot, number, turn)
                 self._leave_alone(place_, where)
                 self._body.save(value, self._groups[number].read((value,), where)[value], number)
+            case Put():
+                self._put(step, number, turn, where)
+            case AwaitPuts():
+                yield from self._await_puts(number)
 
     def _copy(self, step: Copy, number: int, turn: int, where: _Where) -> None:
         buffer = self._schedule.buffer(step.buffer)
         position = self._position(step.slot, number, turn)
         at = None if step.turn is None else step.turn.at(turn, self._turns)
-        group = position if isinstance(step.slot, OfGroup) else -1
+        group = position if isinstance(step.slot, OfGroup) else self._part(step.slot, number)
         name = f"the copy of {step.buffer} for " + (f"group {group}" if at is None else f"turn {at}")
         gate = self._gate(step.full, step.slot, number, turn)
         transfer = Transfer(self._memory.place(buffer, position), gate, buffer.slot_bytes,
@@ -255,7 +280,10 @@ class _Execution:
         if place.filling or place.contents is None:
             raise ScheduleFault("early", "a slot is read once the copy into it was waited for",
                                 f"{operand.buffer} for {reader}", where)  # fmt: skip
-        due = operand.slot.turn.at(turn, self._turns) if isinstance(operand.slot, Staged) else None
+        if isinstance(operand.slot, Staged):
+            due: int | None = operand.slot.turn.at(turn, self._turns)
+        else:  # of a program with several tiles: what came for this one
+            due = None if place.turn is None else first_of_tile(turn, self._turns)
         if place.turn != due:
             raise ScheduleFault("stale", f"a product reads {operand.buffer} of turn {due}", f"turn {place.turn}", where)
         place.readers.append(reader)
@@ -268,6 +296,24 @@ class _Execution:
         group.awaited(step.pending)
         group.read(step.results, where)
 
+    def _put(self, step: Put, number: int, turn: int, where: _Where) -> None:
+        place = self._place(step.buffer, step.slot, number, turn)
+        self._leave_alone(place, where)
+        part = self._groups[number].read((step.value,), where)[step.value].clone()
+        at = step.turn.at(turn, self._turns)
+        name = f"piece {step.piece} of group {number}'s {step.value} of the tile with turn {at}"
+        arrive = partial(self._body.put, part, at, step.piece, number)
+        self._memory.outgoing.append(Outgoing(number, place, arrive, name))
+        place.readers.append(name)
+
+    def _await_puts(self, number: int) -> _Run:
+        mine = [o for o in self._memory.outgoing if o.group == number]
+        if any(not o.over for o in mine):
+            yield _Blocked(lambda: all(o.over for o in mine), lambda: f"{len(mine)} copies of its results")
+        for outgoing in mine:
+            outgoing.place.readers.remove(outgoing.name)
+            self._memory.outgoing.remove(outgoing)
+
     def _leave_alone(self, place: Place, where: _Where) -> None:
         if place.filling or place.readers:
             raise ScheduleFault("race", "a slot is written when nobody fills or reads it",
@@ -278,9 +324,16 @@ class _Execution:
     def _position(self, slot: Slot, number: int, turn: int) -> int:
         if isinstance(slot, OfGroup):
             return slot.at(number, self._schedule.consumer.groups)
-        return slot.turn.at(turn, self._turns) % self._schedule.stages
+        stage = slot.turn.at(turn, self._turns) % self._schedule.stages
+        return stage if slot.group is None else stage * self._schedule.consumer.groups + self._part(slot, number)
+
+    def _part(self, slot: Staged, number: int) -> int:
+        """The group that a slot of a ring is for, or -1 where it is for all."""
+        return -1 if slot.group is None else slot.group.at(number, self._schedule.consumer.groups)
 
     def _gate(self, name: str, slot: Slot, number: int, turn: int) -> Gate:
+        """A slot of a ring has one, whichever groups have parts of it."""
+        slot = Staged(slot.turn) if isinstance(slot, Staged) else slot
         return self._memory.gate(self._schedule.barrier(name), self._position(slot, number, turn))
 
     def _place(self, name: str, slot: Slot, number: int, turn: int) -> Place:

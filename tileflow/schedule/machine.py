@@ -7,7 +7,7 @@ reads its operands until its group has *awaited* it, however early it was over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -41,8 +41,14 @@ class Body(Protocol):
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
         """The registers that a part writes."""
 
+    def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
+        """The same of a piece of the columns alone, from the left."""
+
     def save(self, name: str, value: Any, group: int) -> None:
         """What the copy engine takes away: the registers of a name."""
+
+    def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
+        """What it takes away of a program that works on several tiles: some columns of the tile that has ``turn``."""
 
 
 @dataclass(slots=True)
@@ -112,6 +118,21 @@ class Transfer:
     name: str
 
 
+@dataclass(eq=False, slots=True)
+class Outgoing:
+    """What the copy engine writes to a tensor. It counts as a reader of its slot until its group has awaited it."""
+
+    group: int
+    place: Place
+    arrive: Callable[[], None]
+    name: str
+    over: bool = False
+
+    def complete(self) -> None:
+        self.arrive()
+        self.over = True
+
+
 class Memory:
     """The shared memory of a block."""
 
@@ -120,6 +141,7 @@ class Memory:
         self._gates = {b.name: [Gate(b.arrivals) for _ in range(b.slots)] for b in schedule.barriers}
         self._places = {b.name: [Place() for _ in range(b.slots)] for b in schedule.buffers}
         self.transfers: list[Transfer] = []
+        self.outgoing: list[Outgoing] = []  # not awaited
 
     def gate(self, barrier: Barrier, slot: int) -> Gate:
         return self._gates[barrier.name][slot]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from ..ir.graph import KernelIR
 from .chained import Chained, Refusal, find_chained, products_of
 from .gradient_loop import GradientLoop, find_gradient_loop
+from .single import Single, find_single
 
-Structure = Chained | GradientLoop
+Structure = Chained | Single | GradientLoop
 
 
 def find_structure(ir: KernelIR) -> Structure | Refusal:
-    """The structure of a region, or why it has none: of three products and more as a loop of gradients, else as two
-    chained products."""
-    return find_gradient_loop(ir) if len(products_of(ir)) > 2 else find_chained(ir)
+    """The structure of a region, or why it has none: of one product as that in a loop, of three and more as a loop of
+    gradients, else as two chained products."""
+    count = len(products_of(ir))
+    if count == 1:
+        return find_single(ir)
+    return find_gradient_loop(ir) if count > 2 else find_chained(ir)

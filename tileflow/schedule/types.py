@@ -7,6 +7,9 @@ multiply; the producer has the copy engine fill buffers ahead of them. Every buf
 A barrier counts arrivals (and bytes) of one *round* after another. ``Wait`` names the round whose end it waits for; the
 hardware is told the round's parity only, so that a wait which falls two rounds behind passes by mistake, and so it does
 in :mod:`tileflow.schedule.execute`.
+
+A program may work on several tiles, one after the other. Its turns are then numbered through all of them, so that a
+ring goes on where the tile before left it.
 """
 
 from __future__ import annotations
@@ -23,23 +26,40 @@ ROWS_OF_A_GROUP = 64  # of the tile of queries: one instruction's worth
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of the loop: the running one (``turn``), the first or the last, and so many after it; or the ``next`` one,
-    which is the last again behind it."""
+    """A turn of the loop: the running one (``turn``), the tile's first or last one, and so many after it; or the
+    ``next`` one, which is the tile's last again behind it."""
 
     base: Literal["turn", "first", "last", "next"] = "turn"
     offset: int = 0
 
     def at(self, turn: int, turns: int) -> int:
-        """Its number, in the running turn ``turn`` of ``turns``."""
-        last = turns - 1
-        return {"turn": turn, "first": 0, "last": last, "next": min(turn + 1, last)}[self.base] + self.offset
+        """Its number, in the running turn ``turn``, where a tile has ``turns``."""
+        first = first_of_tile(turn, turns)
+        last = first + turns - 1
+        return {"turn": turn, "first": first, "last": last, "next": min(turn + 1, last)}[self.base] + self.offset
+
+
+def first_of_tile(turn: int, turns: int) -> int:
+    """The number of the first turn of the tile that ``turn`` is of."""
+    return turn - turn % turns if turns else 0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTile:
+    """The number of the running tile among those of its group, where groups have tiles of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThisTile:
+    """The number of the running tile among those of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The slot of a ring in which a turn lies."""
+    """The slot of a ring in which a turn lies. ``group``: of a buffer that has a slot for each group in each stage."""
 
     turn: Turn
+    group: OfGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +78,24 @@ Slot = Staged | OfGroup
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, or the first one
-    where there is no turn. ``behind``: so many rounds before it; ``head_start``: that many more for the first group.
-    A round before the first is over from the start.
+    """Which round of a barrier a wait is for: of a ring, the one of the turn; else the turn itself, the first one
+    where there is no turn, or that of the tile among those of the program (``ThisTile``) or the group (``OwnTile``).
+    ``behind``: so many rounds before it; ``head_start``: that many more for the first group. A round before the first
+    is over from the start.
     """
 
-    turn: Turn | None
+    turn: Turn | OwnTile | ThisTile | None
     behind: int = 0
     head_start: int = 0
 
-    def at(self, stages: int, turn: int, turns: int, group: int) -> int:
-        """Its number; ``stages`` is 1 for a barrier that is no ring."""
-        first = 0 if self.turn is None else self.turn.at(turn, turns) // stages
+    def at(self, stages: int, turn: int, turns: int, group: int, groups: int = 1) -> int:
+        """Its number; ``stages`` is 1 for a barrier that is no ring, ``groups`` deal the tiles out."""
+        if isinstance(self.turn, OwnTile):
+            first = turn // turns // groups
+        elif isinstance(self.turn, ThisTile):
+            first = turn // turns
+        else:
+            first = 0 if self.turn is None else self.turn.at(turn, turns) // stages
         return first - self.behind - (self.head_start if group == 0 else 0)
 
 
@@ -160,21 +186,25 @@ class Multiply:
 @dataclass(frozen=True, slots=True)
 class Await:
     """Wait until at most ``pending`` products of this group are under way. ``results``: the registers that are known
-    from here on; ``keeps``: registers whose computing stays in front of the wait."""
+    from here on; ``keeps``: registers whose computing stays in front of the wait; ``unfinished``: sums that products
+    under way add to, so that the next product alone may take them."""
 
     pending: int
     results: tuple[str, ...]
     keeps: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """A part of the author's body: what it reads and writes of the group's registers."""
+    """A part of the author's body: what it reads and writes of the group's registers. ``piece``: the columns that it
+    works on, where not on all."""
 
     part: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     turn: Turn | None = None
+    piece: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +217,41 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Names for the pieces of registers' columns, from the left."""
+
+    value: str
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Put registers into a slot, and have the copy engine write them to the tensor, which goes on until it was awaited.
+    ``turn``: one of the tile that they belong to; ``piece``: of its columns, from the left."""
+
+    value: str
+    buffer: str
+    slot: Slot
+    turn: Turn
+    piece: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPuts:
+    """Wait until the copy engine has read all that this group had it write."""
+
+
+@dataclass(frozen=True, slots=True)
+class EachTile:
+    """The steps for every tile of the program. ``dealt``: groups have tiles of their own, one after the other."""
+
+    steps: tuple[Step, ...]
+    dealt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
-    """The steps for every turn from ``first`` on."""
+    """The steps for every turn of a tile from its ``first`` on."""
 
     first: int
     steps: tuple[Step, ...]
@@ -202,7 +265,7 @@ class IfAny:
 
 
 _Named = TypeVar("_Named", Buffer, Barrier)
-Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Repeat | IfAny
+Step = Copy | Wait | Arrive | Multiply | Await | Compute | Save | Cut | Put | AwaitPuts | EachTile | Repeat | IfAny
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +305,7 @@ def steps_of(program: tuple[Step, ...]) -> Iterator[Step]:
     """Every step, those inside loops and branches after the one that holds them."""
     for step in program:
         yield step
-        if isinstance(step, Repeat | IfAny):
+        if isinstance(step, EachTile | Repeat | IfAny):
             yield from steps_of(step.steps)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..config import Constraint, Direction, Knob
 from ..expr import Expr
 from ..ir.analysis import in_full_precision
-from ..ir.attributes import ReshapeAttrs, TileAttrs
+from ..ir.attributes import ReshapeAttrs, TileAttrs, site_of
 from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
@@ -15,7 +15,7 @@ from ..ir.types import Value, itemsize
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
-from .knobs import MAXNREG, NUM_STAGES, NUM_WARPS, STAGES, STATIC, UNROLL
+from .knobs import MAXNREG, NUM_STAGES, NUM_WARPS, PRECISION, STAGES, STATIC, UNROLL
 from .loops import stages_of
 from .names import loop_site, rolled_site
 from .staging import blocks_of, stagings, written_out
@@ -195,7 +195,9 @@ def _unrolled_fits(
         for op in block.ops:
             if op.kind is OpKind.DOT and in_full_precision(op):
                 a, b = op.values[:2]
-                count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1))
+                name = PRECISION.name(site_of(op))
+                written = Expr.sym(name).eq(0) if name in knobs else Expr.of(1)
+                count = count + extents.elements((*a.dims, b.dims[-1])) * (turns + turns.ne(1)) * written
     fits = count.le(Expr.sym(warps) * target.warp_size * UNROLLED_FMAS)
     if count != Expr.of(0) and fits.constant is None:
         loops = {name: knob for name, knob in knobs.items() if knob.role == "loop"}

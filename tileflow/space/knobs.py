@@ -114,6 +114,12 @@ TRANSPOSED = ProductKnob("transposed", (False, True), default=False,
         "the copy engine's shared memory is all that a turn reads",
 )  # fmt: skip
 
+PRECISION = ProductKnob("precision", ("ieee", "tf32x3", "bf16x6"), default="ieee",
+    where="Hopper; float32 operands without TF32; sums over 128 elements and more",
+    why="multiply-adds of each thread, or the matrix units with operands in parts: three tf32 or six bfloat16 "
+        "products, whose error against float64 is the smaller one",
+)  # fmt: skip
+
 # ---- Loads and stores ------------------------------------------------------------------------------------
 
 LOAD_ACCESS = LoadKnob("access", ("pointer", "descriptor"), default="pointer",
@@ -189,15 +195,20 @@ KPACK = LaunchKnob("kpack", (1, 2), default=1,
 # ---- Schedules -------------------------------------------------------------------------------------------
 
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
-    where="Hopper; two chained products in a loop of keys, or a loop of gradients; 64 or 128 rows; not measured yet, "
-          "so that no default config takes it",
+    where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries, a loop of gradients, or one "
+          "product in a loop over the inner dimension",
     why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
 
+CONSUMERS = LaunchKnob("consumers", (1, 2, 3), default=2,
+    where="warp_specialised, one product",
+    why="warp groups that multiply: they have parts of a tile's rows, or with ping_pong tiles of their own",
+)  # fmt: skip
+
 PING_PONG = LaunchKnob("ping_pong", (True, False), default=True,
-    where="warp_specialised, two chained products, two consumer groups",
-    why="one group has the matrix units while the other one is at its exponentials",
+    where="warp_specialised, no gradients, two consumer groups or more",
+    why="one group has the matrix units while the other one is at its exponentials, or at what follows the product",
 )  # fmt: skip
 
 # by the heading of their table
@@ -224,7 +235,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
         MULTI_BUFFER,
         WARP_SPECIALIZE,
     ),
-    "Products": (TRANSPOSED,),
+    "Products": (TRANSPOSED, PRECISION),
     "Loads and stores": (
         LOAD_ACCESS,
         EVICTION,
@@ -244,6 +255,7 @@ TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
     ),
     "Schedules": (
         SCHEDULE,
+        CONSUMERS,
         PING_PONG,
     ),
 }

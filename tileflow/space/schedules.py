@@ -14,12 +14,15 @@ from ..schedule.chained import LARGEST_WIDTH, Chained, Refusal
 from ..schedule.gradient_loop import GradientLoop
 from ..schedule.gradients import NAMES as GRADIENT_NAMES
 from ..schedule.memory import BARRIER_BYTES, OVERHEAD
+from ..schedule.product import NAMES as PRODUCT_NAMES
+from ..schedule.single import Single
 from ..schedule.structure import Structure, find_structure
 from ..schedule.types import ROWS_OF_A_GROUP, WARPS_OF_A_GROUP
 from ..target import Target
 from .extents import Extents
 from .gradient_schedules import gradient_constraints
-from .knobs import DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PING_PONG, SCHEDULE, definition
+from .knobs import CONSUMERS, DESCENDING, GRID, GROUP, NUM_STAGES, ORDER, PERSISTENT, PING_PONG, SCHEDULE, definition
+from .product_schedules import product_constraints
 from .schedule_checks import block_steps, ends_with_rows, rows_of_groups, schedule_constraint
 
 _GROUPS = tuple(CONSUMER_REGISTERS)
@@ -29,6 +32,7 @@ _OTHER_REGISTERS = 40  # a thread's addresses, row numbers and what the author's
 # the knobs that mean the same in every schedule
 _SHARED = (DESCENDING, GRID, GROUP, ORDER, NUM_STAGES)
 _SHARED_ROLES = ("block", "tunable")
+_OWN = (SCHEDULE, CONSUMERS, PING_PONG)
 
 
 def refusal(ir: KernelIR, target: Target) -> str:
@@ -38,7 +42,7 @@ def refusal(ir: KernelIR, target: Target) -> str:
     found = find_structure(ir)
     if isinstance(found, Refusal):
         return str(found)
-    taken = (NAMES if isinstance(found, Chained) else GRADIENT_NAMES) & {*(s.name for s in ir.scalars), *ir.hints}
+    taken = _names(found) & {*(s.name for s in ir.scalars), *ir.hints}
     if taken:
         return f"the kernel reads a number called {min(taken)}, which is a name of the schedule's own"
     impossible = [c for c in _constraints(ir, found, Extents(ir, {}), target) if c.check.constant == 0]
@@ -51,7 +55,10 @@ def schedule_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
         return
     yield SCHEDULE.of(ir)
     found = _found(ir)
-    if isinstance(found, Chained):
+    if isinstance(found, Single):
+        yield CONSUMERS.of(ir, _specialised(ir))
+        yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(2).le(CONSUMERS.symbol(ir))))
+    elif isinstance(found, Chained):
         rows = ir.tiles[found.rows].block
         yield PING_PONG.of(ir, _specialised(ir).and_(Expr.of(ROWS_OF_A_GROUP).lt(rows)))
 
@@ -66,13 +73,14 @@ def interpretable(space: ConfigSpace, config: Config) -> Config:
     chosen = config.to_dict()
     if all(choice == SCHEDULE.default for name, choice in chosen.items() if SCHEDULE.matches(name)):
         return config
-    own = {n for n in chosen if SCHEDULE.matches(n) or PING_PONG.matches(n)}
+    own = {n for n in chosen if any(knob.matches(n) for knob in _OWN)}
     return space.repair(space.complete({n: c for n, c in chosen.items() if n not in own}))
 
 
 def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
     """The knobs of a region that has several schedules: those of the pipelined one matter in it alone."""
-    return [k if _is_shared(k) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
+    shared = (*_SHARED, PERSISTENT) if isinstance(_found(ir), Chained) else _SHARED
+    return [k if _is_shared(k, shared) else replace(k, active=k.active.and_(_specialised(ir).eq(0))) for k in knobs]
 
 
 def schedule_constraints(
@@ -81,11 +89,11 @@ def schedule_constraints(
     """The constraints of a region that has several schedules: those of the pipelined one, in it, and the others'."""
     is_specialised = _specialised(ir)
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
-    for constraint in _constraints(ir, _found(ir), extents, target):
-        if constraint.check.constant is None:
+    for own in _constraints(ir, _found(ir), extents, target):
+        if own.check.constant is None:
             back: tuple[str, Direction] = (SCHEDULE.name(ir), "down")
-            check = is_specialised.eq(0).or_(constraint.check)
-            found.append(replace(constraint, check=check, repair=(*constraint.repair, back)))
+            check = is_specialised.eq(0).or_(own.check)
+            found.append(replace(own, check=check, repair=(*own.repair, back)))
     return found
 
 
@@ -95,15 +103,24 @@ def _found(ir: KernelIR) -> Structure:
     return found
 
 
+def _names(found: Structure) -> frozenset[str]:
+    """What a program of the structure's schedule calls its own."""
+    if isinstance(found, Single):
+        return PRODUCT_NAMES
+    return GRADIENT_NAMES if isinstance(found, GradientLoop) else NAMES
+
+
 def _specialised(ir: KernelIR) -> Expr:
     return SCHEDULE.symbol(ir).eq(SCHEDULE.choices.index("warp_specialised"))
 
 
-def _is_shared(knob: Knob) -> bool:
-    return knob.role in _SHARED_ROLES or definition(knob.name) in (*_SHARED, SCHEDULE, PING_PONG)
+def _is_shared(knob: Knob, shared: tuple[object, ...]) -> bool:
+    return knob.role in _SHARED_ROLES or definition(knob.name) in (*shared, *_OWN)
 
 
 def _constraints(ir: KernelIR, found: Structure, extents: Extents, target: Target) -> Iterable[Constraint]:
+    if isinstance(found, Single):
+        return product_constraints(ir, found, extents, target)
     if isinstance(found, GradientLoop):
         return gradient_constraints(ir, found, extents, target)
     return _chained_constraints(ir, found, extents, target)
@@ -122,6 +139,12 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
                       f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
     yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
                       f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+    loop = ir.tiles[found.keys]
+    alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
+    yield schedule_constraint("programs that walk", PERSISTENT.symbol(ir).le(int(alike)),
+                              ((PERSISTENT.name(ir), "down"),),
+                              "a program that walks over tiles is the only one of its multiprocessor, and has as many "
+                              "turns in each")  # fmt: skip
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if ends_with_rows(ir, found.keys, found.rows):
@@ -151,11 +174,14 @@ def _memory_fits(
         assert isinstance(out, Value)
         dtype = ir.tensor(found.saved.attrs.tensor).dtype  # type: ignore[attr-defined]
         shares = inner.eq(extents.of(out.dims[1])) * int(itemsize(dtype) == size)
-        own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * shares.eq(0)
+        apart = shares.eq(0).or_(PERSISTENT.symbol(ir).ne(0))
+        own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * apart
     ring = stages * keys * (inner + depth) * size
-    barriers = (stages * 4 + groups * 2) * BARRIER_BYTES
-    steps = ((NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"))
-    check = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
-    return schedule_constraint("buffers fit shared memory", check, steps,
+    barriers = (stages * 4 + groups * 3) * BARRIER_BYTES
+    repair: tuple[tuple[str, Direction], ...] = (
+        (PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"),
+    )  # fmt: skip
+    fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
+    return schedule_constraint("buffers fit shared memory", fits, repair,
                                f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of "
                                f"shared memory of {target.name}")  # fmt: skip

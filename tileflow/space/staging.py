@@ -23,12 +23,13 @@ from ..ir.opdef import Trait
 from ..ir.types import Value, itemsize
 from ..target import Target
 from .extents import Extents
-from .knobs import PERSISTENT, STAGES, STATIC, STORE_ACCESS, SUBTILE, TRANSPOSED, UNROLL
+from .knobs import PERSISTENT, PRECISION, STAGES, STATIC, STORE_ACCESS, SUBTILE, TRANSPOSED, UNROLL
 from .loops import grouped, loops_of, stages_of, turned_round
 from .names import loop_site
 
 # what passes on a loaded tile without a copy in registers
 _VIEWS = having(Trait.STAYS_SHARED)
+_PARTS = 2  # of an operand, as much memory each as the whole; three of half of it need less
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,12 @@ class _Sizes:
         share it; the right one of warp groups."""
         left, right = (Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
                        for v in map(self._source, op.values[:2]))  # fmt: skip
-        return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0)
+        return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0) + self._parts(op)
+
+    def _parts(self, op: Op) -> Expr:
+        """Bytes of the right operand's parts, where the matrix units take it in several."""
+        name = PRECISION.name(site_of(op))
+        return self._bytes(op.values[1]) * _PARTS * Expr.sym(name).ne(0) if name in self.knobs else Expr.of(0)
 
     def _source(self, value: Value) -> Value:
         while value in self.makers and self.makers[value].kind in _VIEWS:

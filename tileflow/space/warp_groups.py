@@ -20,7 +20,7 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value
 from ..target import Target
 from .extents import Extents
-from .knobs import NUM_WARPS, TRANSPOSED
+from .knobs import NUM_WARPS, PRECISION, TRANSPOSED
 from .loops import grouped, turned_round
 from .staging import blocks_of
 
@@ -36,7 +36,7 @@ def warp_groups_share(
         return
     for block, _ in blocks_of(ir, ir.body):
         for n, op in enumerate(block.ops):
-            if op.kind is OpKind.DOT and not in_full_precision(op):
+            if op.kind is OpKind.DOT and (not in_full_precision(op) or PRECISION.name(site_of(op)) in knobs):
                 yield from _shared(ir, extents, knobs, op, _is_followed(op, block.ops[n + 1 :]))
 
 
@@ -49,6 +49,8 @@ def _shared(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], op: Op, f
         round_ = turned_round(ir, op, extents).eq(0).or_(_enough(columns, rows, warps, followed))
         is_turned = TRANSPOSED.symbol(site)
         fits = is_turned.eq(0).and_(fits).or_(is_turned.ne(0).and_(round_))
+    if PRECISION.name(site) in knobs:
+        fits = PRECISION.symbol(site).eq(0).or_(fits)
     if fits.constant is None:
         steps: tuple[tuple[str, Direction], ...] = ((warps, "down"),)
         reason = "each warp group has rows and columns of a product that no other has"

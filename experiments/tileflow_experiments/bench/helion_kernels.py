@@ -15,7 +15,7 @@ import helion
 import helion.language as hl
 import torch
 
-from examples.attention import LOG2_E
+from tileflow.kernels.flash import LOG2_E
 
 Tensor = torch.Tensor
 

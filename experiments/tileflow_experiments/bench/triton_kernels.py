@@ -38,6 +38,17 @@ def _softmax(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _rms_norm(x, weight, out, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * n
+    columns = tl.arange(0, BLOCK)
+    inside = columns < n
+    values = tl.load(x + row + columns, mask=inside, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(values * values, 0) / n + eps)
+    factor = tl.load(weight + columns, mask=inside).to(tl.float32)
+    tl.store(out + row + columns, values * scale * factor, mask=inside)
+
+
+@triton.jit
 def _layer_norm(x, weight, bias, out, n, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * n
     columns = tl.arange(0, BLOCK)
@@ -111,6 +122,14 @@ def softmax(x: Tensor) -> Tensor:
     out, (m, n) = torch.empty_like(x), x.shape
     block = triton.next_power_of_2(n)
     _softmax[(m,)](x, out, n, BLOCK=block, num_warps=_warps(block))
+    return out
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Also inside of what torch.compile traces."""
+    out, (m, n) = torch.empty_like(x), x.shape
+    block = 1 << (n - 1).bit_length()
+    _rms_norm[(m,)](x, weight, out, n, eps, BLOCK=block, num_warps=4)
     return out
 
 

@@ -17,6 +17,7 @@ from tileflow.runtime.table import load_table
 
 from .. import sweep
 from ..spec import SweepSpec, parse
+from ..work import Tools
 from .notes import Notes
 from .searches import TASK, Search
 from .series import canonical
@@ -53,7 +54,7 @@ class Watched:
         return results
 
 
-def run(search: Search, device: str, folder: Path, notes: Notes, tools: sweep.Tools) -> None:
+def run(search: Search, device: str, folder: Path, notes: Notes, tools: Tools) -> None:
     """Search, and mark what was picked. ``tools``: their evaluator is watched."""
     wanted = spec(search, device)
 
@@ -63,7 +64,7 @@ def run(search: Search, device: str, folder: Path, notes: Notes, tools: sweep.To
         return cast("Evaluator", evaluator)
 
     outputs = sweep.Outputs(folder / "sweep")
-    sweep.run(wanted, outputs.folder, sweep.Tools(watched, tools.prepare, tools.check))
+    sweep.run(wanted, outputs.folder, Tools(watched, tools.prepare, tools.check))
     found = load_table(outputs.table(search.cell.kernel)).entries
     notes.mark("picked", config=canonical(found[0].config.to_dict()) if found else None)
 
@@ -100,7 +101,7 @@ def main(folder: Path) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     search = Search.from_json(json.loads((folder / TASK).read_text(encoding="utf-8")))
     device = visible_gpus()[0].target.name
-    run(search, device, folder, Notes(folder), sweep.Tools(ray_evaluator))
+    run(search, device, folder, Notes(folder), Tools(ray_evaluator))
     return 0
 
 

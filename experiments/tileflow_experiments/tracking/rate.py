@@ -50,7 +50,7 @@ def write_journal(path: Path, name: str, trials: int) -> None:
     journal.event("study", study=STUDY.id, semantic_hash="c0ffee", space_fingerprint="", mode="static",
                   default=configs[0].to_dict())  # fmt: skip
     for number, config in enumerate(configs):
-        journal.add(_record(journal.lines[0]["sweep_id"], number, config, begun + number, draw))
+        journal.add(_record(journal.header["sweep_id"], number, config, begun + number, draw))
     journal.event("closed", epoch=1, reason="")
     journal.close()
 

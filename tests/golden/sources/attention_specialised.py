@@ -131,6 +131,7 @@ def consumer(
     who: gl.constexpr,
     query_full,
     turns,
+    order,
     key_full,
     query,
     key,
@@ -139,7 +140,6 @@ def consumer(
     v0,
     scale,
     value_full,
-    order,
     value,
     value_empty,
     lse_ptr,
@@ -159,8 +159,10 @@ def consumer(
     mbarrier.wait(query_full.index(who), 0)  # a group's queries are there
     if turns > 0:
         tile_n_begin = 0
+        mbarrier.wait(order.index(who), 0)  # it is a group's turn at the matrix units
         mbarrier.wait(key_full.index(0), 0)  # this turn's keys are there
         scores_under_way = warpgroup_mma(query.index(who).reshape([64, 32]), key.index(0).reshape([128, 32]).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+        mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)
         scores = warpgroup_mma_wait(0, [scores_under_way])
         mbarrier.arrive(key_empty.index(0), count=1)
         weights, c0, c1, v15 = weigh(tile_m_begin, who, tile_n_begin, v0, scores, scale, c0, c1)
@@ -169,7 +171,7 @@ def consumer(
         mbarrier.wait(value_full.index(0), 0)  # this turn's values are there
         for turn in range(1, turns):
             tile_n_begin = turn * BLOCK_BLOCK_N
-            mbarrier.wait(order.index(who), ((turn & 1) ^ 1) ^ (1 if who == 0 else 0))  # it is a group's turn at the matrix units
+            mbarrier.wait(order.index(who), (turn & 1) ^ (1 if who == 0 else 0))  # it is a group's turn at the matrix units
             mbarrier.wait(key_full.index(turn % STAGES), (turn // STAGES) & 1)  # this turn's keys are there
             scores_under_way = warpgroup_mma(query.index(who).reshape([64, 32]), key.index(turn % STAGES).reshape([128, 32]).permute((1, 0)), no_scores, use_acc=False, is_async=True)
             sums_under_way = warpgroup_mma(operand, value.index((turn - 1) % STAGES).reshape([128, 32]), sums, is_async=True)
@@ -260,7 +262,7 @@ def attention_0(lse_ptr, q_desc_1x64x32, k_desc_1x128x32, v_desc_1x128x32, out_d
     for slot in gl.static_range(2):
         mbarrier.init(order.index(slot), count=1)
     gl.warp_specialize([
-        (consumer, (0, query_full, turns, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, order, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
-        (consumer, (1, query_full, turns, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, order, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
+        (consumer, (0, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
+        (consumer, (1, query_full, turns, order, key_full, query, key, key_empty, tile_m_begin, v0, scale, value_full, value, value_empty, lse_ptr, head_begin, out_desc_1x64x32,)),
         (producer, (query_full, q_desc_1x64x32, head_begin, tile_m_begin, query, turns, key_empty, key_full, k_desc_1x128x32, key, value_empty, value_full, v_desc_1x128x32, value,)),
     ], [4, 1], [240, 24])

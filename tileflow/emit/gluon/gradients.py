@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import ConfigError
+from ...errors import ConfigError, InternalError
 from ...ir.attributes import AccessAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.types import Value, itemsize
 from ...schedule.chained import read_by
 from ...schedule.gradient_loop import GradientLoop, Sum
 from ...schedule.gradients import NAMES, Box, ScoreShape, Shape, SumShape, gradients
-from ...schedule.types import Compute, Schedule, Step, Turn
+from ...schedule.types import Compute, Cut, EachTile, Schedule, Step, Turn
 from ...space.knobs import NUM_STAGES
 from ..descriptors import box_of
 from .context import GluonContext
 from .kernel import GluonKernel
-from .roles import Roles, is_scalar
+from .roles import is_scalar
+from .steps import Steps
 
 
 def _loop(e: GluonContext) -> GradientLoop:
@@ -25,7 +26,7 @@ def _loop(e: GluonContext) -> GradientLoop:
     return e.structure
 
 
-class GradientRoles(Roles):
+class GradientRoles(Steps):
     """Writes the roles of a loop of gradients."""
 
     def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
@@ -34,6 +35,12 @@ class GradientRoles(Roles):
         super()._begin_turn(steps, turn)
         if any(isinstance(step, Compute) for step in steps):
             self._e.block(Block((), _loop(self._e).scalars, ()))
+
+    def _cut(self, step: Cut) -> None:
+        raise InternalError("a loop of gradients is computed in whole rows", got=step)
+
+    def _each_tile(self, step: EachTile) -> None:
+        raise InternalError("a program of a loop of gradients works on one tile", got=step)
 
     def _compute(self, step: Compute) -> None:
         if step.part in ("start", "finish"):
@@ -111,21 +118,9 @@ class GradientRoles(Roles):
         e, found = self._e, _loop(self._e)
         for n, sum_ in enumerate(found.sums):
             e.bind(found.total(sum_), f"sums_{n}", "float32")
-        with e.lines() as writer:
-            e.block(Block((), tuple(op for op in found.after if op not in found.saved), ()))
-            results = [self._result(op) for op in found.saved]
-            if results:
-                writer.line(f"return {', '.join(results)}")
-        first = ("who",) if "who" in writer.text else ()
-        made = e.define_function("finish", "What is left to do with the sums of all turns.", writer, first)
+        made = self._finished(found.after)
         targets = ", ".join(e.saves)
         e.writer.line(f"{targets} = {made.call()}" if targets else made.call())
-
-    def _result(self, op: Op) -> str:
-        value = op.inputs[0]
-        assert isinstance(value, Value)
-        self._e.settle_layout(value)
-        return self._e.as_dtype(value, self._e.plan.ir.tensor(AccessAttrs.of(op).tensor).dtype)
 
     def _names(self, values: tuple[Value, ...]) -> str:
         return ", ".join(self._e.name(v) for v in values)
@@ -150,6 +145,12 @@ class GradientsKernel(GluonKernel):
     @property
     def turn_scalars(self) -> tuple[Op, ...]:
         return _loop(self).scalars
+
+    def _check(self) -> None:
+        if self.walks:
+            raise ConfigError("a program of a loop of gradients works on one tile", got="persistent",
+                              hint="choose persistent 0")  # fmt: skip
+        super()._check()
 
     def _schedule(self) -> Schedule:
         found = _loop(self)

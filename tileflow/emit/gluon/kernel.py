@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ...errors import ConfigError
 from ...expr import Expr
 from ...ir.access import covers
 from ...ir.attributes import AccessAttrs, TileAttrs
 from ...ir.graph import Block, Op, SliceIndex, TileIndex
 from ...ir.kinds import OpKind
-from ...ir.types import Value, itemsize
+from ...ir.types import INT32_MAX, Value, itemsize
 from ...schedule.attention import PROGRAMS, Shape, attention, rows_of
 from ...schedule.memory import shared_bytes
-from ...schedule.types import ROWS_OF_A_GROUP, Schedule
+from ...schedule.types import ROWS_OF_A_GROUP, Buffer, Schedule
 from ...space.knobs import NUM_STAGES, PERSISTENT, PING_PONG
 from .. import grid
 from ..descriptors import box_of
+from ..parameters import Box
 from ..source import TritonSource
 from . import rules as _rules
 from .context import GluonContext
 from .functions import Function
 from .roles import Roles, scalars_before, turns_of
+from .steps import Steps
 
 _IMPORTED = (_rules,)  # for its rules
 _HEADER = """\
@@ -40,20 +44,17 @@ _REGISTER_STEP = 8  # registers come in so many
 class GluonKernel(GluonContext):
     """One emission: the entry, which starts the roles, and the roles' functions around it."""
 
-    roles = Roles
+    roles: ClassVar[type[Steps]] = Roles
 
     def run(self) -> TritonSource:
-        if self.plan.launch(PERSISTENT):
-            raise ConfigError("a warp-specialised program works on one tile", got="persistent")
-        for op in self.boxes.values():
-            self._check_filled(op)
+        self._check()
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:
             raise ConfigError(f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
                               got=shared_bytes(self.specialised), hint="fewer stages or keys in a turn")  # fmt: skip
         with self.writer.indented():
-            grid.emit_grid(self)
-        launch_grid = grid.launch_grid(self)
+            self._begin()
+        launch_grid = self._launch_grid()
         name = f"{self.plan.ir.name}_{self.plan.ir.region}"
         args = self.parameters.args(self.number_dtype("float32"))
         for knob, number in sorted(self.plan.constexprs.items()):
@@ -79,13 +80,56 @@ class GluonKernel(GluonContext):
         )
 
     def block(self, block: Block) -> None:
-        """The region's own block is the entry's: what starts the roles."""
-        if block is self.plan.ir.body:
-            self._entry()
-        else:
+        """The region's own block is the entry's, which starts the roles, unless they look for their tiles
+        themselves."""
+        if block is not self.plan.ir.body:
             super().block(block)
+        elif not self.walks:
+            self._entry()
+
+    @property
+    def walks(self) -> bool:
+        """Whether a program works on several tiles."""
+        return bool(self.plan.launch(PERSISTENT))
+
+    def _begin(self) -> None:
+        """The program's tile, then the entry; or how many tiles it has, all of as many turns."""
+        if not self.walks:
+            grid.emit_grid(self)
+            return
+        total = grid.Counts(self).total()
+        self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
+        tile = self.plan.ir.tiles[self.structure.keys]
+        if not (isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)):
+            raise ConfigError("all tiles of a persistent program have as many turns", got=tile.name,
+                              hint="choose persistent 0")  # fmt: skip
+        turns = (tile.end - tile.begin).cdiv(self.plan.block(tile.block))
+        if self.plan.number(turns) == 0:
+            raise ConfigError("a persistent program has a turn in each tile", got=tile.name, hint="choose persistent 0")
+        self.plan.guard(Expr.of(1).le(turns))
+        self.plan.guard((grid.total(self) * turns).le(INT32_MAX))
+        self._walk()
+
+    def _walk(self) -> None:
+        """The entry of a program that works on several tiles."""
+        turns, _ = self._turns()
+        self._start(self.roles(self, self.specialised, turns, always=True, walks=True))
+
+    def _launch_grid(self) -> tuple[Expr, Expr, Expr]:
+        if not self.walks:
+            return grid.launch_grid(self)
+        return grid.total(self).min(self._programs() * self.target.sm_count), Expr.of(1), Expr.of(1)
+
+    def _programs(self) -> int:
+        """Of a multiprocessor."""
+        return PROGRAMS[self.specialised.consumer.groups]
 
     # ---- the schedule ---------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """What the constraints of the space do not say."""
+        for op in self.boxes.values():
+            self._check_filled(op)
 
     def _schedule(self) -> Schedule:
         found = self.found
@@ -98,7 +142,7 @@ class GluonKernel(GluonContext):
             found.key_transposed, found.value_transposed,
         )  # fmt: skip
         self.by(self.extent(found.sums.output.dims[1]))
-        return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG))
+        return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG), self.walks)
 
     @property
     def groups(self) -> int:
@@ -111,8 +155,7 @@ class GluonKernel(GluonContext):
 
     def _most_registers(self) -> int:
         """The registers of a thread when the kernel starts, which the roles then deal out anew."""
-        programs = PROGRAMS[self.specialised.consumer.groups]
-        most = self.target.regs_per_sm // (programs * self.specialised.warps * self.target.warp_size)
+        most = self.target.regs_per_sm // (self._programs() * self.specialised.warps * self.target.warp_size)
         return most - most % _REGISTER_STEP
 
     def _check_filled(self, op: Op) -> None:
@@ -147,13 +190,16 @@ class GluonKernel(GluonContext):
     # ---- the entry ------------------------------------------------------------------------------
 
     def _entry(self) -> None:
-        line = self.writer.line
         super().block(Block((), scalars_before(self), ()))
         turns, always = self._turns()
-        roles = self.roles(self, self.specialised, turns, always)
+        self._start(self.roles(self, self.specialised, turns, always))
+
+    def _start(self, roles: Steps) -> None:
+        """Buffers and barriers, then the roles."""
+        line = self.writer.line
         consumer, producer = roles.consumer(), roles.producer()
         for buffer in self.specialised.buffers:
-            box = box_of(self, self.owner(buffer.name)).name
+            box = self._box_of(buffer).name
             slots = ", ".join(map(str, (buffer.slots, *buffer.shape)))
             line(f"{buffer.name} = gl.allocate_shared_memory({box}.dtype, [{slots}], {box}.layout)")
         for barrier in self.specialised.barriers:
@@ -174,6 +220,10 @@ class GluonKernel(GluonContext):
     def _partition(self, role: Function, who: str) -> str:
         args = ", ".join(who if p == "who" else p for p in role.parameters)
         return f"({role.name}, ({args},))"
+
+    def _box_of(self, buffer: Buffer) -> Box:
+        """The descriptor whose boxes a buffer has."""
+        return box_of(self, self.owner(buffer.name))
 
     def _turns(self) -> tuple[str, bool]:
         """The text of how many turns the loop has, and whether there is one in any case."""

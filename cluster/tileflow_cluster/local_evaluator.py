@@ -1,0 +1,411 @@
+"""The evaluator of one machine without Ray: the same ledger, stages, limits and retries, over threads of this process.
+
+What may crash, hang or run out of memory is a child of a stage (:mod:`.pipeline`), which the stage ends and whose end
+it tells as an outcome; so a worker here is not lost, and what it says means what it means under Ray.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import os
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Outcome, Status
+from tileflow.runtime.abi import Binary
+
+from .devices import VisibleGpu, selectors, visible_gpus
+from .ledger import Lease, Ledger, OverLedger, Phase, unanswered
+from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
+from .protocol import Counters, DeviceClass, Ordered, TrialRequest
+from .shelf import Shelf
+from .stages import Compiler, Device, Stages
+from .trial import DeviceIdentity, TrialResult
+
+log = logging.getLogger("tileflow.cluster")
+
+AHEAD = 2
+IN_HAND = 3  # of a device worker: it goes on while the driver thinks
+FALSE_STARTS = 3
+TICK_S = 0.1
+DRAIN_S = 1.5
+ANSWER_S = 10.0  # how much longer than its own limit a stage may take
+
+Binaries = tuple[Binary, ...]
+
+
+@dataclass(slots=True)
+class _Crew:
+    """The workers of one device class; those that compile where ``name`` is empty. ``wanted``: how many there should
+    be, each by what names its GPU."""
+
+    name: str
+    measured: bool
+    wanted: list[str]
+    workers: dict[LocalWorker[Any], str] = field(default_factory=dict)
+    false_starts: int = 0
+    reason: str = ""
+    busy_s: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        return IN_HAND if self.name else 1
+
+    @property
+    def usable(self) -> int:
+        return sum(worker.state in ("starting", "ready") for worker in self.workers)
+
+    def free(self) -> list[LocalWorker[Any]]:
+        """Those that take another job, the idle ones first."""
+        ready = [w for w in self.workers if w.state == "ready" and w.calls < self.depth]
+        return sorted(ready, key=lambda worker: worker.calls)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A lease with a worker. ``deadline``: on the monotonic clock, from when it began."""
+
+    crew: _Crew
+    worker: LocalWorker[Any]
+    lease: Lease[Binaries]
+    limit_s: float
+    deadline: float = math.inf
+
+
+class LocalEvaluator(OverLedger[Binaries]):
+    """Evaluates on this machine: a compiler on each core, a worker on each GPU of ``device_classes``, models for the
+    classes that are not at hand (an error where ``must_measure``).
+
+    ``compilers``: how many; one a core where None. ``pool``: whose workers; this process's where None. ``gpus``: what
+    there is; asked for where None. Raises ClusterError where torch cannot say what GPUs there are.
+    """
+
+    def __init__(
+        self,
+        stages: Stages,
+        device_classes: Sequence[str],
+        *,
+        compilers: int | None = None,
+        must_measure: bool = False,
+        pool: LocalPool | None = None,
+        gpus: Sequence[VisibleGpu] | None = None,
+    ) -> None:
+        self._stages = stages
+        self._pool = pool or pool_here()
+        self._pool.begin()
+        there = visible_gpus() if gpus is None else gpus
+        self._crews = {name: _crew(name, there) for name in device_classes}
+        modelled = [name for name, crew in self._crews.items() if not crew.measured]
+        if must_measure and modelled:
+            raise ClusterError("a GPU of each device class must be here", got=f"none of {', '.join(modelled)}",
+                               hint=", ".join(gpu.device_class for gpu in there) or "no GPU is visible")  # fmt: skip
+        cores = len(os.sched_getaffinity(0))
+        self._compiling = _Crew("", False, [""] * max(compilers or cores, 1))
+        self._answers: Answers = queue.SimpleQueue()
+        self._ledger: Ledger[Binaries] = Ledger()
+        self._jobs: dict[LocalWorker[Any], deque[_Job]] = {}
+        self._shelf: Shelf[Binaries] = Shelf()
+        self._requests: dict[str, TrialRequest] = {}
+        self._primed: Counter[Any] = Counter()
+        self._unprimed: list[LocalWorker[Any]] = []
+        self._draining = False
+        self._drain_by = math.inf
+        self._closed = False
+        self._started = time.monotonic()
+        self._start_workers()
+
+    # The protocol
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return tuple(DeviceClass(name, crew.measured, crew.usable) for name, crew in self._crews.items())
+
+    def capacity(self, device_class: str) -> int:
+        crew = self._require(device_class)
+        if self._draining:
+            return 0
+        compilers = math.ceil(self._compiling.usable / len(self._crews))
+        return max(AHEAD * (crew.usable + compilers) - self._ledger.in_flight(device_class), 0)
+
+    def away(self, device_class: str) -> str:
+        return ""
+
+    def unused(self) -> Sequence[str]:
+        return [f"{name}: {crew.reason}" for name, crew in self._crews.items() if crew.reason]
+
+    @property
+    def ordered(self) -> Ordered:
+        return ""
+
+    def announce(self, status: Mapping[str, Any]) -> None: ...
+
+    def submit(self, request: TrialRequest) -> None:
+        self._require(request.device_class)
+        self._ledger.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.entrants))
+        self._assign()
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        deadline = time.monotonic() + timeout_s
+        self._collect(0.0)
+        while True:
+            self._supervise()
+            self._assign()
+            self._prime()
+            results = self._ledger.take_results()
+            left = deadline - time.monotonic()
+            if results or left <= 0 or not self._ledger.pending:
+                return results
+            self._collect(min(left, TICK_S))
+
+    def fetch_binaries(self, trial_id: str) -> Binaries:
+        """As they were built, or built once more where too many were built since."""
+        kept = self._shelf.get(trial_id)
+        if kept is not None:
+            return kept
+        if trial_id not in self._requests:
+            raise ClusterError("binaries are there of trials that were compiled here", got=trial_id)
+        return self._compile_again(self._requests[trial_id])
+
+    def keeps(self, trial_id: str) -> bool:
+        return self._shelf.get(trial_id) is not None
+
+    def drain(self) -> None:
+        self._draining = True
+
+    def counters(self) -> Counters:
+        return replace(
+            self._ledger.counters(), device_idle=self._idle(*self._crews.values()),
+            compile_idle=self._idle(self._compiling),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Devices that are idle stay in the pool for the next evaluator."""
+        if self._closed:
+            return
+        self._closed = True
+        for crew in (self._compiling, *self._crews.values()):
+            for worker, gpu in crew.workers.items():
+                if crew.measured:
+                    self._pool.keep(worker, self._stages, crew.name, gpu)
+                else:
+                    worker.end()
+
+    # Giving out and collecting
+
+    def _assign(self) -> None:
+        """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
+        for crew in (self._compiling, *self._crews.values()):
+            phase: Phase = "device" if crew.name else "compile"
+            for worker in crew.free():
+                if not self._ledger.waiting(phase, crew.name):
+                    break
+                lease = self._ledger.lease(phase, str(worker), crew.name)
+                if lease is not None:
+                    self._give(crew, worker, lease)
+
+    def _give(self, crew: _Crew, worker: LocalWorker[Any], lease: Lease[Binaries]) -> None:
+        limit_s = self._stages.device_limit_s(lease.request) if crew.name else self._stages.compile_limit_s
+        job = _Job(crew, worker, lease, limit_s + ANSWER_S)
+        mine = self._jobs.setdefault(worker, deque())
+        mine.append(job)
+        if len(mine) == 1:
+            job.deadline = time.monotonic() + job.limit_s
+        worker.ask(job, functools.partial(_run, lease), self._answers)
+
+    def _prime(self) -> None:
+        """Let devices that have had nothing yet make the data of a problem, each of another where there are several,
+        while the first configs compile."""
+        for worker in [worker for worker in self._unprimed if worker.state != "starting"]:
+            crew = next((c for c in self._crews.values() if worker in c.workers), None)
+            if crew is not None and worker.state == "ready" and not worker.calls:
+                coming = self._ledger.compiling(crew.name)
+                if not coming:
+                    continue
+                request = min(coming, key=lambda r: self._primed[r.kernel.name, r.problem])
+                self._primed[request.kernel.name, request.problem] += 1
+                worker.ask(None, functools.partial(_prepare, request), self._answers)
+            self._unprimed.remove(worker)
+
+    def _collect(self, timeout_s: float) -> None:
+        """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
+        try:
+            answer = self._answers.get(timeout=timeout_s) if timeout_s else self._answers.get_nowait()
+            while True:
+                if answer is not None:
+                    self._settle(answer)
+                answer = self._answers.get_nowait()
+        except queue.Empty:
+            return
+
+    def _settle(self, answer: Answer) -> None:
+        worker, job = answer.worker, answer.job
+        worker.calls -= 1
+        if job is None or worker not in self._jobs:
+            return  # primed, or given up before
+        mine = self._jobs[worker]
+        mine.remove(job)
+        if mine:
+            mine[0].deadline = time.monotonic() + mine[0].limit_s
+        job.crew.busy_s += answer.spent_s
+        if answer.error is not None:
+            self._ledger.stage_raised(job.lease, answer.error)
+        elif job.lease.phase == "compile":
+            compiled, binaries = answer.value
+            if compiled.rejected is None:
+                self._requests[compiled.trial_id] = job.lease.request
+                self._shelf.put(compiled.trial_id, binaries)
+            self._ledger.compiled(job.lease, compiled, None if compiled.rejected else binaries)
+        else:
+            self._measured(job, answer.value, answer.spent_s)
+
+    def _measured(self, job: _Job, outcome: Outcome, spent_s: float) -> None:
+        lease, device = job.lease, job.worker.opened
+        if outcome.status is Status.DEVICE_LOST:
+            job.crew.wanted.remove(self._end(job.crew, job.worker))
+            job.crew.reason = f"{job.worker} lost its GPU: {outcome.error_digest}"
+        if outcome.measurement is not None and lease.compiled is not None and lease.payload is not None:
+            self._shelf.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
+        identity = device.identity if device is not None else DeviceIdentity(job.crew.name)
+        self._ledger.finish(lease, outcome, identity, spent_s)
+
+    # What goes wrong
+
+    def _supervise(self) -> None:
+        """What no answer triggers: workers that did not open, that are overdue, classes without any, draining."""
+        now = time.monotonic()
+        for job in [mine[0] for mine in self._jobs.values() if mine and mine[0].deadline < now]:
+            self._overdue(job)
+        for crew in (self._compiling, *self._crews.values()):
+            for worker in [worker for worker in crew.workers if worker.state == "failed"]:
+                self._false_start(crew, worker)
+        self._start_workers()
+        for name, crew in self._crews.items():
+            reason = self._why_unusable(crew)
+            if reason and self._ledger.in_flight(name):
+                self._ledger.fail_class(name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
+        if self._draining:
+            self._drain_by = min(self._drain_by, now + DRAIN_S)
+            self._ledger.cancel(also_on_devices=now >= self._drain_by)
+
+    def _overdue(self, job: _Job) -> None:
+        """The stage should have ended this itself. Its worker is of no more use; what waits behind it waits anew."""
+        self._jobs[job.worker].remove(job)
+        self._end(job.crew, job.worker)
+        self._ledger.lost(job.lease, unanswered(job.lease), blame=True)
+
+    def _end(self, crew: _Crew, worker: LocalWorker[Any]) -> str:
+        """End a worker that is of no more use; what it has not begun waits anew. Returns what names its GPU."""
+        for job in self._jobs.pop(worker, ()):
+            self._ledger.returned(job.lease)
+        worker.end()
+        return crew.workers.pop(worker)
+
+    def _false_start(self, crew: _Crew, worker: LocalWorker[Any]) -> None:
+        crew.false_starts += 1
+        crew.reason = str(worker.error)
+        log.warning("%s did not start (%d of %d tries): %s", worker, crew.false_starts, FALSE_STARTS, worker.error)
+        del crew.workers[worker]
+
+    def _why_unusable(self, crew: _Crew) -> str:
+        """Why nothing of the class can be done any more; empty while it can, or may."""
+        for each in (self._compiling, crew):
+            if not each.usable and (each.false_starts >= FALSE_STARTS or not each.wanted):
+                return each.reason or "its workers ended"
+        return ""
+
+    def _require(self, device_class: str) -> _Crew:
+        crew = self._crews.get(device_class)
+        if crew is None:
+            raise ClusterError("a request's device class must be served", got=repr(device_class),
+                               hint=f"served: {', '.join(self._crews)}")  # fmt: skip
+        if reason := self._why_unusable(crew):
+            raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
+        return crew
+
+    # Workers
+
+    def _start_workers(self) -> None:
+        """Those that are missing: devices first, which take longest."""
+        for crew in (*self._crews.values(), self._compiling):
+            if crew.false_starts >= FALSE_STARTS:
+                continue
+            if not crew.name:
+                self._pool.warm_compilers()
+            missing = Counter(crew.wanted) - Counter(crew.workers.values())
+            for gpu in missing.elements():
+                self._start(crew, gpu)
+
+    def _start(self, crew: _Crew, gpu: str) -> None:
+        worker: LocalWorker[Any]
+        if not crew.name:
+            worker = self._pool.compiler(self._stages)
+        elif crew.measured:
+            worker = self._pool.device(self._stages, crew.name, gpu)
+            self._unprimed.append(worker)
+        else:
+            worker = self._pool.model(self._stages, crew.name)
+        crew.workers[worker] = gpu
+        worker.told_to(self._answers)
+
+    def _idle(self, *crews: _Crew) -> float:
+        """Share of these workers' time, since each was ready, that passed without a request."""
+        now = time.monotonic()
+        there = [w for crew in crews for w in crew.workers if w.state == "ready"]
+        total = sum(now - max(worker.ready_at, self._started) for worker in there)
+        return max(1 - sum(crew.busy_s for crew in crews) / total, 0.0) if total > 0 else 0.0
+
+    # Binaries
+
+    def _kept(self, trial_id: str) -> Binaries:
+        kept = self._shelf.get(trial_id)
+        if kept is None:
+            raise ClusterError("a contest's entrants must be built", got=trial_id)
+        return kept
+
+    def _compile_again(self, request: TrialRequest) -> Binaries:
+        ready = [worker for worker in self._compiling.workers if worker.state == "ready"]
+        if not ready:
+            raise ClusterError("compiling again needs a compile worker", hint=self._compiling.reason)
+        answers: Answers = queue.SimpleQueue()
+        worker = min(ready, key=lambda worker: worker.calls)
+        worker.ask(None, lambda compiler: compiler.compile(request), answers)
+        try:
+            answer = answers.get(timeout=2 * self._stages.compile_limit_s + ANSWER_S)
+        except queue.Empty:
+            raise ClusterError("a trial's binaries must compile again", got=request.config, hint="in time") from None
+        worker.calls -= 1
+        if answer is None or answer.error is not None or answer.value[0].rejected is not None:
+            raise ClusterError("a trial's binaries must compile again", got=request.config,
+                               hint=str(answer.error) if answer is not None else "")  # fmt: skip
+        binaries: Binaries = answer.value[1]
+        return binaries
+
+
+def _crew(name: str, gpus: Sequence[VisibleGpu]) -> _Crew:
+    """A worker for each GPU of the class; one model where there is none."""
+    vendor = gpus[0].target.vendor if gpus else "nvidia"
+    names = selectors(len(gpus), vendor) if len(gpus) > 1 else ("",)
+    mine = [selector for gpu, selector in zip(gpus, names, strict=False) if gpu.device_class == name]
+    return _Crew(name, bool(mine), mine or [""])
+
+
+def _run(lease: Lease[Binaries], opened: Any) -> Any:
+    """In a worker's thread."""
+    if lease.phase == "compile":
+        compiler: Compiler = opened
+        return compiler.compile(lease.request)
+    device: Device = opened
+    if lease.payload is None:
+        return device.contest(lease.request, lease.entrants)
+    assert lease.compiled is not None
+    return device.run(lease.request, lease.compiled, lease.payload)
+
+
+def _prepare(request: TrialRequest, device: Device) -> None:
+    device.prepare(request)

@@ -1,0 +1,189 @@
+"""Kernels inside of graphs, checked: dynamic sizes, stores, gradients, CUDA graphs, programs that other processes load.
+
+A part of :mod:`.compiled_cost`, which writes down what each check said.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+
+Tensor = torch.Tensor
+EPS = 1e-5
+_LOADS = """
+import sys, torch, tileflow
+tileflow.load_operators(sys.argv[1])
+program = torch.export.load(sys.argv[1]).module()
+x, w, wanted = torch.load(sys.argv[2])
+torch.testing.assert_close(program(x, w), wanted)
+"""
+
+
+@tileflow.kernel
+def norm(x: Tensor, weight: Tensor, eps: float = EPS) -> Tensor:
+    m, _ = x.shape
+    out = torch.empty_like(x)
+    for tile_m in tfl.tile(m):
+        row = x[tile_m, :].float()
+        out[tile_m, :] = row * torch.rsqrt(torch.mean(row * row, dim=1, keepdim=True) + eps) * weight[:]
+    return out
+
+
+@tileflow.kernel
+def accumulate(total: Tensor, x: Tensor, times: int) -> None:
+    flat, other = total.view(-1), x.reshape(-1)
+    for tile in tfl.tile(flat.size(0)):
+        flat[tile] += other[tile] * times
+
+
+class Doubled(torch.nn.Module):
+    """A kernel between operators of torch's."""
+
+    def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+        normed: Tensor = norm(x * 2, weight)
+        return normed.relu()
+
+
+def wanted(x: Tensor, weight: Tensor) -> Tensor:
+    return F.rms_norm(x * 2, (x.size(1),), weight, EPS).relu()
+
+
+def pair(device: str, m: int = 256, n: int = 512) -> tuple[Tensor, Tensor]:
+    return torch.randn(m, n, device=device), torch.rand(n, device=device) + 0.5
+
+
+def dynamic(device: str) -> str:
+    """One graph serves all sizes."""
+    torch.compiler.reset()
+    x, weight = pair(device)
+    torch._dynamo.mark_dynamic(x, 0)  # noqa: TID251  (documented, for all its name)
+    fn = torch.compile(Doubled(), fullgraph=True, backend=_backend(device))
+    torch.testing.assert_close(fn(x, weight), wanted(x, weight))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for m in (300, 1001, 2048):
+            x = pair(device, m)[0]
+            torch.testing.assert_close(fn(x, weight), wanted(x, weight))
+    return "one graph for 256, 300, 1001 and 2048 rows"
+
+
+def stores(device: str) -> str:
+    """What is stored into is what the compiled function changes."""
+    torch.compiler.reset()
+
+    def fn(total: Tensor, x: Tensor) -> Tensor:
+        own = x.clone()
+        accumulate(own, x, 2)
+        accumulate(total, own, 5)
+        return own + total
+
+    total, x = pair(device, 64, 64)[0], pair(device, 64, 64)[0]
+    before = total.clone()
+    got = torch.compile(fn, fullgraph=True, backend=_backend(device))(total, x)
+    torch.testing.assert_close(total, before + x * 15)
+    torch.testing.assert_close(got, x * 3 + total)
+    return "as outside of graphs"
+
+
+def cuda_graphs(device: str) -> str:
+    """Replays read what the inputs hold then."""
+    torch.compiler.reset()
+    mode = "reduce-overhead" if device == "cuda" else None
+    fn = torch.compile(Doubled(), fullgraph=True, mode=mode, backend=_backend(device))
+    with torch.no_grad():
+        for _ in range(6):
+            x, weight = pair(device)
+            torch.testing.assert_close(fn(x, weight), wanted(x, weight))
+    return "six calls"
+
+
+def gradients(device: str) -> str:
+    """A differentiable function's kernels are in both graphs."""
+    from examples.training import rms_norm
+
+    torch.compiler.reset()
+    x, weight = (t.requires_grad_() for t in pair(device))
+    fn = torch.compile(lambda x, w: rms_norm(x, w, EPS), fullgraph=True, backend=_backend(device))
+    grad = torch.randn_like(x)
+    got = torch.autograd.grad(fn(x, weight), (x, weight), grad)
+    known = torch.autograd.grad(F.rms_norm(x, (x.size(1),), weight, EPS), (x, weight), grad)
+    torch.testing.assert_close(got, known, rtol=1e-3, atol=1e-3)
+    return "as torch's"
+
+
+def launches(device: str) -> str:
+    """What a compiled call launches: the kernel, and one of Inductor's on either side of it."""
+    if device != "cuda":
+        return "asked on a GPU only"
+    torch.compiler.reset()
+    x, weight = pair(device)
+    fn = torch.compile(Doubled(), fullgraph=True)
+    fn(x, weight)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        fn(x, weight)
+        torch.cuda.synchronize()
+    names = [event.key for event in profile.key_averages() if str(event.device_type).endswith("CUDA")]
+    if len(names) != 3 or not any("norm_0" in name for name in names):
+        raise AssertionError(f"three launches, but {names}")
+    return ", ".join(names)
+
+
+def exported(device: str) -> str:
+    """A saved program, loaded by a process that has traced nothing."""
+    x, weight = pair(device)
+    program = torch.export.export(Doubled(), (x, weight), dynamic_shapes=({0: torch.export.Dim("m", min=2)}, None))
+    with tempfile.TemporaryDirectory() as folder:
+        saved, values = Path(folder) / "model.pt2", Path(folder) / "values.pt"
+        torch.export.save(program, saved, extra_files=tileflow.saved_operators(program))
+        x = pair(device, 77)[0]
+        torch.save((x, weight, wanted(x, weight)), values)
+        command = [sys.executable, "-c", _LOADS, str(saved), str(values)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr[-2000:])
+    return "loaded by a fresh process, for other sizes"
+
+
+def ahead_of_time(device: str) -> str:
+    """A package of AOTInductor's, which needs no Python of ours."""
+    if device != "cuda":
+        return "asked on a GPU only: Inductor builds C++ for a CPU"
+    from torch._inductor import aoti_compile_and_package, aoti_load_package  # noqa: TID251  (as documented)
+
+    x, weight = pair(device)
+    program = torch.export.export(Doubled(), (x, weight))
+    with tempfile.TemporaryDirectory() as folder:
+        package = aoti_compile_and_package(program, package_path=str(Path(folder) / "packaged.pt2"))
+        torch.testing.assert_close(aoti_load_package(package)(x, weight), wanted(x, weight))
+    return "compiled, loaded and run"
+
+
+CHECKS: tuple[Callable[[str], str], ...] = (
+    dynamic, stores, cuda_graphs, gradients, launches, exported, ahead_of_time,
+)  # fmt: skip
+
+
+def checks(device: str) -> dict[str, Any]:
+    """What each check said, or how it failed."""
+    found: dict[str, Any] = {}
+    for check in CHECKS:
+        try:
+            found[check.__name__] = check(device)
+        except Exception:  # the others are worth having
+            found[check.__name__] = {"error": traceback.format_exc()[-3000:]}
+    return found
+
+
+def _backend(device: str) -> str:
+    return "inductor" if device == "cuda" else "aot_eager"

@@ -1,0 +1,234 @@
+"""Kernels as a Python package that needs torch and ``tileflow-runtime`` only: ``tileflow bundle build --standalone``.
+
+The package holds a bundle, and the text of each kernel's function with what it reads: helpers, constants, imports of
+libraries. The functions have their own signatures and docstrings, and host code runs as it does at home; which
+binary serves a call is looked up in the package's bundle. Modules are loaded under the names that they have at home,
+since rows are found by a kernel's name and text.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import keyword
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from tileflow.api import Kernel, load_kernel
+from tileflow.errors import SpecError
+from tileflow.frontend.source import function_source
+from tileflow.runtime import Bundle
+from tileflow.runtime.libraries import is_library
+
+BUNDLE = "bundle"
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_SETTINGS = (torch.dtype, torch.layout, torch.memory_format)
+_KERNEL = "_tileflow_kernel"  # what the package calls tileflow.kernel, whose name may be something else in a module
+_INIT = '''\
+"""{title}
+
+Written by `tileflow bundle build --standalone`; needs torch and tileflow-runtime.
+"""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from tileflow.runtime import load
+
+_HERE = Path(__file__).parent
+
+
+def _module(name, file):
+    """A module under the name that it has at home, by which the bundle's rows are found."""
+    spec = spec_from_file_location(name, _HERE / file)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+{modules}
+__all__ = {names}
+load(_HERE / "{bundle}")
+'''
+
+
+def write_package(dest: Path, names: Sequence[str], build: Callable[[Path], Bundle]) -> Bundle:
+    """Write the package ``dest`` of the kernels ``names`` (``module:name``); ``build`` makes its bundle in a folder.
+
+    Raises SpecError where a kernel reads what a package cannot hold: a closure, a tensor, an object or a class of its
+    own module.
+    """
+    if not dest.name.isidentifier() or keyword.iskeyword(dest.name):
+        raise SpecError("a package's folder is named as Python imports it", got=repr(dest.name), where=str(dest))
+    kernels = [load_kernel(name) for name in names]
+    short = [kernel.__name__ for kernel in kernels]
+    if len({*short}) < len(short):
+        raise SpecError("the kernels of a package have names of their own", got=", ".join(short), where=str(dest))
+    texts = _texts(kernels)
+    dest.mkdir(parents=True, exist_ok=True)
+    files = {module: f"_kernels_{number}.py" for number, module in enumerate(texts)}
+    for module, text in texts.items():
+        (dest / files[module]).write_text(text)
+    _check(dest, kernels, files)
+    bundle = build(dest / BUNDLE)
+    (dest / "__init__.py").write_text(_init(kernels, files))
+    return bundle
+
+
+def _init(kernels: Sequence[Kernel], files: Mapping[str, str]) -> str:
+    lines = [f'_{Path(file).stem[1:]} = _module("{module}", "{file}")' for module, file in files.items()]
+    lines += [f"{k.__name__} = _{Path(files[_home(k)]).stem[1:]}.{k.__name__}" for k in kernels]
+    names = [kernel.__name__ for kernel in kernels]
+    return _INIT.format(title=f"Kernels: {', '.join(names)}.", modules="\n".join(lines), names=names, bundle=BUNDLE)
+
+
+def _home(kernel: Kernel) -> str:
+    return kernel.name.partition(":")[0]
+
+
+def _texts(kernels: Sequence[Kernel]) -> dict[str, str]:
+    """The text of each module, by its name."""
+    made: dict[str, _Text] = {}
+    for kernel in kernels:
+        module, _, path = kernel.name.partition(":")
+        if not path.isidentifier():
+            raise SpecError("a kernel of a package is a function of a module", got=kernel.name)
+        made.setdefault(module, _Text(module)).need(path, kernel)
+    return {module: text.whole() for module, text in made.items()}
+
+
+def _check(dest: Path, kernels: Sequence[Kernel], files: Mapping[str, str]) -> None:
+    """Raises SpecError where a kernel of the package is not what it is at home: its rows would not be found."""
+    for kernel in kernels:
+        spec = importlib.util.spec_from_file_location(_home(kernel), dest / files[_home(kernel)])
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found = getattr(module, kernel.__name__)
+        if (found.name, found.semantic_hash) != (kernel.name, kernel.semantic_hash):
+            raise SpecError(
+                "a packaged kernel means what it does at home", got=f"another {kernel.name}",
+                where=str(dest / files[_home(kernel)]), hint="report it with the kernel's module",
+            )  # fmt: skip
+
+
+class _Text:
+    """The text of one module: what was asked for, and all that it reads in turn."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._held: dict[str, Any] = {}
+        self._imports: list[str] = []
+        self._constants: list[str] = []
+        self._functions: list[str] = []
+
+    def whole(self) -> str:
+        head = [f'"""From {self._module}."""', "", "from __future__ import annotations", ""]
+        imports = ["import torch", *self._imports, f"from tileflow import kernel as {_KERNEL}"]
+        parts = ["\n".join([*head, *dict.fromkeys(imports)]), "\n".join(self._constants), *self._functions]
+        return "\n\n\n".join(filter(None, parts)) + "\n"
+
+    def need(self, name: str, value: Any) -> None:
+        """``value`` as ``name``. Raises SpecError where it has no text."""
+        if name in self._held:
+            if self._held[name] is not value:
+                raise SpecError("names mean one thing in all functions of a package's module", got=name,
+                                where=self._module, hint="give one of the two another name")  # fmt: skip
+            return
+        self._held[name] = value
+        if isinstance(value, (Kernel, FunctionType)) and value.__name__ != name and not _is_of_library(value):
+            raise self._refused(name, f"{value.__name__} under another name")
+        if isinstance(value, Kernel):
+            if type(value) is not Kernel:
+                raise self._refused(name, f"a {type(value).__qualname__}")
+            self._function(value.__wrapped__, is_kernel=True)
+        elif isinstance(value, FunctionType) and not _is_of_library(value):
+            self._function(value, is_kernel=False)
+        elif (line := _import_of(name, value)) is not None:
+            self._imports.append(line)
+        elif (text := _literal(value)) is not None:
+            self._constants.append(f"{name} = {text}")
+        else:
+            raise self._refused(name, f"a {type(value).__qualname__}")
+
+    def _refused(self, name: str, what: str) -> SpecError:
+        return SpecError(
+            "a kernel of a package reads functions, constants and libraries", got=f"{name}, {what}",
+            where=self._module, hint="pass it as an argument, or write it as a function or a constant",
+        )  # fmt: skip
+
+    def _function(self, fn: FunctionType, is_kernel: bool) -> None:
+        if fn.__closure__:
+            raise self._refused(fn.__name__, f"a closure over {', '.join(fn.__code__.co_freevars)}")
+        source = function_source(fn)
+        definition = source.tree
+        reads = [*_names(definition.body), *_names(definition.args.defaults)]
+        reads += _names([default for default in definition.args.kw_defaults if default is not None])
+        if not is_kernel and fn.__code__.co_firstlineno != definition.lineno:
+            raise self._refused(fn.__name__, "a function with a decorator")
+        for name in dict.fromkeys(reads):
+            if name in fn.__globals__:
+                self.need(name, fn.__globals__[name])
+        for name in dict.fromkeys(_names(_annotations(definition))):
+            value = fn.__globals__.get(name)
+            if name not in self._held and (line := _import_of(name, value)) is not None:
+                self._held[name] = value
+                self._imports.append(line)
+        assert definition.end_lineno is not None
+        lines = [line.rstrip("\n") for line in source.lines[definition.lineno - 1 : definition.end_lineno]]
+        self._functions.append("\n".join([*([f"@{_KERNEL}"] if is_kernel else []), *lines]))
+
+
+def _is_of_library(value: Kernel | FunctionType) -> bool:
+    return isinstance(value, FunctionType) and is_library(value.__module__)
+
+
+def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    return (inner.id for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Name))
+
+
+def _annotations(definition: ast.FunctionDef) -> list[ast.AST]:
+    """Those of parameters and of the result."""
+    args = definition.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    return [a for a in (definition.returns, *(arg.annotation for arg in every if arg is not None)) if a is not None]
+
+
+def _import_of(name: str, value: Any) -> str | None:
+    """What imports a library's module, function or class as ``name``."""
+    if isinstance(value, ModuleType):
+        own = value.__name__
+        return (f"import {own}" if own == name else f"import {own} as {name}") if is_library(own) else None
+    if not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
+        return None
+    module, path = value.__module__, value.__qualname__
+    if module is None or not is_library(module) or not path.isidentifier():
+        return None
+    return f"from {module} import {path} as {name}"
+
+
+def _literal(value: Any) -> str | None:
+    """The text of a constant."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if type(value) in _PLAIN and not isinstance(value, Enum):
+        return repr(value)
+    if isinstance(value, _SETTINGS):
+        return repr(value)
+    if type(value) in (tuple, list):
+        items = [_literal(item) for item in value]
+        if any(item is None for item in items):
+            return None
+        inside = "".join(f"{item}, " for item in items)
+        return f"({inside})" if type(value) is tuple else f"[{inside}]"
+    if type(value) is dict:
+        pairs = [(_literal(key), _literal(item)) for key, item in value.items()]
+        known = all(key is not None and item is not None for key, item in pairs)
+        return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}" if known else None
+    return None

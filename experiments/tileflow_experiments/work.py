@@ -1,0 +1,129 @@
+"""What one scheduler does for its studies: search, complete portfolios, hold contests, check winners, build them.
+
+A sweep has one scheduler, in the process of its own driver, or several in processes of theirs (:mod:`.schedulers`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tileflow_cluster.protocol import Evaluator
+from tileflow_search.registry import shares
+
+from tileflow.config import Config
+from tileflow.errors import ClusterError
+from tileflow.measure.interpret import InterpreterProcess
+
+from . import journal as journals
+from . import siblings, tables
+from .driver import Built, Driver, open_studies, take_turns
+from .journal import Writer
+from .portable import BuiltRow, Failure, Order, build_rows
+from .progress import Progress
+from .records import StudyKey
+from .spec import SweepSpec
+from .study import Study
+from .subject import Prepare, Subject, prepare
+from .verify import Check, verify
+
+log = logging.getLogger(__name__)
+
+Rates = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a sweep works with; tests put fakes in their place. ``check``: None checks in a process that interprets.
+    ``build_rows``: builds defaults that take any size. ``display``: of the budget in words, shows how the sweep is
+    doing. ``to_mlflow``: whether trials are logged there too. Several schedulers need tools that pickle."""
+
+    evaluator: Callable[[SweepSpec], Evaluator]
+    prepare: Prepare = prepare
+    check: Check | None = None
+    build_rows: Callable[[Sequence[Order], Callable[[], bool]], Sequence[BuiltRow | Failure]] = build_rows
+    display: Callable[[str], Progress] = Progress
+    to_mlflow: bool = True
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scheduler leaves besides its lines in the journal. ``stopping``: why it ended early. ``stopped``: studies
+    that were; ``unchecked``: those whose winner is. ``rates``: what its evaluator counted, by phase."""
+
+    stopping: str = ""
+    built: list[Built] = field(default_factory=list)
+    stopped: list[StudyKey] = field(default_factory=list)
+    unchecked: list[StudyKey] = field(default_factory=list)
+    rates: dict[str, Rates] = field(default_factory=dict)
+
+
+def opened(spec: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Writer) -> list[Study]:
+    """The studies of these subjects, told what the journal knows of them. Raises SpecError where a kernel changed."""
+    classes = evaluator.device_classes()
+    measured = [served.name for served in classes if served.measured]
+    studies = open_studies(spec, journal, subjects, siblings.transfers(spec.seeds), measured)
+    if shares(spec.strategy.name):
+        take_turns(studies, {served.name: served.workers + 1 for served in classes})
+    return studies
+
+
+def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Found:
+    """Do all that is to be done of the driver's studies, or what can be until something stops it. Raises JournalError:
+    what was under way is lost to the journal, and asked again on resuming."""
+    found = Found()
+    studies = driver.studies
+
+    def stopping() -> bool:
+        return bool(driver.stopping)
+
+    with _stopped_by_its_cluster(driver):
+        driver.search()
+        driver.complete()
+        found.rates["search"] = _rates(driver)
+        driver.contest()
+        if not driver.stopping:
+            with _checker(tools, stopping) as check:
+                unchecked = verify(studies, journal, check, seed=spec.strategy.seed, stopping=stopping)
+                found.unchecked = [study.subject.key for study in unchecked]
+        if not driver.stopping:
+            found.built = driver.build(_winners(journal, studies), spec.modes)
+    found.rates["all"] = _rates(driver)
+    found.stopped = [study.subject.key for study in studies if study.stopped]
+    found.stopping = driver.stopping
+    return found
+
+
+def _rates(driver: Driver) -> Rates:
+    counters = driver.evaluator.counters()
+    rates = {"considered_per_s": counters.considered_per_s, "measured_per_s": counters.measured_per_s}
+    return asdict(counters) | rates | driver.thinking() | {"cancelled": driver.cancelled}
+
+
+def _winners(journal: Writer, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
+    folded = journals.fold(journal.lines)
+    found = ((study, tables.winner(folded, study.subject)) for study in studies)
+    return [(study, won.record.config) for study, won in found if won is not None]
+
+
+@contextmanager
+def _checker(tools: Tools, stopping: Callable[[], bool]) -> Iterator[Check]:
+    """A stop ends the check under way: what it runs is the author's, and may take for ever."""
+    if tools.check is not None:
+        yield tools.check
+        return
+    with InterpreterProcess(stopping) as process:
+        yield process.check
+
+
+@contextmanager
+def _stopped_by_its_cluster(driver: Driver) -> Iterator[None]:
+    """Nothing can be asked of the evaluator any more: what is known is kept."""
+    try:
+        yield
+    except ClusterError as error:
+        driver.stop(str(error))
+        log.error("%s", error)

@@ -1,0 +1,54 @@
+"""Kernels of others (tests/strangers): right under the default and under random configs, and their defaults build."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tileflow.build.compile import build
+from tileflow.target import target
+
+sys.path.append(str(Path(__file__).parents[1]))
+from strangers import ALL
+
+Interpreter = Callable[..., Any]
+
+QUICK = ("adam_step", "block_sparse", "compact_rows", "hadamard_transform", "segment_softmax")  # the rest is slow
+
+
+def test_there_are_many_and_each_is_short() -> None:
+    assert len(ALL) >= 40 and set(QUICK) < set(ALL)
+
+
+def test_some_are_right_under_any_config(interpreter: Interpreter) -> None:
+    found = dict(zip(QUICK, interpreter("stranger_runs:check_all", QUICK), strict=True))
+    assert {name: text for name, text in found.items() if text} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(ALL) - set(QUICK)))
+def test_each_is_right_under_any_config(interpreter: Interpreter, name: str) -> None:
+    (found,) = interpreter("stranger_runs:check_all", [name])
+    assert found == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_each_default_builds(name: str) -> None:
+    lowered = ALL[name].kernel.lower(ALL[name].arguments(), target("nvidia-h200"))
+    assert lowered.space.size > 1
+    binaries = [build(source, lowered.target) for source in lowered.emit(lowered.default)]
+    assert binaries
+
+
+@pytest.mark.parametrize("name", ["gated_delta_rule", "segment_softmax", "hadamard_transform"])
+def test_their_plain_meaning_is_right_too(name: str) -> None:
+    """What a tuning holds results against where an author gives no reference."""
+    one = ALL[name]
+    got, wanted = one.kernel.run_eagerly(*one.arguments()), one.reference(*one.arguments())
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)

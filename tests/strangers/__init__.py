@@ -1,0 +1,13 @@
+"""Kernels of others: written from published descriptions as a newcomer writes them first, and no relatives of the
+gallery. No word in them is for the tuner; :data:`ALL` has each with its arguments and what it must give."""
+
+from __future__ import annotations
+
+from . import attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial
+from .stranger import ALL, Stranger
+
+__all__ = ["ALL", "Stranger"]
+
+_FAMILIES = (
+    attention_variants, losses, optimisers, quantisation, recurrences, segments, selection, sparse, spatial,
+)  # fmt: skip

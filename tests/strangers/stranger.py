@@ -1,0 +1,44 @@
+"""What is kept beside a kernel of others: how its arguments are made, and plain torch for what it must give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """``make(**small)``: arguments that an interpreter takes, at sizes that leave tails; ``make(**large)``: those that
+    a GPU is worth. ``reference(*args)``: in plain torch, of its own dtypes."""
+
+    kernel: Any
+    make: Callable[..., tuple[Any, ...]]
+    reference: Callable[..., Any]
+    small: dict[str, Any]
+    large: dict[str, Any]
+
+    def arguments(self, size: str = "small", device: str = "cpu") -> tuple[Any, ...]:
+        """The same values each time."""
+        torch.manual_seed(0)
+        with torch.device(device):
+            return tuple(self.make(**(self.small if size == "small" else self.large)))
+
+
+ALL: dict[str, Stranger] = {}
+
+
+def stranger(
+    make: Callable[..., tuple[Any, ...]], reference: Callable[..., Any], small: dict[str, Any], large: dict[str, Any]
+) -> Callable[[Any], Any]:
+    def register(kernel: Any) -> Any:
+        ALL[kernel.__name__] = Stranger(kernel, make, reference, small, large)
+        return kernel
+
+    return register
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape).to(dtype)

@@ -1,0 +1,159 @@
+"""Exported programs and their operators in processes that have traced nothing (they did not load before)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tileflow
+from tileflow import operators
+from tileflow.errors import CallError
+from tileflow.programs import FILE
+
+HERE = Path(__file__).parent
+Tensor = torch.Tensor
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Iterator[Any]:
+    """As other processes import them: by the name of their module."""
+    sys.path.insert(0, str(HERE))
+    import program_kernels
+
+    yield program_kernels
+    sys.path.remove(str(HERE))
+
+
+@pytest.fixture(scope="module")
+def program(kernels: Any) -> torch.export.ExportedProgram:
+    found: torch.export.ExportedProgram = kernels.program()
+    return found
+
+
+@pytest.fixture
+def nothing_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators are registered once in a process: those of this test are another process's."""
+    monkeypatch.setattr(operators, "_defined", {})
+
+
+@pytest.mark.slow
+def test_a_program_loads_in_a_process_without_a_compiler(program: torch.export.ExportedProgram, tmp_path: Path) -> None:
+    file = tmp_path / "model.pt2"
+    torch.export.save(program, file, extra_files=tileflow.saved_operators(program))
+    command = [sys.executable, str(HERE / "program_kernels.py"), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def declared(program: torch.export.ExportedProgram) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    whole = json.loads(tileflow.saved_operators(program)[FILE])
+    return whole, whole["operators"]
+
+
+def test_what_is_saved_of_a_program(program: torch.export.ExportedProgram) -> None:
+    _, found = declared(program)
+    assert [one["kernel"] for one in found] == ["program_kernels:into", "program_kernels:scaled"]
+    assert found[0]["stored"] == [0]
+    assert found[1]["template"] == ["tuple", [
+        ["leaf", "Tensor", "x"], ["leaf", "Tensor", "y"], ["leaf", "float", "times"], ["dtype", "torch.float32"],
+        ["tuple", [["leaf", "SymInt", "steps_0"], ["leaf", "SymInt", "steps_1"]]],
+    ]]  # fmt: skip
+    assert tileflow.load_operators(tileflow.saved_operators(program)) == tuple(one["name"] for one in found)
+
+
+def test_a_program_without_kernels_has_none() -> None:
+    class Plain(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + 1
+
+    program = torch.export.export(Plain(), (torch.randn(4),))
+    assert tileflow.load_operators(tileflow.saved_operators(program)) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kernel": "program_kernels:mapped"}, "the one that it was exported with"),
+        ({"kernel": "program_kernels:gone"}, "kernels are here.*'gone'"),
+        ({"kernel": "no_such_module_here:gone"}, "kernels are here.*no_such_module_here"),
+        ({"stored": [1]}, "the one that it was exported with"),
+        ({"template": ["tuple", [["set", 3]]]}, "what tileflow.saved_operators wrote"),
+        ({"template": ["tuple", [["dtype", "torch.nn"]]]}, "what tileflow.saved_operators wrote"),
+        ({"results": None}, "what tileflow.saved_operators wrote"),
+    ],
+)
+def test_an_operator_that_is_another_one_here(
+    change: dict[str, Any], said: str, program: torch.export.ExportedProgram
+) -> None:
+    whole, found = declared(program)
+    found[0] |= change
+    with pytest.raises(CallError, match=f"(?s){said}"):
+        tileflow.load_operators({FILE: json.dumps(whole)})
+
+
+def test_a_file_that_says_nothing_of_kernels(program: torch.export.ExportedProgram, tmp_path: Path) -> None:
+    file = tmp_path / "model.pt2"
+    torch.export.save(program, file)
+    with pytest.raises(CallError, match="extra_files="):
+        tileflow.load_operators(file)
+    (tmp_path / "other.json").write_text('{"version": 9, "operators": []}')
+    with pytest.raises(CallError, match="version 1"):
+        tileflow.load_operators(tmp_path / "other.json")
+
+
+def test_kernels_that_no_other_process_finds(kernels: Any) -> None:
+    @tileflow.kernel
+    def inner(x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        for tile in tileflow.language.tile(x.numel()):
+            out[tile] = x[tile] + 1
+        return out
+
+    class Local(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return inner(x)
+
+    class Mapped(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return kernels.mapped(x, torch.relu)
+
+    for module, said in ((Local(), "modules that other processes import"), (Mapped(), "take tensors, numbers")):
+        with pytest.raises(CallError, match=said):
+            tileflow.saved_operators(torch.export.export(module, (torch.randn(8),)))
+
+
+def test_a_loaded_operator_is_traced_as_the_kernel_s_own_call(
+    program: torch.export.ExportedProgram, kernels: Any, nothing_traced: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a compiler sees, and how it is differentiated, a file does not say: a call that is traced here has an
+    operator of its own beside the loaded one."""
+    with pytest.raises(CallError, match="were traced, or loaded, by the process that saves it"):
+        tileflow.saved_operators(program)
+    operator = operators.Operator(kernels.scaled, *template_of(kernels.scaled), frozenset())
+    registered: list[str] = []
+    monkeypatch.setattr(operators, "_register_opaque", lambda name, *_: registered.append(name))
+    monkeypatch.setattr(operators, "_register_visible", lambda name, *_: registered.append(name))
+    monkeypatch.setattr(torch.ops, operators.NAMESPACE, _Anything())
+    for _ in range(2):
+        operators.define(operator, loaded_as=operator.name)
+        operators.define(operator)
+    assert registered == [f"tileflow::{operator.name}", f"tileflow::{operator.name}_here"]
+
+
+def template_of(kernel: Any) -> tuple[Any, Any]:
+    from tileflow.runtime.argtree import Inner, Leaf, SequenceShell, flatten_call
+
+    template, _ = flatten_call(kernel.host, (torch.zeros(2), torch.zeros(2), 1.0), {})
+    return template, Inner(SequenceShell(tuple, 2), (Leaf(0, "Tensor", "result_0"), Leaf(1, "Tensor", "result_1")))
+
+
+class _Anything:
+    def __getattr__(self, name: str) -> Any:
+        return _Anything()

@@ -1,0 +1,143 @@
+"""The Gluon kernel of one product in a loop: persistent programs that walk over the tiles of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ...errors import ConfigError
+from ...ir.attributes import AccessAttrs
+from ...ir.graph import Op, Tile
+from ...ir.types import Dim, itemsize
+from ...schedule.memory import shared_bytes
+from ...schedule.product import NAMES, Shape, product
+from ...schedule.single import Single
+from ...schedule.types import WARPS_OF_A_GROUP, Buffer, Schedule
+from ...space.knobs import CONSUMERS, NUM_STAGES, PING_PONG
+from ...space.product_schedules import HEIGHTS, programs
+from ..descriptors import block_of, box_of
+from ..parameters import Box
+from .kernel import GluonKernel
+from .product_roles import ProductRoles
+
+_REGISTER_STEP = 8  # registers come in so many
+_MOST_REGISTERS = 255  # a thread's
+
+
+class ProductKernel(GluonKernel):
+    """One emission. Its roles look for their tiles themselves: the entry starts them."""
+
+    own_names = NAMES
+    _cut = 1
+
+    @property
+    def single(self) -> Single:
+        """The structure of the kernel."""
+        assert isinstance(self.structure, Single)
+        return self.structure
+
+    @property
+    def boxes(self) -> Mapping[str, Op]:
+        return {"left": self.single.left, "right": self.single.right}
+
+    @property
+    def saves(self) -> Mapping[str, Op]:
+        return {} if self.single.saved is None else {"result": self.single.saved}
+
+    @property
+    def groups(self) -> int:
+        """How many consumer groups there are."""
+        return self.plan.launch(CONSUMERS)
+
+    @property
+    def walks(self) -> bool:
+        return True
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether groups have tiles of their own."""
+        return self.groups > 1 and self.plan.launch(PING_PONG)
+
+    @property
+    def group_rows(self) -> int:
+        rows = self.plan.block(self.plan.ir.tiles[self.structure.rows].block)
+        return rows if self.is_dealt else rows // self.groups
+
+    @property
+    def depth(self) -> int:
+        return 32 // itemsize(self.single.left.output.type.dtype)
+
+    @property
+    def lanes_of_rows(self) -> str:
+        return f"gl.arange(0, {self.rows_text})" if self.is_dealt else super().lanes_of_rows
+
+    # ---- pieces of columns ----------------------------------------------------------------------
+
+    @contextmanager
+    def cut(self, pieces: int) -> Iterator[None]:
+        """Write for one of so many pieces of the columns."""
+        self._cut = pieces
+        yield
+        self._cut = 1
+
+    def extent(self, dim: Dim) -> int:
+        return super().extent(dim) // (self._cut if self._is_columns(dim) else 1)
+
+    def shape(self, dims: tuple[Dim, ...]) -> str:
+        if self._cut == 1 or not any(map(self._is_columns, dims)):
+            return super().shape(dims)
+        texts = (self._columns_text(d) if self._is_columns(d) else super(ProductKernel, self).shape((d,)) for d in dims)
+        return f"[{', '.join(text.strip('[]') for text in texts)}]"
+
+    def _lane_text(self, tile: Tile) -> str:
+        if self._cut > 1 and tile.name == self.structure.columns.tile:
+            return f"gl.arange(0, {self._columns_text(tile.dim)})"
+        return super()._lane_text(tile)
+
+    def _is_columns(self, dim: Dim) -> bool:
+        return dim.tile is not None and dim.tile == self.structure.columns.tile
+
+    def _columns_text(self, dim: Dim) -> str:
+        return self.module.constant("COLUMNS", f"gl.constexpr({self.extent(dim)})")
+
+    # ---- the schedule ---------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self.group_rows not in HEIGHTS:
+            raise ConfigError(f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each", got=self.group_rows,
+                              where=self.structure.rows)  # fmt: skip
+
+    def _schedule(self) -> Schedule:
+        found, saved = self.single, self.single.saved
+        size = itemsize(found.left.output.type.dtype)
+        left, right = (box_of(self, op).block for op in (found.left, found.right))
+        out, out_bytes = None, 0
+        if saved is not None:
+            out = block_of(self, saved)
+            out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
+        shape = Shape(left, right, size, out, out_bytes, found.left_transposed, found.right_transposed, self._sums(),
+                      found.by_columns)  # fmt: skip
+        self.pieces = shape.pieces
+        return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
+
+    def _programs(self) -> int:
+        """Of a multiprocessor."""
+        return programs(self.groups, self._sums(), shared_bytes(self.specialised), self.target)
+
+    def _sums(self) -> int:
+        """A thread's registers for the result."""
+        return self.group_rows * self.extent(self.single.columns) // (WARPS_OF_A_GROUP * self.target.warp_size)
+
+    def _most_registers(self) -> int:
+        most = self.target.regs_per_sm // (self._programs() * self.specialised.warps * self.target.warp_size)
+        most = min(most, _MOST_REGISTERS)
+        return most - most % _REGISTER_STEP
+
+    # ---- the entry ------------------------------------------------------------------------------
+
+    def _walk(self) -> None:
+        turns, _ = self._turns()  # which the schedule takes to be one at least
+        self._start(ProductRoles(self, self.specialised, turns))
+
+    def _box_of(self, buffer: Buffer) -> Box:
+        return box_of(self, self.owner(buffer.name), self.pieces if buffer.name == "out" else 1)

@@ -1,0 +1,91 @@
+"""The roles of one product in a loop: its tiles, the boxes of a turn, the epilogue and what is stored of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Block
+from ...schedule.types import Compute, Copy, Cut, EachTile, Put, Save, Schedule, Shared, Step, Turn
+from ..descriptors import box_of
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from .product_kernel import ProductKernel
+
+
+class ProductRoles(Steps):
+    """Writes the roles of one schedule of a product."""
+
+    under_way = ""  # the sums' name stays, so that a loop carries one value
+
+    def __init__(self, e: ProductKernel, schedule: Schedule, turns: str) -> None:
+        super().__init__(e, schedule, turns, always=True, walks=True)
+        self._kernel, self._found = e, e.single
+
+    # ---- tiles and turns ------------------------------------------------------------------------
+
+    def _each_tile(self, step: EachTile) -> None:
+        e = self._kernel
+        if any(isinstance(s, Compute) for s in step.steps):
+            e.writer.line(f"no_sums = {e.full(self._found.product.output.dims, '0.0', 'gl.float32')}")
+        self._each_tile_of("who, tiles, GROUPS" if step.dealt else "0, tiles", self._found.before, step.steps)
+
+    def _begin_turn(self, steps: tuple[Step, ...], turn: Turn) -> None:
+        """Where the boxes of this turn begin along the inner dimension."""
+        if any(isinstance(s, Copy) for s in steps):
+            tile = self._e.plan.ir.tiles[self._found.keys]
+            step = self._e.plan.step_text(tile.block)
+            self._e.writer.line(f"{self._e.tile(tile.name)}_begin = (turn - start) * {step}")
+            self._e.block(Block((), self._found.inside, ()))
+
+    # ---- the epilogue ---------------------------------------------------------------------------
+
+    def _compute(self, step: Compute) -> None:
+        """What is done to the sums: the author's operations behind the loop, of a piece of columns where it has one."""
+        e, found = self._kernel, self._found
+        made = self._function(step.part)
+        if made is None:
+            with e.cut(1 if step.piece is None else e.pieces):
+                e.bind(found.sums, "sums", "float32")
+                made = self._finished(found.after)
+        given = {"sums": step.reads[0]}
+        if step.piece:
+            begin = f"{e.tile(found.columns.tile or '')}_begin"
+            given[begin] = f"{begin} + {step.piece * self._width}"
+        call = made.call(**given)
+        e.writer.line(call if found.saved is None else f"{step.writes[0]} = {call}")
+
+    @property
+    def _width(self) -> int:
+        """Columns of a piece."""
+        return self._kernel.extent(self._found.columns) // self._kernel.pieces
+
+    def _store(self, step: Save | Put) -> None:
+        assert isinstance(step, Put) and self._found.saved is not None
+        e, line = self._e, self._e.writer.line
+        if not step.piece:
+            self._scalars(self._found.saved.inputs[1:], self._found.after)
+        box = box_of(e, self._found.saved, self._kernel.pieces)
+        place = self._place(self._found.saved, "" if self._kernel.is_dealt else "who")
+        if step.piece:
+            place += f" + {step.piece * self._width}"
+        line(f"{self._matrix(Shared(step.buffer, step.slot))}.store({step.value})")
+        line("fence_async_shared()")
+        line(f"tma.async_copy_shared_to_global({box.name}, [{place}], {self._slot(step.buffer, step.slot)})")
+
+    def _cut(self, step: Cut) -> None:
+        """Halves of halves of the columns, in the layout of a product as wide."""
+        e, parts, width = self._kernel, [step.value], self._kernel.extent(self._found.columns)
+        while len(parts) < len(step.pieces):
+            width //= 2
+            halves: list[str] = []
+            for n, part in enumerate(parts):
+                names = (
+                    [f"{part}_l", f"{part}_r"] if 2 * len(parts) < len(step.pieces) else step.pieces[2 * n : 2 * n + 2]
+                )
+                cut = f"{part}.reshape([{e.group_rows}, 2, {width}]).permute((0, 2, 1)).split()"
+                e.writer.line(f"{', '.join(names)} = {cut}")
+                halves += names
+            parts = halves
+        for part in parts:
+            e.writer.line(f"{part} = gl.convert_layout({part}, {e.by(width)})")

@@ -1,0 +1,349 @@
+"""A model of the transformers library with tileflow's kernels: ``apply(model)``, and ``unapply(model)``.
+
+What changes is the one model's modules, never the library's classes: two models in a process may differ. Parameters and
+their names stay, so checkpoints load and save as before. ``torch.compile`` the model after applying.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from ..errors import CallError
+from ..kernels import add_rms_norm, cross_entropy, geglu, linear_cross_entropy, rms_norm, rope, swiglu
+from ..kernels import attention as scaled_dot_attention
+from .families import FAMILIES, Family
+
+__all__ = ["Report", "Skipped", "apply", "unapply"]
+
+_STATE = "_tileflow_replaced"  # an attribute of the model: what to put back
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A part of the model that stayed as it was, and why."""
+
+    part: str
+    why: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What ``apply`` did. ``replaced``: how many modules of each part; ``skipped``: what stayed."""
+
+    replaced: dict[str, int] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"{part}: {count} replaced" for part, count in self.replaced.items()]
+        return "\n".join(lines + [f"{s.part}: stays, {s.why}" for s in self.skipped])
+
+
+def apply(
+    model: torch.nn.Module,
+    *,
+    norm: bool = True,
+    residual: bool = True,
+    activation: bool = True,
+    rotary: bool = True,
+    loss: bool = True,
+    fused_loss: bool = True,
+    attention: bool = False,
+) -> Report:
+    """Let a loaded model of Llama, Qwen2, Qwen3, Mistral or Gemma (1, 2, 3) run on tileflow's kernels.
+
+    ``norm``: RMS norms. ``residual``: a layer's first addition together with the norm after it. ``activation``: what an
+    MLP does between its products. ``rotary``: the embedding of positions. ``loss``: that of a causal language model;
+    ``fused_loss``: in training together with the last product, so that the output has a loss and no logits.
+    ``attention``: through the library's registry; calls with a mask stay torch's, which is also faster for most.
+    Raises CallError for another model, and for one that it was applied to already.
+    """
+    family = _family_of(model)
+    if hasattr(model, _STATE):
+        raise CallError("a model is patched once", got=f"a second apply to {type(model).__name__}",
+                        where="tileflow.integrations.transformers", hint="unapply(model) first")  # fmt: skip
+    patch = _Patch(model, family)
+    setattr(model, _STATE, patch)
+    for is_wanted, part, change in (
+        (norm, "norm", _replace_norms), (residual and norm, "residual", _replace_residuals),
+        (activation, "activation", _replace_activations), (rotary, "rotary", _replace_rotary),
+        (loss, "loss", _replace_loss), (loss and fused_loss, "fused_loss", _fuse_loss),
+        (attention, "attention", _replace_attention),
+    ):  # fmt: skip
+        if is_wanted:
+            change(patch)
+        else:
+            patch.skip(part, "it was not asked for")
+    return patch.report
+
+
+def unapply(model: torch.nn.Module) -> None:
+    """Put back what :func:`apply` changed. Raises CallError where there is nothing to put back."""
+    patch = getattr(model, _STATE, None)
+    if patch is None:
+        raise CallError("there is something to put back", got="a model that apply was not called with",
+                        where="tileflow.integrations.transformers")  # fmt: skip
+    patch.undo()
+    delattr(model, _STATE)
+
+
+def _family_of(model: torch.nn.Module) -> Family:
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    if kind not in FAMILIES:
+        raise CallError("the model is of a family that is known", got=repr(kind or type(model).__name__),
+                        where="tileflow.integrations.transformers",
+                        hint=f"one of {', '.join(FAMILIES)}; tileflow.kernels has the parts for others")  # fmt: skip
+    return FAMILIES[kind]
+
+
+_ABSENT = object()
+
+
+class _Patch:
+    """The changes of one model: attributes of instances, and what they were."""
+
+    def __init__(self, model: torch.nn.Module, family: Family) -> None:
+        self.model, self.family, self.report = model, family, Report()
+        self._before: list[tuple[torch.nn.Module, str, Any]] = []
+        self.attention: str | None = None  # the implementation that the model had
+
+    def modules(self, suffix: str) -> Iterator[torch.nn.Module]:
+        """The model's modules of a class of its family's file, not of a subclass, which may do something else."""
+        name = self.family.prefix + suffix
+        return (m for m in self.model.modules() if type(m).__name__ == name)
+
+    def set(self, module: torch.nn.Module, attribute: str, value: Any) -> None:
+        self._before.append((module, attribute, module.__dict__.get(attribute, _ABSENT)))
+        module.__dict__[attribute] = value
+
+    def forward(self, module: torch.nn.Module, function: Callable[..., Any]) -> None:
+        self.set(module, "forward", MethodType(function, module))
+
+    def count(self, part: str, number: int) -> None:
+        if number:
+            self.report.replaced[part] = number
+        else:
+            self.skip(part, "the model has none")
+
+    def skip(self, part: str, why: str) -> None:
+        self.report.skipped.append(Skipped(part, why))
+
+    def undo(self) -> None:
+        if self.attention is not None:
+            self.model.set_attn_implementation(self.attention)  # type: ignore[operator]
+        for module, attribute, value in reversed(self._before):
+            if value is _ABSENT:
+                del module.__dict__[attribute]
+            else:
+                module.__dict__[attribute] = value
+
+
+def _epsilon(norm: torch.nn.Module) -> float:
+    return float(getattr(norm, "variance_epsilon", None) or norm.eps)  # type: ignore[arg-type]
+
+
+def _replace_norms(patch: _Patch) -> None:
+    offset, promotes = patch.family.offset, patch.family.promotes
+    modules = list(patch.modules("RMSNorm"))
+    for module in modules:
+        eps = _epsilon(module)
+
+        def forward(self: torch.nn.Module, hidden_states: torch.Tensor, eps: float = eps) -> torch.Tensor:
+            weight: torch.Tensor = self.weight  # type: ignore[assignment]
+            if promotes:
+                hidden_states = hidden_states.to(torch.promote_types(hidden_states.dtype, weight.dtype))
+            return rms_norm(hidden_states, weight, eps, offset=offset)
+
+        patch.forward(module, forward)
+    patch.count("norm", len(modules))
+
+
+def _replace_residuals(patch: _Patch) -> None:
+    """Of layers that add, normalise what was added, and go on with both."""
+    if not patch.family.adds_before_norm:
+        return patch.skip("residual", "the family normalises what it adds, before it adds")
+    offset = patch.family.offset
+    layers = list(patch.modules("DecoderLayer"))
+    for layer in layers:
+        eps = _epsilon(layer.post_attention_layernorm)  # type: ignore[arg-type]
+
+        def forward(self: Any, hidden_states: torch.Tensor, eps: float = eps, **kwargs: Any) -> torch.Tensor:
+            attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **kwargs)
+            weight = self.post_attention_layernorm.weight
+            normed, summed = add_rms_norm(attended, hidden_states, weight, eps, offset=offset)
+            out: torch.Tensor = summed + self.mlp(normed)
+            return out
+
+        patch.forward(layer, forward)
+    return patch.count("residual", len(layers))
+
+
+def _replace_activations(patch: _Patch) -> None:
+    from transformers.activations import ACT2FN
+
+    functions = {type(ACT2FN["silu"]): swiglu, type(ACT2FN["gelu_pytorch_tanh"]): geglu}
+    layers = list(patch.modules("MLP"))
+    kinds = {type(module.act_fn) for module in layers}
+    if others := sorted(kind.__name__ for kind in kinds - functions.keys()):
+        return patch.skip("activation", f"no kernel is for {', '.join(others)}")
+    for module in layers:
+        gated = functions[type(module.act_fn)]
+
+        def forward(self: Any, x: torch.Tensor, gated: Callable[..., torch.Tensor] = gated) -> torch.Tensor:
+            out: torch.Tensor = self.down_proj(gated(self.gate_proj(x), self.up_proj(x)))
+            return out
+
+        patch.forward(module, forward)
+    return patch.count("activation", len(layers))
+
+
+def _turned(
+    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return rope(q, k, cos, sin, head_dim=unsqueeze_dim)
+
+
+_ROTARY = "apply_rotary_pos_emb"
+
+
+def _replace_rotary(patch: _Patch) -> None:
+    """The attention's own forward, in which the function of that name is ours: it reads it from its module."""
+    layers = list(patch.modules("Attention"))
+    for own in {type(module).forward for module in layers}:
+        if not isinstance(own, FunctionType) or _ROTARY not in own.__code__.co_names or own.__closure__:
+            return patch.skip("rotary", f"{own.__qualname__} does not call {_ROTARY} by its name")
+    for module in layers:
+        patch.forward(module, _with_globals(type(module).forward, {_ROTARY: _turned}))
+    return patch.count("rotary", len(layers))
+
+
+def _with_globals(function: Any, changed: Mapping[str, Any]) -> FunctionType:
+    made = FunctionType(function.__code__, {**function.__globals__, **changed}, function.__name__)
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    made.__annotations__, made.__doc__ = function.__annotations__, function.__doc__
+    return made
+
+
+def _shifted(labels: torch.Tensor, ignore_index: int) -> torch.Tensor:
+    """The label of each token: the next one."""
+    return torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
+
+
+def _causal_loss(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    vocab_size: int,
+    num_items_in_batch: torch.Tensor | float | None = None,
+    ignore_index: int = -100,
+    shift_labels: torch.Tensor | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    """As transformers' ForCausalLMLoss."""
+    wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
+    return cross_entropy(
+        logits.view(-1, vocab_size), wanted.reshape(-1).to(logits.device), ignore_index=ignore_index,
+        num_items_in_batch=num_items_in_batch,
+    )  # fmt: skip
+
+
+def _replace_loss(patch: _Patch) -> None:
+    if not type(patch.model).__name__.endswith("ForCausalLM"):
+        return patch.skip("loss", f"{type(patch.model).__name__} is no causal language model")
+    if "_loss_function" in patch.model.__dict__:
+        return patch.skip("loss", "the model has a loss function of its own")
+    patch.set(patch.model, "_loss_function", _causal_loss)  # what the setter of model.loss_function sets
+    return patch.count("loss", 1)
+
+
+def _fuse_loss(patch: _Patch) -> None:
+    model = patch.model
+    head = getattr(model, "lm_head", None)
+    if "loss" not in patch.report.replaced:
+        return patch.skip("fused_loss", "the loss stays")
+    if type(head) is not torch.nn.Linear:
+        return patch.skip("fused_loss", f"the last product is {type(head).__name__}, not torch.nn.Linear")
+    own = model.forward
+    signature = inspect.signature(own)
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        extra = given.pop("kwargs", {})
+        keep = given.pop("logits_to_keep", 0)
+        labels = given.pop("labels", None)
+        keeps_all = isinstance(keep, int) and keep == 0
+        if labels is None or not self.training or not keeps_all or extra.get("return_dict") is False:
+            return own(*args, **kwargs)
+        return _train_step(self, labels, {**given, **extra})
+
+    forward.__signature__ = signature  # type: ignore[attr-defined]  # trainers read which arguments there are
+    patch.forward(model, forward)
+    return patch.count("fused_loss", 1)
+
+
+_OF_LOSS = ("num_items_in_batch", "ignore_index", "shift_labels")
+
+
+def _train_step(model: Any, labels: torch.Tensor, inputs: dict[str, Any]) -> Any:
+    """The model's output with a loss and without logits."""
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    outputs = model.model(**inputs)
+    options = {name: inputs[name] for name in _OF_LOSS if inputs.get(name) is not None}
+    shifted = options.pop("shift_labels", None)
+    wanted = _shifted(labels, options.get("ignore_index", -100)) if shifted is None else shifted
+    hidden, weight, bias = outputs.last_hidden_state, model.lm_head.weight, model.lm_head.bias
+    if torch.is_autocast_enabled(hidden.device.type):  # as the product would under it
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+        hidden, weight, bias = (None if x is None else x.to(dtype) for x in (hidden, weight, bias))
+    cap = getattr(model.config, "final_logit_softcapping", None)
+    loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)
+    return CausalLMOutputWithPast(
+        loss=loss, past_key_values=outputs.past_key_values, hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )  # fmt: skip
+
+
+_ATTENTION = "tileflow"  # its name in the library's registry
+_CHANGES = ("softcap", "position_bias", "cache")  # what changes attention itself; others are the model's bookkeeping
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """What the registry asks for: (batch, heads, tokens, size) to (batch, tokens, heads, size)."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    is_served = attention_mask is None and not dropout and (not causal or query.size(2) == key.size(2))
+    if not is_served or any(options.get(name) is not None for name in _CHANGES):
+        found: tuple[torch.Tensor, None] = ALL_ATTENTION_FUNCTIONS["sdpa"](
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **options
+        )
+        return found
+    out = scaled_dot_attention(query, key, value, causal=causal, scale=scaling, backend="tileflow")
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _replace_attention(patch: _Patch) -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(_ATTENTION, _attend)
+    AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
+    model: Any = patch.model
+    patch.attention = model.config._attn_implementation
+    model.set_attn_implementation(_ATTENTION)
+    patch.count("attention", len(list(patch.modules("Attention"))))

@@ -1,0 +1,172 @@
+"""Scaled dot-product attention, forward and backward, without the matrix of scores in memory.
+
+The forward pass keeps a running maximum and a running sum of each query's weights (Milakov and Gimelshein, 2018,
+arXiv:1805.02867) and takes keys and values block by block (Dao et al., 2022, arXiv:2205.14135). The backward pass, from
+the same paper, makes the weights again from the logarithms of the sums: a softmax passes back
+``weights * (grad_weights - delta)``, where ``delta`` is a query's ``sum(out * grad_out)``. Exponentials have the base
+2, which is what the hardware computes, so that ``log2(e)`` is part of the scale of the scores.
+
+Causal loops end at a tile's own diagonal: blocks above it are not visited, and only those on it are masked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+
+LOG2_E = 1 / math.log(2)
+
+
+def inputs(
+    batch: int,
+    heads: int,
+    m: int,
+    d: int,
+    dtype: torch.dtype = torch.bfloat16,
+    causal: bool = False,
+    with_lse: bool = False,
+    device: str = "cpu",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool, bool]:
+    q, k, v = (torch.randn(batch, heads, m, d, dtype=dtype, device=device) for _ in range(3))
+    return q, k, v, causal, with_lse
+
+
+def scaled_scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
+    scores = q @ k.mT / math.sqrt(q.size(-1))
+    above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+    return scores.masked_fill(above, float("-inf")) if causal else scores
+
+
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, with_lse: bool = False) -> Any:
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return (out, torch.logsumexp(scaled_scores(q, k, causal), dim=-1)) if with_lse else out
+
+
+def absorb(peak, total, acc, scores, value, scale):  # type: ignore[no-untyped-def]
+    """The online softmax of one more block of keys: rescale what there is to the new maximum, and add the block."""
+    new_peak = torch.maximum(peak, torch.amax(scores, dim=1) * scale)
+    weights = torch.exp2(scores * scale - new_peak[:, None])
+    shrink = torch.exp2(peak - new_peak)
+    acc = tfl.dot(weights.to(value.dtype), value, acc=acc * shrink[:, None])
+    return new_peak, total * shrink + weights.sum(dim=1), acc
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, with_lse: bool = False
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """(batch, heads, m, d) by (batch, heads, n, d). ``with_lse``: also, for each query, the logarithm of the sum of the
+    exponentials of its scores, in float32, which the backward pass takes."""
+    batch, heads, m, d = q.shape
+    n = k.size(2)
+    assert not causal or m == n, "causal attention is of as many queries as keys"
+    q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+    out, lse = torch.empty_like(q), torch.empty(batch * heads, m if with_lse else 0, device=q.device)
+    scale = LOG2_E / math.sqrt(d)
+    block_n = tfl.register_block_size(n)
+    for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
+        query = q[head.begin, tile_m, :]
+        peak, total = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m])
+        acc = tfl.zeros([tile_m, d])
+        for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+            scores = tfl.dot(query, k[head.begin, tile_n, :].T)
+            if causal and tile_n.end > tile_m.begin:
+                scores = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], scores, float("-inf"))
+            peak, total, acc = absorb(peak, total, acc, scores, v[head.begin, tile_n, :], scale)
+        out[head.begin, tile_m, :] = acc / total[:, None]
+        if with_lse:
+            lse[head.begin, tile_m] = (peak + torch.log2(total)) * math.log(2)
+    out = out.view(batch, heads, m, d)
+    return (out, lse.view(batch, heads, m)) if with_lse else out
+
+
+def backward_inputs(
+    batch: int,
+    heads: int,
+    m: int,
+    d: int,
+    dtype: torch.dtype = torch.bfloat16,
+    causal: bool = False,
+    device: str = "cpu",
+) -> tuple[Any, ...]:
+    q, k, v, *_ = inputs(batch, heads, m, d, dtype, device=device)
+    out, lse = reference(q.float(), k.float(), v.float(), causal, with_lse=True)
+    # torch's own attention may return a transposed tensor, by device
+    return q, k, v, out.to(dtype).contiguous(), lse, torch.randn_like(q), causal
+
+
+def backward_reference(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    grad_out: torch.Tensor,
+    causal: bool,
+) -> tuple[torch.Tensor, ...]:
+    """By the chain rule over whole matrices, from the same ``out`` and ``lse`` as the kernel."""
+    weights = torch.exp(scaled_scores(q, k, causal) - lse[..., None]).to(q.dtype)
+    grad_scores = weights * (grad_out @ v.mT - (out * grad_out).sum(-1, keepdim=True)) / math.sqrt(q.size(-1))
+    return grad_scores @ k, grad_scores.mT @ q, weights.mT @ grad_out
+
+
+@tileflow.kernel(inputs=backward_inputs, reference=backward_reference)
+def attention_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    grad_out: torch.Tensor,
+    causal: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Three launches: ``delta``, and ``lse`` in powers of two; the gradients of keys and values, a tile of keys over
+    all queries; that of queries."""
+    batch, heads, m, d = q.shape
+    n = k.size(2)
+    assert not causal or m == n, "causal attention is of as many queries as keys"
+    q, k, v, out, lse, grad_out = (x.flatten(0, 1) for x in (q, k, v, out, lse, grad_out))
+    delta, lse2 = torch.empty_like(lse), torch.empty_like(lse)
+    grad_q, grad_k, grad_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    scale = 1 / math.sqrt(d)
+
+    for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
+        delta[head.begin, tile_m] = (out[head.begin, tile_m, :].float() * grad_out[head.begin, tile_m, :]).sum(dim=1)
+        lse2[head.begin, tile_m] = lse[head.begin, tile_m] * LOG2_E
+
+    block_m = tfl.register_block_size(m)
+    for head, tile_n in tfl.tile([batch * heads, n], block_size=[1, None]):
+        key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
+        sum_k, sum_v = tfl.zeros([tile_n, d]), tfl.zeros([tile_n, d])
+        for tile_m in tfl.tile(tile_n.begin if causal else 0, m, block_size=block_m):
+            query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
+            scores = tfl.dot(key, query.T) * (scale * LOG2_E)
+            weights = torch.exp2(scores - lse2[head.begin, tile_m][None, :])
+            if causal and tile_m.begin < tile_n.end:
+                weights = torch.where(tile_m.index[None, :] >= tile_n.index[:, None], weights, 0.0)
+            inner = weights * (tfl.dot(value, grad.T) - delta[head.begin, tile_m][None, :])
+            sum_v = tfl.dot(weights.to(grad.dtype), grad, acc=sum_v)
+            sum_k = tfl.dot(inner.to(query.dtype), query, acc=sum_k)
+        grad_k[head.begin, tile_n, :] = sum_k * scale
+        grad_v[head.begin, tile_n, :] = sum_v
+
+    block_n = tfl.register_block_size(n)
+    for head, tile_m in tfl.tile([batch * heads, m], block_size=[1, None]):
+        query, grad = q[head.begin, tile_m, :], grad_out[head.begin, tile_m, :]
+        row_lse, row_delta = lse2[head.begin, tile_m][:, None], delta[head.begin, tile_m][:, None]
+        sum_q = tfl.zeros([tile_m, d])
+        for tile_n in tfl.tile(tile_m.end if causal else n, block_size=block_n):
+            key, value = k[head.begin, tile_n, :], v[head.begin, tile_n, :]
+            weights = torch.exp2(tfl.dot(query, key.T) * (scale * LOG2_E) - row_lse)
+            if causal and tile_n.end > tile_m.begin:
+                weights = torch.where(tile_m.index[:, None] >= tile_n.index[None, :], weights, 0.0)
+            inner = weights * (tfl.dot(grad, value.T) - row_delta)
+            sum_q = tfl.dot(inner.to(key.dtype), key, acc=sum_q)
+        grad_q[head.begin, tile_m, :] = sum_q * scale
+    return grad_q.view(batch, heads, m, d), grad_k.view(batch, heads, n, d), grad_v.view(batch, heads, n, d)

@@ -1,0 +1,89 @@
+"""The elementwise part of gated layers, silu(a) * b and gelu(a) * b, and its gradients.
+
+Shazeer, 2020, arXiv:2002.05202. gelu is the tanh approximation of Hendrycks and Gimpel (2016, arXiv:1606.08415).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+
+SCALE = math.sqrt(2 / math.pi)
+CUBIC = 0.044715
+
+
+def inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(m, n, dtype=dtype, device=device), torch.randn(m, n, dtype=dtype, device=device)
+
+
+def swiglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.silu(a) * b
+
+
+@tileflow.kernel(inputs=inputs, reference=swiglu_reference)
+def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(a)
+    for tile in tfl.tile(a.shape):
+        out[tile] = F.silu(a[tile].float()) * b[tile]
+    return out
+
+
+def bwd_inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.randn(m, n, dtype=dtype, device=device), *inputs(m, n, dtype, device)
+
+
+def swiglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    a, b = a.requires_grad_(), b.requires_grad_()
+    return torch.autograd.grad(swiglu_reference(a, b), (a, b), grad)
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=swiglu_bwd_reference)
+def swiglu_bwd(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of ``a`` and ``b``; silu(a) is computed again, which is cheaper than reading it."""
+    grad_a, grad_b = torch.empty_like(a), torch.empty_like(b)
+    for tile in tfl.tile(a.shape):
+        g, gate = grad[tile].float(), a[tile].float()
+        sigmoid = torch.sigmoid(gate)
+        grad_a[tile] = g * b[tile] * sigmoid * (1 + gate * (1 - sigmoid))
+        grad_b[tile] = g * gate * sigmoid
+    return grad_a, grad_b
+
+
+def geglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.gelu(a, approximate="tanh") * b
+
+
+@tileflow.kernel(inputs=inputs, reference=geglu_reference)
+def geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(a)
+    for tile in tfl.tile(a.shape):
+        out[tile] = F.gelu(a[tile].float(), approximate="tanh") * b[tile]
+    return out
+
+
+def geglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    a, b = a.requires_grad_(), b.requires_grad_()
+    return torch.autograd.grad(geglu_reference(a, b), (a, b), grad)
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=geglu_bwd_reference)
+def geglu_bwd(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of ``a`` and ``b``; tanh is computed once for both."""
+    grad_a, grad_b = torch.empty_like(a), torch.empty_like(b)
+    for tile in tfl.tile(a.shape):
+        g, gate = grad[tile].float(), a[tile].float()
+        tanh = torch.tanh(SCALE * (gate + CUBIC * gate * gate * gate))
+        half = 0.5 * (1 + tanh)
+        slope = half + 0.5 * gate * (1 - tanh * tanh) * SCALE * (1 + 3 * CUBIC * gate * gate)
+        grad_a[tile] = g * b[tile] * slope
+        grad_b[tile] = g * gate * half
+    return grad_a, grad_b

@@ -1,0 +1,204 @@
+"""Layer normalisation (Ba, Kiros and Hinton, 2016, arXiv:1607.06450) of rows, or of their sum with a residual.
+
+The forward kernels also return each row's mean and the reciprocal of its deviation. The backward one leaves the sums of
+weight and bias to a second launch, which holds parts of columns only: rows of any length fit registers.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+
+from ..autograd import BackwardContext, differentiable
+from .rows import as_rows
+
+EPS = 1e-5
+
+Grads = tuple[torch.Tensor | None, ...]
+
+
+def inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    x = torch.randn(m, n, dtype=dtype, device=device)
+    return x, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS
+
+
+def reference(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    variance, mean = torch.var_mean(x, dim=1, correction=0)
+    return F.layer_norm(x, (x.size(1),), weight, bias, eps), mean, torch.rsqrt(variance + eps)
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def layer_norm_train(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The normalised rows; each row's mean and ``1 / sqrt(variance + eps)`` in float32."""
+    m, n = x.shape
+    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
+    out = torch.empty_like(x)
+    means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
+    for tile_m in tfl.tile(m):
+        row = x[tile_m, :].float()
+        variance, mean = torch.var_mean(row, dim=1, correction=0)
+        scale = torch.rsqrt(variance + eps)
+        means[tile_m] = mean
+        scales[tile_m] = scale
+        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+    return out, means, scales
+
+
+def add_inputs(
+    m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    x, weight, bias, eps = inputs(m, n, dtype, device)
+    return x, torch.randn_like(x), weight, bias, eps
+
+
+def add_reference(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, ...]:
+    out, mean, scale = reference(x + residual, weight, bias, eps)
+    return out, x + residual, mean, scale
+
+
+@tileflow.kernel(inputs=add_inputs, reference=add_reference)
+def add_layer_norm_forward(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same of ``x + residual``, which is the second result, rounded to the dtype of ``x``."""
+    m, n = x.shape
+    assert weight.size(0) == n and bias.size(0) == n, f"weight and bias have {n} elements"
+    out, summed = torch.empty_like(x), torch.empty_like(x)
+    means, scales = (torch.empty(m, dtype=torch.float32, device=x.device) for _ in range(2))
+    for tile_m in tfl.tile(m):
+        rounded = (x[tile_m, :].float() + residual[tile_m, :].float()).to(x.dtype)
+        summed[tile_m, :] = rounded
+        row = rounded.float()
+        variance, mean = torch.var_mean(row, dim=1, correction=0)
+        scale = torch.rsqrt(variance + eps)
+        means[tile_m] = mean
+        scales[tile_m] = scale
+        out[tile_m, :] = (row - mean[:, None]) * scale[:, None] * weight[:].float() + bias[:].float()
+    return out, summed, means, scales
+
+
+def bwd_inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    x, weight, bias, eps = inputs(m, n, dtype, device)
+    _, mean, scale = reference(x.float(), weight.float(), bias.float(), eps)
+    return torch.randn_like(x), x, weight, mean, scale, torch.randn_like(x)
+
+
+def bwd_reference(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    mean: torch.Tensor,
+    scale: torch.Tensor,
+    grad_sum: torch.Tensor | None,
+) -> tuple[torch.Tensor, ...]:
+    x, weight, bias = x.requires_grad_(), weight.requires_grad_(), torch.zeros_like(weight, requires_grad=True)
+    grads = torch.autograd.grad(reference(x, weight, bias, EPS)[0], (x, weight, bias), grad)
+    return grads[0] if grad_sum is None else grads[0] + grad_sum, *grads[1:]
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
+def layer_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    mean: torch.Tensor,
+    scale: torch.Tensor,
+    grad_sum: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of ``x``, ``weight`` and ``bias``. ``grad_sum``: of ``x`` itself where it went on, added to the
+    first."""
+    m, n = x.shape
+    block_m = tfl.register_block_size(m)
+    grad_x = torch.empty_like(x)
+    blocks = (m + block_m - 1) // block_m
+    weights, biases = (torch.empty(blocks, n, dtype=torch.float32, device=x.device) for _ in range(2))
+    for tile_m in tfl.tile(m):
+        row_scale = scale[tile_m][:, None]
+        normed = (x[tile_m, :].float() - mean[tile_m][:, None]) * row_scale
+        g = grad[tile_m, :].float() * weight[:].float()
+        inner = g - torch.mean(g, dim=1, keepdim=True) - normed * torch.mean(g * normed, dim=1, keepdim=True)
+        to_x = inner * row_scale
+        if grad_sum is not None:
+            to_x = to_x + grad_sum[tile_m, :].float()
+        grad_x[tile_m, :] = to_x
+    for rows, tile_n in tfl.tile([m, n], block_size=[block_m, None]):
+        to_weight, to_bias = tfl.zeros([tile_n]), tfl.zeros([tile_n])
+        for tile_m in tfl.tile(rows.begin, rows.end):
+            normed = (x[tile_m, tile_n].float() - mean[tile_m][:, None]) * scale[tile_m][:, None]
+            g = grad[tile_m, tile_n].float()
+            to_weight += (g * normed).sum(dim=0)
+            to_bias += g.sum(dim=0)
+        weights[rows.id, tile_n] = to_weight
+        biases[rows.id, tile_n] = to_bias
+    return grad_x, weights.sum(dim=0).to(weight.dtype), biases.sum(dim=0).to(weight.dtype)
+
+
+def _backward(ctx: BackwardContext, grad: torch.Tensor) -> Grads:
+    return *layer_norm_backward(grad.contiguous(), *ctx.saved), None
+
+
+def _add_backward(ctx: BackwardContext, grad: torch.Tensor, grad_sum: torch.Tensor) -> Grads:
+    grad_x, grad_weight, grad_bias = layer_norm_backward(grad.contiguous(), *ctx.saved, grad_sum.contiguous())
+    return grad_x, grad_x, grad_weight, grad_bias, None
+
+
+_plain = differentiable(
+    layer_norm_train, _backward, save=("x", "weight", "means", "scales"), outputs=("out", "means", "scales"),
+    hidden=("means", "scales"),
+)  # fmt: skip
+_added = differentiable(
+    add_layer_norm_forward, _add_backward, save=("summed", "weight", "means", "scales"),
+    outputs=("out", "summed", "means", "scales"), hidden=("means", "scales"),
+)  # fmt: skip
+
+
+def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:
+    """Layer normalisation of the last dimension, computed in float32, in the dtype of ``x``."""
+    out: torch.Tensor = _plain(as_rows(x), weight, bias, eps)
+    return out.view(x.shape)
+
+
+def add_layer_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """:func:`layer_norm` of ``x + residual``, and the sum, which is the next residual."""
+    out, summed = _added(as_rows(x), as_rows(residual), weight, bias, eps)
+    return out.view(x.shape), summed.view(x.shape)
+
+
+class LayerNorm(torch.nn.Module):
+    """:func:`layer_norm` with a weight and a bias of its own; of two tensors, :func:`add_layer_norm`."""
+
+    def __init__(
+        self,
+        size: int,
+        eps: float = EPS,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = torch.nn.Parameter(torch.ones(size, device=device, dtype=dtype))
+        self.bias = torch.nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
+
+    def forward(
+        self, x: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        if residual is None:
+            return layer_norm(x, self.weight, self.bias, self.eps)
+        return add_layer_norm(x, residual, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.size(0)}, eps={self.eps}"

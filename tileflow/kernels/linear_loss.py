@@ -1,0 +1,227 @@
+"""The last product of a language model and its loss in one, chunk by chunk of rows: no tensor of all logits exists.
+
+A chunk's logits become their own gradient in place while its loss is computed, and go into the gradients of rows and
+weight at once: the backward pass has only to multiply those by the gradient of the loss, where that is not 1. The idea
+of gradients in the forward pass is Liger's (Hsu et al., 2024, arXiv:2410.10989).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+from ..errors import CallError
+from .losses import IGNORED, capped, cross_entropy_forward, divisor, slope, sums_of_rows
+from .losses import inputs as loss_inputs
+from .losses import reference as losses_of
+from .rows import as_rows
+
+CHUNK_BYTES = 256 << 20  # of a chunk's logits: products of a thousand rows at a vocabulary of 128 thousand
+
+
+def inputs(
+    m: int,
+    v: int,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+    device: str = "cpu",
+) -> tuple[Any, ...]:
+    logits, labels, *rest = loss_inputs(m, v, smoothing, cap, dtype, device)
+    return logits, labels, torch.full((), 0.25, device=device), *rest
+
+
+def reference(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, *rest: Any) -> torch.Tensor:
+    leaf = logits.clone().requires_grad_()
+    losses, _ = losses_of(leaf, labels, *rest)
+    logits.copy_(torch.autograd.grad(losses.sum() * scale, leaf)[0])
+    return losses.detach() * scale
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def losses_and_gradient(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    scale: torch.Tensor,
+    ignore_index: int = IGNORED,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+) -> torch.Tensor:
+    """Each row's loss times ``scale``, in float32; ``logits`` become the gradient of their sum."""
+    m, v = logits.shape
+    losses = torch.empty(m, dtype=torch.float32, device=logits.device)
+    smooths = smoothing > 0
+    for tile_m in tfl.tile(m):
+        row_lse, plain = sums_of_rows(logits, tile_m, v, smooths, cap)
+        label = labels[tile_m]
+        counts = label != ignore_index
+        picked = capped(logits[tile_m.index, torch.where(counts, label, 0)].float(), cap)
+        loss = row_lse - picked
+        if smooths:
+            loss = row_lse - (1 - smoothing) * picked - smoothing / v * plain
+        row = torch.where(counts, scale[()].float(), 0.0)
+        losses[tile_m] = torch.where(counts, loss, 0.0) * row
+        for tile_v in tfl.tile(v):
+            values = capped(logits[tile_m, tile_v].float(), cap)
+            wanted = (tile_v.index[None, :] == label[:, None]).float()
+            if smooths:
+                wanted = wanted * (1 - smoothing) + smoothing / v
+            found = (torch.exp(values - row_lse[:, None]) - wanted) * row[:, None]
+            logits[tile_m, tile_v] = found if cap is None else found * slope(values, cap)
+    return losses
+
+
+def factor_inputs(
+    n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(n, dtype=dtype, device=device), torch.full((), 0.5, device=device)
+
+
+def factor_reference(x: torch.Tensor, factor: torch.Tensor) -> None:
+    x.mul_(factor)
+
+
+@tileflow.kernel(inputs=factor_inputs, reference=factor_reference)
+def multiply_unless_one(x: torch.Tensor, factor: torch.Tensor) -> None:
+    """``x *= factor``, which reads nothing of ``x`` where the factor is 1, as that of a last loss is."""
+    for tile in tfl.tile(x.numel()):
+        if factor[()] != 1.0:
+            x[tile] = x[tile].float() * factor[()].float()
+
+
+def chunk_rows(rows: int, vocabulary: int, itemsize: int) -> int:
+    """Rows of a chunk, a power of two, whose logits take at most ``CHUNK_BYTES``; all where they fit."""
+    most = max(CHUNK_BYTES // max(vocabulary * itemsize, 1), 16)
+    return min(1 << (most.bit_length() - 1), max(rows, 1))
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        labels: torch.Tensor,
+        scale: torch.Tensor,
+        options: tuple[int, float, float | None],
+        rows: int,
+    ) -> torch.Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            loss, grads = _chunked(x, weight, bias, labels, scale, options, rows, ctx.needs_input_grad[:3])
+        ctx.save_for_backward(*grads)
+        ctx.is_spent = False
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        if ctx.is_spent:
+            raise CallError("the gradients of one call are asked for once: they are made in place",
+                            got="a second backward", where="tileflow.kernels.linear_cross_entropy",
+                            hint="add the losses up, then go backward")  # fmt: skip
+        ctx.is_spent = True
+        grads = ctx.saved_tensors
+        for found in grads:
+            if found is not None:
+                multiply_unless_one(found.view(-1), grad)
+        return *grads, None, None, None, None
+
+
+Grads = tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]
+
+
+def _chunked(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    labels: torch.Tensor,
+    scale: torch.Tensor,
+    options: tuple[int, float, float | None],
+    rows: int,
+    needs: tuple[bool, ...],
+) -> tuple[torch.Tensor, Grads]:
+    """The sum of the scaled losses, and the gradients that are needed."""
+    grad_x = torch.empty_like(x) if needs[0] else None
+    grad_weight = torch.zeros_like(weight) if needs[1] else None
+    grad_bias = torch.zeros_like(bias) if bias is not None and needs[2] else None
+    loss = torch.zeros((), dtype=torch.float32, device=x.device)
+    for begin in range(0, x.size(0), rows):
+        part = x[begin : begin + rows]
+        logits = part @ weight.T if bias is None else torch.addmm(bias, part, weight.T)
+        if not any(needs):
+            loss += cross_entropy_forward(logits, labels[begin : begin + rows], *options)[0].sum() * scale
+            continue
+        loss += losses_and_gradient(logits, labels[begin : begin + rows], scale, *options).sum()
+        if grad_x is not None:
+            torch.mm(logits, weight, out=grad_x[begin : begin + rows])
+        if grad_weight is not None:
+            grad_weight.addmm_(logits.T, part)
+        if grad_bias is not None:
+            grad_bias += logits.sum(dim=0)
+    return loss, (grad_x, grad_weight, grad_bias)
+
+
+def linear_cross_entropy(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    bias: torch.Tensor | None = None,
+    ignore_index: int = IGNORED,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    num_items_in_batch: torch.Tensor | float | None = None,
+    softcap: float | None = None,
+    rows_of_chunk: int | None = None,
+) -> torch.Tensor:
+    """``cross_entropy(F.linear(x, weight, bias), labels)`` of ``x``, (..., hidden), and ``weight``, (vocabulary,
+    hidden): see :func:`.losses.cross_entropy`. ``reduction``: mean or sum. ``rows_of_chunk``: of how
+    many rows logits exist at a time. The gradient of the weight is added up in its own dtype. Raises CallError.
+    """
+    if reduction == "none":
+        raise CallError("the losses of chunks are added up", got="reduction='none'", hint="mean or sum",
+                        where="tileflow.kernels.linear_cross_entropy")  # fmt: skip
+    if x.dtype != weight.dtype:
+        raise CallError("rows and weight have one dtype", got=f"{x.dtype} and {weight.dtype}",
+                        where="tileflow.kernels.linear_cross_entropy", hint="x.to(weight.dtype)")  # fmt: skip
+    divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
+    if not isinstance(divided_by, torch.Tensor):
+        divided_by = torch.full((), float(divided_by), device=x.device)
+    matrix = as_rows(x)
+    rows = rows_of_chunk or chunk_rows(matrix.size(0), weight.size(0), weight.itemsize)
+    options = (ignore_index, label_smoothing, softcap)
+    scale = divided_by.float().reciprocal().view(())
+    return _LinearCrossEntropy.apply(matrix, weight, bias, labels.reshape(-1), scale, options, rows)  # type: ignore[no-any-return]
+
+
+class LinearCrossEntropyLoss(torch.nn.Module):
+    """:func:`linear_cross_entropy` with its options; the weight is the caller's."""
+
+    def __init__(
+        self,
+        *,
+        ignore_index: int = IGNORED,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+        softcap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.reduction, self.softcap = reduction, softcap
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        labels: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        num_items_in_batch: torch.Tensor | float | None = None,
+    ) -> torch.Tensor:
+        return linear_cross_entropy(
+            x, weight, labels, bias=bias, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
+            reduction=self.reduction, num_items_in_batch=num_items_in_batch, softcap=self.softcap,
+        )  # fmt: skip

@@ -1,0 +1,208 @@
+"""Cross-entropy of logits over a large vocabulary, with ignored rows, label smoothing and a cap of the logits.
+
+The logarithm of the sum of exponentials is kept up to date while a row goes by (Milakov and Gimelshein, 2018,
+arXiv:1805.02867); the gradient makes the probabilities again out of it. ``capped``: Gemma's ``cap * tanh(x / cap)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+import tileflow
+import tileflow.language as tfl
+
+from ..autograd import BackwardContext, differentiable
+from ..errors import CallError
+from .rows import as_rows
+
+IGNORED = -100
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def inputs(
+    m: int,
+    v: int,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+    device: str = "cpu",
+) -> tuple[torch.Tensor | float | int | None, ...]:
+    """Every seventh row is ignored, the first one not."""
+    rows = torch.arange(m, device=device)
+    labels = torch.where(rows % 7 == 6, IGNORED, torch.randint(v, (m,), device=device))
+    return torch.randn(m, v, dtype=dtype, device=device), labels, IGNORED, smoothing, cap
+
+
+def reference(
+    logits: torch.Tensor, labels: torch.Tensor, ignore_index: int, smoothing: float, cap: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    values = logits if cap is None else cap * torch.tanh(logits / cap)
+    losses = F.cross_entropy(values, labels, ignore_index=ignore_index, label_smoothing=smoothing, reduction="none")
+    return losses, torch.logsumexp(values, dim=1)
+
+
+def capped(values, cap):  # type: ignore[no-untyped-def]
+    return values if cap is None else cap * torch.tanh(values / cap)
+
+
+def slope(values, cap):  # type: ignore[no-untyped-def]
+    """The derivative of what is capped, by the capped values."""
+    return 1 - (values / cap) * (values / cap)
+
+
+def sums_of_rows(logits, tile_m, v, smooths, cap):  # type: ignore[no-untyped-def]
+    """Each row's logsumexp, and where labels are smoothed its sum."""
+    peak, total, plain = tfl.full([tile_m], float("-inf")), tfl.zeros([tile_m]), tfl.zeros([tile_m])
+    for tile_v in tfl.tile(v):
+        values = capped(logits[tile_m, tile_v].float(), cap)
+        new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+        total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        peak = new_peak
+        if smooths:
+            plain += values.sum(dim=1)
+    return peak + torch.log(total), plain
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def cross_entropy_forward(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    ignore_index: int = IGNORED,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row's loss, 0 of an ignored one, and its logsumexp, in float32."""
+    m, v = logits.shape
+    losses, lse = (torch.empty(m, dtype=torch.float32, device=logits.device) for _ in range(2))
+    smooths = smoothing > 0
+    for tile_m in tfl.tile(m):
+        row_lse, plain = sums_of_rows(logits, tile_m, v, smooths, cap)
+        label = labels[tile_m]
+        counts = label != ignore_index
+        picked = capped(logits[tile_m.index, torch.where(counts, label, 0)].float(), cap)
+        loss = row_lse - picked
+        if smooths:
+            loss = row_lse - (1 - smoothing) * picked - smoothing / v * plain
+        lse[tile_m] = row_lse
+        losses[tile_m] = torch.where(counts, loss, 0.0)
+    return losses, lse
+
+
+def bwd_inputs(
+    m: int,
+    v: int,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+    device: str = "cpu",
+) -> tuple[Any, ...]:
+    logits, labels, *rest = inputs(m, v, smoothing, cap, dtype, device)
+    assert isinstance(logits, torch.Tensor)
+    values = capped(logits.float(), cap)
+    return torch.randn(m, device=device), logits, labels, torch.logsumexp(values, dim=1), *rest
+
+
+def bwd_reference(
+    grad: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, lse: torch.Tensor, *rest: Any
+) -> torch.Tensor:
+    logits = logits.requires_grad_()
+    losses, _ = reference(logits, labels, *rest)
+    return torch.autograd.grad(losses, logits, grad.to(losses.dtype))[0]
+
+
+@tileflow.kernel(inputs=bwd_inputs, reference=bwd_reference)
+def cross_entropy_backward(
+    grad: torch.Tensor,
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    lse: torch.Tensor,
+    ignore_index: int = IGNORED,
+    smoothing: float = 0.0,
+    cap: float | None = None,
+) -> torch.Tensor:
+    """The gradient of the logits. ``grad``: of each row's loss."""
+    grad_logits = torch.empty_like(logits)
+    v = logits.size(1)
+    smooths = smoothing > 0
+    for tile_m, tile_v in tfl.tile(logits.shape):
+        label = labels[tile_m]
+        values = capped(logits[tile_m, tile_v].float(), cap)
+        wanted = (tile_v.index[None, :] == label[:, None]).float()
+        if smooths:
+            wanted = wanted * (1 - smoothing) + smoothing / v
+        row = torch.where(label != ignore_index, grad[tile_m], 0.0)
+        found = (torch.exp(values - lse[tile_m][:, None]) - wanted) * row[:, None]
+        grad_logits[tile_m, tile_v] = found if cap is None else found * slope(values, cap)
+    return grad_logits
+
+
+def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    return cross_entropy_backward(grad.contiguous(), *ctx.saved), None, None, None, None
+
+
+_losses = differentiable(
+    cross_entropy_forward, _backward, save=("logits", "labels", "lse", "ignore_index", "smoothing", "cap"),
+    outputs=("losses", "lse"), hidden=("lse",),
+)  # fmt: skip
+
+
+def divisor(
+    labels: torch.Tensor, ignore_index: int, reduction: str, num_items_in_batch: torch.Tensor | float | None
+) -> torch.Tensor | float:
+    """What the sum of losses is divided by. Raises CallError for a reduction that is none."""
+    if reduction not in REDUCTIONS:
+        raise CallError("a reduction is mean, sum or none", got=repr(reduction), where="tileflow.kernels.cross_entropy")
+    if num_items_in_batch is not None:
+        is_tensor = isinstance(num_items_in_batch, torch.Tensor)
+        return num_items_in_batch.to(labels.device) if is_tensor else num_items_in_batch  # type: ignore[union-attr]
+    return (labels != ignore_index).sum() if reduction == "mean" else 1.0
+
+
+def cross_entropy(
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    ignore_index: int = IGNORED,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    num_items_in_batch: torch.Tensor | float | None = None,
+    softcap: float | None = None,
+) -> torch.Tensor:
+    """The loss of logits, (..., vocabulary), for ``labels``, (...), in float32; rows of ``ignore_index`` have none.
+
+    ``num_items_in_batch``: what the sum is divided by, in place of the number of rows that count: of several batches
+    whose gradients add up, as transformers passes it. ``softcap``: logits are ``softcap * tanh(logits / softcap)``.
+    Labels lie below the vocabulary's size. Raises CallError for another ``reduction`` than mean, sum and none.
+    """
+    divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
+    losses: torch.Tensor = _losses(as_rows(logits), labels.reshape(-1), ignore_index, label_smoothing, softcap)
+    if reduction == "none" and num_items_in_batch is None:
+        return losses.view(labels.shape)
+    return losses.sum() / divided_by
+
+
+class CrossEntropyLoss(torch.nn.Module):
+    """:func:`cross_entropy` with its options."""
+
+    def __init__(
+        self,
+        *,
+        ignore_index: int = IGNORED,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+        softcap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.reduction, self.softcap = reduction, softcap
+
+    def forward(
+        self, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | float | None = None
+    ) -> torch.Tensor:
+        return cross_entropy(
+            logits, labels, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
+            reduction=self.reduction, num_items_in_batch=num_items_in_batch, softcap=self.softcap,
+        )  # fmt: skip

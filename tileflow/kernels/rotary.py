@@ -1,0 +1,176 @@
+"""Rotary position embedding of queries and keys (Su et al., 2021, arXiv:2104.09864), by each token's own position.
+
+What is turned together is element ``i`` of a head's two halves (``half``, as transformers has it) or elements ``2 i``
+and ``2 i + 1`` (``interleaved``, as the paper). All heads of a token share its angles, which are loaded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import tileflow
+import tileflow.language as tfl
+
+from ..autograd import BackwardContext, differentiable
+from ..errors import CallError
+
+LAYOUTS = ("half", "interleaved")
+BASE = 10_000.0
+
+
+def inputs(
+    s: int,
+    d: int,
+    h: int,
+    hk: int,
+    b: int,
+    interleaved: bool = False,
+    with_positions: bool = True,
+    dtype: torch.dtype = torch.bfloat16,
+    device: str = "cpu",
+) -> tuple[torch.Tensor | bool | None, ...]:
+    """Queries and keys, [b, heads, s, d]; the angles' table, [2 s, d / 2], and positions, [b, s], or [b, s, d / 2]."""
+    q, k = (torch.randn(b, heads, s, d, dtype=dtype, device=device) for heads in (h, hk))
+    positions = (torch.arange(s, device=device) + 3 * torch.arange(b, device=device)[:, None]) % max(2 * s, 1)
+    rows = torch.arange(2 * s, device=device) if with_positions else positions
+    angles = rows[..., None] * BASE ** (-torch.arange(0, d, 2, device=device) / d)
+    return q, k, angles.cos().to(dtype), angles.sin().to(dtype), positions if with_positions else None, interleaved
+
+
+def reference(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None,
+    interleaved: bool,
+    inverse: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    cos, sin = (x if positions is None else x[positions] for x in (cos, sin))
+    half = q.size(3) // 2
+    cos, sin = cos[:, None, :, :half], sin[:, None, :, :half] * (-1 if inverse else 1)
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        first, second = x.unflatten(3, (half, 2)).unbind(-1) if interleaved else x.chunk(2, dim=3)
+        pair = first * cos - second * sin, second * cos + first * sin
+        return torch.stack(pair, dim=-1).flatten(3) if interleaved else torch.cat(pair, dim=3)
+
+    return turned(q), turned(k)
+
+
+def turn(x, out, tile_b, tile_s, cos, sin, interleaved):  # type: ignore[no-untyped-def]
+    """The rotation of every head of ``x`` at some positions, stored in ``out``."""
+    half = x.size(3) if interleaved else x.size(3) // 2
+    for tile_h in tfl.tile(x.size(1)):
+        if interleaved:
+            first, second = x[tile_b, tile_h, tile_s, :, 0].float(), x[tile_b, tile_h, tile_s, :, 1].float()
+            out[tile_b, tile_h, tile_s, :, 0] = first * cos - second * sin
+            out[tile_b, tile_h, tile_s, :, 1] = second * cos + first * sin
+        else:
+            first, second = x[tile_b, tile_h, tile_s, :half].float(), x[tile_b, tile_h, tile_s, half:].float()
+            out[tile_b, tile_h, tile_s, :half] = first * cos - second * sin
+            out[tile_b, tile_h, tile_s, half:] = second * cos + first * sin
+
+
+@tileflow.kernel(inputs=inputs, reference=reference)
+def rope_turn(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    interleaved: bool = False,
+    inverse: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(batch, heads, s, d) turned by the angles of (batch or 1, s, at least d / 2), or of the rows of a table that
+    ``positions`` name, (batch, s). ``inverse``: the other way, which is the gradient."""
+    b, _, s, d = q.shape
+    half = d // 2
+    out_q, out_k = torch.empty_like(q), torch.empty_like(k)
+    pairs = (half, 2)
+    if interleaved:
+        from_q, from_k, to_q, to_k = (x.unflatten(3, pairs) for x in (q, k, out_q, out_k))
+    else:
+        from_q, from_k, to_q, to_k = q, k, out_q, out_k
+    for tile_b, tile_s in tfl.tile([b, s], block_size=[1, None]):
+        if positions is None:
+            c, s_ = cos[tile_b.begin, tile_s, :half].float(), sin[tile_b.begin, tile_s, :half].float()
+        else:
+            rows = positions[tile_b.begin, tile_s]
+            c, s_ = cos[rows, :half].float(), sin[rows, :half].float()
+        if inverse:
+            s_ = -s_
+        turn(from_q, to_q, tile_b, tile_s, c, s_, interleaved)
+        turn(from_k, to_k, tile_b, tile_s, c, s_, interleaved)
+    return out_q, out_k
+
+
+def _backward(ctx: BackwardContext, grad_q: torch.Tensor, grad_k: torch.Tensor) -> tuple[Any, ...]:
+    cos, sin, positions, interleaved = ctx.saved
+    return *rope_turn(grad_q, grad_k, cos, sin, positions, interleaved, True), None, None, None, None, None
+
+
+_turned = differentiable(rope_turn, _backward, save=("cos", "sin", "positions", "interleaved"))
+
+
+def rope(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    *,
+    layout: str = "half",
+    head_dim: int = 1,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries and keys, (batch, heads, s, d), turned by ``cos`` and ``sin``: (batch or 1, s, d / 2), or tables of rows
+    that ``positions``, (batch or 1, s), name. Angles of width d are those of transformers, whose halves are equal.
+
+    ``layout``: ``half`` or ``interleaved``. ``head_dim``: 2 for (batch, s, heads, d). Raises CallError for another
+    layout and for angles of another width.
+    """
+    if layout not in LAYOUTS:
+        raise CallError("a layout of rope is half or interleaved", got=repr(layout), where="tileflow.kernels.rope")
+    if head_dim not in (1, 2) or q.ndim != 4 or k.ndim != 4:
+        raise CallError("rope turns tensors of four dimensions, of which heads are the second or the third",
+                        got=f"{q.ndim} and {k.ndim} dimensions, head_dim={head_dim}",
+                        where="tileflow.kernels.rope")  # fmt: skip
+    size = q.size(3)
+    if cos.size(-1) not in (size // 2, size) or size % 2:
+        raise CallError("there is an angle for each pair of a head's elements", got=f"{cos.size(-1)} for {size}",
+                        where="tileflow.kernels.rope",
+                        hint="turn the part q[..., :rotary] and concatenate")  # fmt: skip
+    if positions is not None and positions.size(0) != q.size(0):
+        positions = positions.expand(q.size(0), -1)
+    q, k = (x.transpose(1, head_dim) for x in (q, k))
+    cos, sin = cos.detach(), sin.detach()
+    out_q, out_k = _turned(q, k, cos, sin, positions, layout == "interleaved", False)
+    return out_q.transpose(1, head_dim), out_k.transpose(1, head_dim)
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """:func:`rope` by positions, with a table of angles for ``length`` of them, in float32."""
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+    def __init__(
+        self,
+        size: int,
+        length: int,
+        *,
+        base: float = BASE,
+        layout: str = "half",
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        frequencies = base ** (-torch.arange(0, size, 2, device=device) / size)
+        angles = torch.arange(length, device=device)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return rope(q, k, self.cos, self.sin, positions, layout=self.layout)

@@ -1,0 +1,116 @@
+"""Attention by tileflow's kernel where it serves the call and wins, else by torch's, with the reason."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ..autograd import BackwardContext, differentiable
+from ..errors import CallError
+from . import flash
+
+BACKENDS = ("auto", "tileflow", "torch")
+MOST_WON = 64  # the head size up to which the kernel was measured to be ahead of torch's: docs/performance.md
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What runs a call: ``name`` is ``tileflow`` or ``torch``."""
+
+    name: str
+    why: str
+
+
+def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    *tensors, causal = ctx.saved
+    return *flash.attention_backward(*tensors, grad.contiguous(), causal), None, None
+
+
+_with_lse = differentiable(
+    flash.attention, _backward, save=("q", "k", "v", "out", "lse", "causal"), outputs=("out", "lse"), hidden=("lse",)
+)
+
+
+def attention_backend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    mask: torch.Tensor | None = None,
+    backend: str = "auto",
+) -> Backend:
+    """What :func:`attention` runs for such a call, and why. Raises CallError for a backend that does not serve it."""
+    if backend not in BACKENDS:
+        raise CallError("a backend is auto, tileflow or torch", got=repr(backend), where="tileflow.kernels.attention")
+    if backend == "torch":
+        return Backend("torch", "it was asked for")
+    if why := _not_served(q, k, v, causal, mask):
+        if backend == "tileflow":
+            raise CallError("tileflow's attention serves the call", got=why, where="tileflow.kernels.attention",
+                            hint="backend='auto' takes torch's for it")  # fmt: skip
+        return Backend("torch", why)
+    if backend == "tileflow":
+        return Backend("tileflow", "it was asked for")
+    has_grad = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    if has_grad or causal or q.size(-1) > MOST_WON or q.size(1) != k.size(1):
+        return Backend("torch", "torch's is faster with gradients, causal, of shared heads and of heads over 64")
+    return Backend("tileflow", f"it is faster for heads of up to {MOST_WON} without a mask")
+
+
+def _not_served(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, mask: torch.Tensor | None) -> str:
+    """Why the kernel does not take the call; empty where it does."""
+    if mask is not None:
+        return "a mask"
+    if causal and q.size(2) != k.size(2):
+        return f"causal attention of {q.size(2)} queries and {k.size(2)} keys"
+    if q.size(-1) != v.size(-1):
+        return f"keys of {k.size(-1)} and values of {v.size(-1)} elements"
+    if q.size(1) % k.size(1):
+        return f"{q.size(1)} heads of queries and {k.size(1)} of keys"
+    return ""
+
+
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    mask: torch.Tensor | None = None,
+    backend: str = "auto",
+) -> torch.Tensor:
+    """Scaled dot-product attention, (batch, heads, queries, size) by (batch, key heads, keys, size).
+
+    ``mask``: as torch's, whose attention such a call takes, and one that ``backend="auto"`` expects to run faster there
+    (:func:`attention_backend` tells). Raises CallError where ``backend="tileflow"`` does not serve the call.
+    """
+    chosen = attention_backend(q, k, v, causal=causal, mask=mask, backend=backend)
+    group = q.size(1) // k.size(1)
+    if chosen.name == "torch":
+        options: dict[str, Any] = {"enable_gqa": True} if group != 1 else {}
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, **options)
+    if scale is not None:  # the kernel's own is 1 / sqrt(size)
+        q = q * (scale * math.sqrt(q.size(-1)))
+    if group != 1:
+        k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    out: torch.Tensor = _with_lse(q.contiguous(), k.contiguous(), v.contiguous(), causal, True)
+    return out
+
+
+class Attention(torch.nn.Module):
+    """:func:`attention` with its options."""
+
+    def __init__(self, *, causal: bool = False, scale: float | None = None, backend: str = "auto") -> None:
+        super().__init__()
+        self.causal, self.scale, self.backend = causal, scale, backend
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return attention(q, k, v, causal=self.causal, scale=self.scale, mask=mask, backend=self.backend)

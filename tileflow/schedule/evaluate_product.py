@@ -1,0 +1,127 @@
+"""The tiles of one product on torch values, for the executor: what one persistent program works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..config import Config
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import KernelIR, Tile
+from ..ir.kinds import OpKind
+from ..ir.types import Dim
+from .evaluate import NO_TURN, Environment, Region
+from .machine import Registers
+from .product import Shape
+from .single import Single, is_scalar, is_turned
+
+
+class ProductProgram(Region):
+    """One program of a product as the :class:`~tileflow.schedule.machine.Body` of a schedule.
+
+    ``tiles``: where the grid's tiles begin in each tile that the program works on, in order. ``rows``: of a group;
+    ``dealt``: groups have tiles of their own. ``pieces``: of the columns, in which the epilogue is computed and stored.
+    """
+
+    def __init__(
+        self,
+        ir: KernelIR,
+        found: Single,
+        config: Config,
+        tensors: Mapping[str, torch.Tensor],
+        scalars: Mapping[str, float],
+        tiles: Sequence[Mapping[str, int]],
+        shape: Shape,
+        dealt: bool,
+    ) -> None:
+        self._found, self._tiles, self._boxes, self._dealt = found, tiles, shape, dealt
+        self._group_rows = shape.left[-1 if shape.left_transposed else -2]
+        self._piece: int | None = None  # the one that is computed just now
+        self._stored: dict[tuple[int, int], dict[int, torch.Tensor]] = {}
+        super().__init__(ir, found, config, tensors, scalars, tiles[0])
+
+    # ---- what the executor asks for -------------------------------------------------------------
+
+    def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        assert turn is not None
+        op = self._found.left if buffer == "left" else self._found.right
+        self._enter(turn)
+        env = self._run(self._found.inside, self._numbers(turn), turn % self.turns, 0)
+        found = self._load(op, env, turn % self.turns, max(group, 0), by_engine=True)
+        return found.mT if is_turned(self._ir, op) else found
+
+    def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        assert turn is not None
+        return self._finish(registers["sums"], turn, group)
+
+    def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
+        self._piece = piece
+        found = self._finish(registers[f"sums_{piece}"], turn, group)
+        self._piece = None
+        return found
+
+    def put(self, value: torch.Tensor, turn: int, piece: int, group: int) -> None:
+        """A tile is stored once all its pieces are there."""
+        assert self._found.saved is not None
+        parts = self._stored.setdefault((turn, group), {})
+        parts[piece] = value
+        if len(parts) == self._boxes.pieces:
+            self._enter(turn)
+            whole = torch.cat([parts[n] for n in range(len(parts))], dim=-1)
+            scalars = tuple(op for op in self._found.after if is_scalar(op))
+            env = self._run(scalars, self._numbers(turn), NO_TURN, self._part(group))
+            self._store(self._found.saved, whole, env, self._part(group))
+
+    # ---- parts ----------------------------------------------------------------------------------
+
+    def _finish(self, sums: torch.Tensor, turn: int, group: int) -> Registers:
+        found, part = self._found, self._part(group)
+        self._enter(turn)
+        env = {**self._numbers(turn), found.sums: sums}
+        for op in found.after:
+            if op.kind is not OpKind.STORE:
+                env = self._run((op,), env, NO_TURN, part)
+            elif op is not found.saved:
+                self._store(op, self._value(op.inputs[0], env), env, part)
+        if found.saved is None:
+            return {}
+        value = self._value(found.saved.inputs[0], env)
+        return {"result": value.to(self._tensors[AccessAttrs.of(found.saved).tensor].dtype)}
+
+    def _enter(self, turn: int) -> None:
+        self._begins = dict(self._tiles[turn // self.turns])
+
+    def _numbers(self, turn: int) -> Environment:
+        """The numbers in front of the loop, of the tile that has ``turn``."""
+        return self._run(self._found.before, {}, NO_TURN, 0)
+
+    def _part(self, group: int) -> int:
+        return 0 if self._dealt else group
+
+    # ---- tiles ----------------------------------------------------------------------------------
+
+    def _index(self, tile: Tile, turn: int, group: int) -> torch.Tensor:
+        if tile.name == self._rows:
+            return self._begin(tile, turn) + group * self._group_rows + torch.arange(self._group_rows)
+        if self._piece is not None and tile.name == self._found.columns.tile:
+            width = self._size(tile.block) // self._boxes.pieces
+            return self._begin(tile, turn) + self._piece * width + torch.arange(width)
+        return super()._index(tile, turn, group)
+
+    def _extent(self, dim: Dim) -> int:
+        if dim.tile == self._rows:
+            return self._group_rows
+        whole = super()._extent(dim)
+        is_cut = self._piece is not None and dim.tile is not None and dim.tile == self._found.columns.tile
+        return whole // self._boxes.pieces if is_cut else whole
+
+
+def program_tiles(counts: Sequence[tuple[str, int, int]], program: int, programs: int) -> list[dict[str, int]]:
+    """Where the tiles of one of so many programs begin. ``counts``: of each axis its tile, its length and its block,
+    the slowest first."""
+    found = [dict[str, int]()]
+    for name, length, block in counts:
+        found = [{**tile, name: begin} for tile in found for begin in range(0, length, block)]
+    return found[program::programs]

@@ -1,0 +1,159 @@
+"""The schedule of one product in a loop: a persistent program with a producer, consumer groups, and stores beside them.
+
+The producer streams boxes of both operands through one ring, from tile to tile without a pause, so that the next
+tile's first boxes are there while this one's result is stored. A turn of a consumer group issues its product behind
+the one of the turn before, and lets go of that one's slot. Groups have parts of a tile's rows, or with ``ping_pong``
+tiles of their own: then one group multiplies while another one computes and stores its result (CUTLASS's cooperative
+and ping-pong kernels).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from .types import (
+    WARPS_OF_A_GROUP,
+    Arrive,
+    Await,
+    AwaitPuts,
+    Barrier,
+    Buffer,
+    Compute,
+    Copy,
+    Cut,
+    EachTile,
+    Multiply,
+    OfGroup,
+    OwnTile,
+    Put,
+    Repeat,
+    Role,
+    Round,
+    Schedule,
+    Shared,
+    Staged,
+    Step,
+    Turn,
+    Wait,
+)
+
+# a thread's, by the number of groups, as setmaxnreg deals them out
+CONSUMER_REGISTERS = {1: 232, 2: 240, 3: 160}
+PRODUCER_REGISTERS = 24
+# of a group's result, which goes to memory by so many bytes at most, and of a thread's, which are computed at a time
+PIECE_BYTES = 16384
+PIECE_SUMS = 64
+_OWN, _OTHER = OfGroup(), OfGroup(after=1)
+_THIS, _BEFORE, _FIRST, _LAST = Turn(), Turn(offset=-1), Turn("first"), Turn("last")
+
+# what a program of this schedule calls its own; an author's number of such a name has none
+NAMES = frozenset({
+    "left", "right", "out", "full", "empty", "order", "turns", "turn", "start", "tile", "tiles", "who", "sums",
+    "no_sums", "result", "pid", "slot", "band", "height", "plane", "consumer", "producer", "finish", "mbarrier", "tma",
+    "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait", "STAGES", "GROUPS", "ROWS", "COLUMNS", "BY_ROW",
+    *(f"{name}_{n}" for name in ("sums", "result") for n in range(16)),
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the schedule needs to know of a region. ``left``, ``right``: boxes, the left one with a group's rows;
+    ``out``: a group's result, None where it goes by pointers, and the bytes of an element of it. ``left_transposed``,
+    ``right_transposed``: the product reads the box with its dimensions swapped. ``sums``: a thread's registers for the
+    result; ``by_pieces``: the author's epilogue may be computed of some columns at a time."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    element_bytes: int
+    out: tuple[int, ...] | None = None
+    out_bytes: int = 0
+    left_transposed: bool = False
+    right_transposed: bool = False
+    sums: int = 0
+    by_pieces: bool = True
+
+    @property
+    def pieces(self) -> int:
+        """In how many pieces of columns a result is computed and stored: powers of two all."""
+        size = 0 if self.out is None else prod(self.out) * self.out_bytes
+        return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
+
+
+def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule:
+    """The schedule for ``groups`` consumer groups and a ring of ``stages`` slots."""
+    dealt = ping_pong and groups > 1
+    readers = 1 if dealt else groups  # of a slot of the ring
+    buffers = [
+        Buffer("left", shape.left, shape.element_bytes, stages * readers, "stage"),
+        Buffer("right", shape.right, shape.element_bytes, stages, "stage"),
+    ]
+    if shape.out is not None:
+        *outer, columns = shape.out
+        buffers.append(Buffer("out", (*outer, columns // shape.pieces), shape.out_bytes, groups, "group"))
+    barriers = [
+        Barrier("full", stages, 1 + readers, "stage", "this turn's boxes are there"),
+        Barrier("empty", stages, readers, "stage", "who multiplies by these boxes has done so"),
+    ]
+    if dealt:
+        barriers.append(Barrier("order", groups, 1, "group", "the tile before has all its products issued"))
+    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
+        EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *_stored(shape)), dealt),
+        AwaitPuts(),
+    ))  # fmt: skip
+    lefts = (Staged(_THIS),) if dealt else tuple(Staged(_THIS, OfGroup(number=g)) for g in range(groups))
+    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
+        EachTile((Repeat(0, (
+            Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
+            *(Copy("left", slot, "full", _THIS) for slot in lefts),
+            Copy("right", Staged(_THIS), "full", _THIS),
+        )),)),
+    ))  # fmt: skip
+    return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
+
+
+def _turn_comes(dealt: bool) -> tuple[Step, ...]:
+    """A group's waits for boxes begin when all boxes before have been waited for: barriers tell parities only."""
+    return (Wait("order", _OWN, Round(OwnTile(), head_start=1)),) if dealt else ()
+
+
+def _sums(shape: Shape, dealt: bool) -> tuple[Step, ...]:
+    """All turns of a tile. The product of a turn is behind that of the turn before, which is then awaited."""
+
+    def issued(turn: Turn, adds: bool) -> tuple[Step, ...]:
+        left = Shared("left", Staged(turn, None if dealt else _OWN), shape.left_transposed)
+        right = Shared("right", Staged(turn), shape.right_transposed)
+        return (
+            Wait("full", Staged(turn), Round(turn)),
+            Multiply("sums", left, right, adds),
+            Await(1, (), unfinished=("sums",)),
+        )
+
+    turn_goes: tuple[Step, ...] = (Arrive("order", _OTHER),) if dealt else ()
+    return (
+        *issued(_FIRST, adds=False),
+        Repeat(1, (*issued(_THIS, adds=True), Arrive("empty", Staged(_BEFORE)))),
+        *turn_goes,
+        Await(0, ("sums",)),
+        Arrive("empty", Staged(_LAST)),
+    )
+
+
+def _stored(shape: Shape) -> tuple[Step, ...]:
+    """The author's epilogue and its result, piece by piece where that may be; each waits until the one before has left
+    the slot."""
+    results = () if shape.out is None else ("result",)
+
+    def put(value: str, piece: int) -> tuple[Step, ...]:
+        return () if shape.out is None else (AwaitPuts(), Put(value, "out", _OWN, _FIRST, piece))
+
+    if shape.pieces == 1:
+        return (Compute("finish", ("sums",), results, _FIRST), *put("result", 0))
+    pieces = range(shape.pieces)
+    if shape.by_pieces:
+        names = tuple(f"sums_{n}" for n in pieces)
+        parts = [(Compute("finish", (names[n],), results, _FIRST, n), *put("result", n)) for n in pieces]
+        return (Cut("sums", names), *(step for steps in parts for step in steps))
+    names = tuple(f"result_{n}" for n in pieces)
+    return (Compute("finish", ("sums",), results, _FIRST), Cut("result", names),
+            *(step for n in pieces for step in put(names[n], n)))  # fmt: skip

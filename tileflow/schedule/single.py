@@ -1,0 +1,206 @@
+"""One product in a loop, found in a region: a tile of the result with whatever the author's body does to it afterwards.
+
+Both operands are boxes as they lie in memory, each row by row or column by column; the sums begin at zero and nothing
+reads them before the loop is over. What is not of this form is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.access import box_order, covers, describable
+from ..ir.attributes import AccessAttrs, DotAttrs, LoadAttrs, PermuteAttrs, TileAttrs
+from ..ir.graph import KernelIR, Op, Operand, SliceIndex, TileIndex, once
+from ..ir.kinds import OpKind
+from ..ir.types import Dim, Value
+from .chained import Refusal, Refused, check_operations, products_of
+
+K = OpKind
+_HALVES = ("bfloat16", "float16")
+_OF_TILE = (K.TILE_BEGIN, K.TILE_END, K.TILE_ID)
+_EIGHTS = ("float8_e4m3fn", "float8_e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """A region of one product. ``rows``: the grid's tile of the left operand's rows; ``before``: numbers in front of
+    the loop; ``inside``: numbers in it, which the operands' places follow from; ``after``: all else around it, in
+    order; ``saved``: the store of the result that the copy engine can do."""
+
+    loop: Op
+    rows: str
+    left: Op
+    right: Op
+    left_transposed: bool
+    right_transposed: bool
+    product: Op
+    before: tuple[Op, ...]
+    inside: tuple[Op, ...]
+    after: tuple[Op, ...]
+    saved: Op | None
+
+    @property
+    def keys(self) -> str:
+        """The loop's tile: what the product sums over."""
+        return TileAttrs.of(self.loop).tile
+
+    @property
+    def columns(self) -> Dim:
+        """Of the result."""
+        return self.product.output.dims[1]
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether what is computed behind the loop may be computed of some columns at a time: no row as a whole is
+        looked at."""
+        kinds = {K.REDUCE, K.ARANGE}
+        if self.columns.tile is None or any(op.kind in kinds or op.regions for op in self.after):
+            return False
+        if any(op.kind in _OF_TILE and TileAttrs.of(op).tile == self.columns.tile for op in self.after):
+            return False
+        dims = {d for op in self.after for v in (*op.values, *op.outputs) for d in v.dims}
+        return all(d.tile in (self.rows, self.columns.tile) or d.extent.constant == 1 for d in dims)
+
+    @property
+    def sums(self) -> Value:
+        """What the loop leaves."""
+        return self.loop.output
+
+
+@once
+def find_single(ir: KernelIR) -> Single | Refusal:
+    """The structure of a region, before or after its masks were placed, or why it has none."""
+    try:
+        return _find(ir)
+    except Refused as error:
+        return error.refusal
+
+
+def _find(ir: KernelIR) -> Single:
+    loop = _the_loop(ir)
+    (body,) = loop.regions
+    (product,) = products_of(ir)
+    _check_product(ir, loop, product)
+    made = {v: op for op in (*ir.body.ops, *body.ops) for v in op.outputs}
+    left_path, right_path = (_path(ir, made, operand) for operand in product.inputs[:2])
+    (left, *left_turns), (right, *right_turns) = left_path, right_path
+    _check_stream(ir, loop, left, 0 if left_turns else 1)
+    _check_stream(ir, loop, right, 1 if right_turns else 0)
+    left_transposed = bool(left_turns) != is_turned(ir, left)
+    right_transposed = bool(right_turns) != is_turned(ir, right)
+    if product.values[0].type.dtype in _EIGHTS and (left_transposed or not right_transposed):
+        raise Refused("operands of 8 bits lie in memory with the inner dimension last", product)
+    inside = tuple(op for op in body.ops if op not in (product, *left_path, *right_path))
+    others = [op for op in inside if not is_scalar(op)]
+    if others:
+        raise Refused("its loop has nothing but the product, its operands' loads and their places", others[0])
+    rows = product.output.dims[0].tile
+    if rows is None or rows not in ir.grid:
+        raise Refused("the result's rows are those of a tile of the grid", product)
+    position = ir.body.ops.index(loop)
+    zeros = [op for op in _zeros(ir, loop.inputs[-1]) or () if ir.uses[op.output] == 1]
+    outside = [op for op in ir.body.ops[:position] if op not in zeros]
+    before = tuple(op for op in outside if is_scalar(op))
+    after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
+    check_operations(ir, rows, (*outside, *inside), after)
+    return Single(
+        loop, rows, left, right, left_transposed, right_transposed, product, before, inside, after,
+        _saved(ir, after, product),
+    )  # fmt: skip
+
+
+def _the_loop(ir: KernelIR) -> Op:
+    loops = [op for op in ir.body.ops if op.kind is K.FOR]
+    if any(op.kind in (K.FOR, K.WHILE) and op not in loops for op in ir.walk()):
+        raise Refused("its loop over the inner dimension has no loop in it or around it")
+    if len(loops) != 1:
+        raise Refused(f"it has one loop, over the inner dimension, and this has {len(loops)}")
+    (loop,) = loops
+    if any(op not in loop.regions[0].ops for op in products_of(ir)):
+        raise Refused("its product is in the loop", loop)
+    if any(ir.tiles[name].lengths is not None or ir.tiles[name].wide for name in (TileAttrs.of(loop).tile, *ir.grid)):
+        raise Refused("its tiles are as long for every program, and count in 32 bits", loop)
+    if ir.shape_mode.is_wide:
+        raise Refused("its sizes count in 32 bits", loop)
+    return loop
+
+
+def _check_product(ir: KernelIR, loop: Op, product: Op) -> None:
+    if product.kind is not K.DOT:
+        raise Refused("its product is a plain one, without scales of its own", product)
+    dtypes = {v.type.dtype for v in product.values[:2]}
+    if len(dtypes) != 1 or not dtypes <= {*_HALVES, *_EIGHTS} or DotAttrs.of(product).acc != "float32":
+        raise Refused("its product is of bfloat16, float16 or fp8, summed in float32", product)
+    if any(len(v.dims) != 2 for v in product.values[:2]):
+        raise Refused("its product is of matrices", product)
+    (body,) = loop.regions
+    adds = len(product.values) == 3 and list(product.values[2:]) == list(body.params)
+    if not adds or list(body.results) != [product.output]:
+        raise Refused("its product adds to the sums, which are all that the loop carries", product)
+    if _zeros(ir, loop.inputs[-1]) is None:
+        raise Refused("its sums begin at zero", loop)
+
+
+def _zeros(ir: KernelIR, value: Operand) -> tuple[Op, ...] | None:
+    """What makes the zeros of a value, a broadcast of them included; None where it is none of them."""
+    if not isinstance(value, Value):
+        return () if value == 0 else None
+    maker = ir.definitions.get(value)
+    if maker is not None and maker.kind is K.FULL and maker.inputs[0] == 0:
+        return (maker,)
+    if maker is not None and maker.kind is K.EXPAND:  # as dimensions of one length are told to be, in dynamic mode
+        rest = _zeros(ir, maker.inputs[0])
+        return None if rest is None else (*rest, maker)
+    return None
+
+
+def _path(ir: KernelIR, made: Mapping[Value, Op], operand: Operand) -> tuple[Op, ...]:
+    """The load of an operand that lies in memory as the copy engine takes it, and the permutation of it that the
+    product reads, if any: shared memory is read either way."""
+    op = made.get(operand) if isinstance(operand, Value) else None
+    if op is not None and op.kind is K.PERMUTE and PermuteAttrs.of(op).order == (1, 0):
+        load, *others = _path(ir, made, op.inputs[0])
+        if not others:
+            return load, op
+    if op is None or op.kind is not K.LOAD:
+        raise Refused("operands are loaded as the product takes them, without operations in between", op)
+    if box_order(ir, op) is None or LoadAttrs.of(op).other != 0:
+        raise Refused("operands lie in memory as the copy engine takes them: in runs of aligned bytes", op)
+    return (op,)
+
+
+def is_turned(ir: KernelIR, op: Op) -> bool:
+    """Whether the box of an access has its dimensions in another order than the tile."""
+    order = box_order(ir, op)
+    axes = [i.axis for i in (AccessAttrs.of(op).index[n] for n in order or ()) if isinstance(i, TileIndex | SliceIndex)]
+    return axes != sorted(axes)
+
+
+def _check_stream(ir: KernelIR, loop: Op, load: Op, axis: int) -> None:
+    """An operand is read along the loop, over the whole of a dimension, past whose end the copy engine reads zeros."""
+    tile = TileAttrs.of(loop).tile
+    sizes = ir.tensor(AccessAttrs.of(load).tensor).shape
+    pairs = list(zip(AccessAttrs.of(load).index, sizes, strict=True))
+    along = [(i.axis, i, size) for i, size in pairs if isinstance(i, TileIndex) and i.tile == tile]
+    if load not in loop.regions[0].ops or [a for a, _, _ in along] != [axis]:
+        raise Refused("operands are read in the loop, by its own tile", load)
+    if any(isinstance(i, TileIndex | SliceIndex) and not covers(ir, i, size) for i, size in pairs):
+        raise Refused("operands are read to the ends of their dimensions, past which there are zeros", load)
+    if ir.tiles[tile].begin.constant != 0:  # type: ignore[union-attr]
+        raise Refused("its loop begins where the inner dimension does", loop)
+
+
+def is_scalar(op: Op) -> bool:
+    """Whether an operation is a number of the tile's, or of the turn's, which roles compute each for themselves."""
+    return not op.regions and not any(v.dims for v in (*op.values, *op.outputs))
+
+
+def _saved(ir: KernelIR, after: tuple[Op, ...], product: Op) -> Op | None:
+    """The first store of the result's shape that the copy engine can do."""
+    for op in after:
+        if op.kind is K.STORE and describable(ir, op) and not is_turned(ir, op):
+            value = op.inputs[0]
+            if isinstance(value, Value) and value.dims == product.output.dims:
+                return op
+    return None

@@ -1,0 +1,98 @@
+"""What a config of one product's warp-specialised schedule must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..config import Constraint
+from ..expr import Expr
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import KernelIR
+from ..ir.types import itemsize
+from ..schedule.chained import LARGEST_WIDTH
+from ..schedule.memory import BARRIER_BYTES, OVERHEAD
+from ..schedule.product import PIECE_BYTES
+from ..schedule.single import Single
+from ..schedule.types import WARPS_OF_A_GROUP
+from ..target import Target
+from .extents import Extents
+from .knobs import CONSUMERS, NUM_STAGES, PING_PONG
+from .schedule_checks import block_steps, schedule_constraint
+
+HEIGHTS = (64, 128)  # rows of a group: one instruction of the matrix units, or two
+_LEAST_COLUMNS = 16
+_LEAST_INNER = 32  # bytes: the sums of one instruction
+_LEAST_STAGES = 2  # a turn issues its product before it lets go of the box of the turn before
+# a thread's registers for sums: twice as many where less than four warp groups share a multiprocessor's registers
+_FEW_SUMS = 64
+_RESERVED = 1024  # bytes of a block's shared memory that the driver has
+_MOST_BOX = 256  # elements along a dimension of a box
+
+
+def programs(groups: int, sums: int, shared: int, target: Target) -> int:
+    """How many programs share a multiprocessor: of so many groups, registers of a thread for sums, bytes of shared
+    memory."""
+    fits = 2 * (shared + _RESERVED) <= target.smem_per_sm
+    return 2 if groups == 1 and sums <= _FEW_SUMS and fits else 1
+
+
+def group_rows(ir: KernelIR, found: Single) -> Expr:
+    """Of a tile, in a consumer group: all rows where groups have tiles of their own."""
+    rows, groups = ir.tiles[found.rows].block, CONSUMERS.symbol(ir)
+    dealt = PING_PONG.symbol(ir) * Expr.of(2).le(groups)
+    return rows * dealt + (rows // groups) * dealt.eq(0)
+
+
+def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: Target) -> Iterable[Constraint]:
+    """What the blocks, the groups and the ring must fit."""
+    own, columns = group_rows(ir, found), extents.of(found.columns)
+    yield from _shapes(ir, found, own, columns)
+    groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
+    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+    depth = NUM_STAGES.name(ir)
+    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((depth, "up"),),
+                              f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages")  # fmt: skip
+    fit = (own * columns).cdiv(WARPS_OF_A_GROUP * 32).le(_FEW_SUMS + groups.ne(3) * _FEW_SUMS)
+    repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
+    yield schedule_constraint("registers of a consumer", fit, repair,
+                              "the sums of a group leave a thread registers for the epilogue")  # fmt: skip
+    needed = _memory(ir, found, own, columns, extents)
+    repair = ((depth, "down"), *block_steps(inner, "down"), *block_steps(columns, "down"))
+    yield schedule_constraint("buffers fit shared memory", needed.le(target.smem_per_block), repair,
+                              f"boxes of all stages, and a piece of each group's result, fit the "
+                              f"{target.smem_per_block} bytes of shared memory of {target.name}")  # fmt: skip
+
+
+def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[Constraint]:
+    """Of a group's product: ``own`` rows by so many columns."""
+    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+    groups, dealer = CONSUMERS.symbol(ir), CONSUMERS.name(ir)
+    size = itemsize(found.left.output.type.dtype)
+    heights = f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each"
+    for name, check, repair, reason in (
+        ("three groups", groups.ne(3).or_(PING_PONG.symbol(ir)), ((dealer, "down"),),
+         "three groups have tiles of their own: no block of rows is cut in three"),
+        ("rows of a group", Expr.of(min(HEIGHTS)).le(own), ((dealer, "down"), *block_steps(rows, "up")), heights),
+        ("rows of all groups", own.le(max(HEIGHTS)), block_steps(rows, "down"), heights),
+        ("columns of a product", columns.le(LARGEST_WIDTH), block_steps(columns, "down"),
+         f"products have at most {LARGEST_WIDTH} columns"),
+        ("least columns of a product", Expr.of(_LEAST_COLUMNS).le(columns), block_steps(columns, "up"),
+         f"products have at least {_LEAST_COLUMNS} columns"),
+        ("inner dimension of a turn", Expr.of(_LEAST_INNER // size).le(inner), block_steps(inner, "up"),
+         f"an instruction sums over {_LEAST_INNER} bytes of each operand"),
+        ("boxes", inner.le(_MOST_BOX), block_steps(inner, "down"),
+         f"boxes have at most {_MOST_BOX} elements along a dimension"),
+    ):  # fmt: skip
+        yield schedule_constraint(name, check, repair, reason)
+
+
+def _memory(ir: KernelIR, found: Single, own: Expr, columns: Expr, extents: Extents) -> Expr:
+    """As :func:`tileflow.schedule.memory.shared_bytes` counts a schedule's buffers."""
+    rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
+    groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
+    ring = stages * (rows + columns) * inner * itemsize(found.left.output.type.dtype)
+    needed = ring + (stages * 2 + groups) * BARRIER_BYTES + OVERHEAD
+    if found.saved is not None:
+        dtype = ir.tensor(AccessAttrs.of(found.saved).tensor).dtype
+        needed = needed + groups * (own * columns * itemsize(dtype)).min(PIECE_BYTES)
+    return needed
