@@ -7,12 +7,13 @@ from ...ir.graph import KernelIR
 from ...schedule.single import Single
 from ...schedule.structure import find_structure
 from ...target import Target
+from ..parameters import Divisible
 from ..source import TritonSource
 from .kernel import GluonKernel
 from .product_kernel import ProductKernel
 
 
-def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all") -> TritonSource:
     """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
     the region or the config has no such schedule."""
     kind = ProductKernel if isinstance(find_structure(ir), Single) else GluonKernel
