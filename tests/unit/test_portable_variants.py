@@ -144,7 +144,7 @@ def test_any_number_of_rows_keeps_vectors_and_boxes() -> None:
     config, sources = variants(name)
     m, n, k = 777, 4096, 4096
     context = Guarded(kernel(name), config, sources, aligned=True)
-    x, w = torch.empty(m, k, dtype=torch.bfloat16, device="meta"), torch.empty(k, n, dtype=torch.bfloat16, device="meta")
+    x, w = (torch.empty(*sizes, dtype=torch.bfloat16, device="meta") for sizes in ((m, k), (k, n)))
     kernel(name).host.run(context, x, w)
     taken = context.launches[0][1][0]
     assert taken is sources[1] and all(a.kind == "descriptor" for a in taken.args if a.path in ("x", "y"))
