@@ -13,6 +13,7 @@ from .default import default_config
 from .emit.gluon.specialised import emit_specialised
 from .emit.heading import Origin
 from .emit.kernel import emit
+from .emit.parameters import Divisible
 from .emit.source import TritonSource
 from .errors import ConfigError, Location
 from .frontend.lower import HostKnob, LoweredCall, lower_call, lower_launch
@@ -37,9 +38,11 @@ Sites = tuple[str, ...]
 Hints = tuple[tuple[str, int], ...]
 # of a region: its hash, what is looped, halved, transposed and of size 1 in it
 Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
-# whether sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
-DIVISIBLE = {"static": (True,), "dynamic": (True, False), "wide": (True, False),
-             "generic": (False,), "generic_ones": (False,)}  # fmt: skip
+# which sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
+DIVISIBLE: dict[str, tuple[Divisible, ...]] = {
+    "static": ("all",), "dynamic": ("all", "inner", "none"), "wide": ("all", "none"),
+    "generic": ("none",), "generic_ones": ("none",),
+}  # fmt: skip
 _MOST_RETRACED = 256  # choices of host code's own knobs whose regions are kept
 
 
@@ -151,8 +154,9 @@ class Lowered:
         return interpretable(self.space, config)
 
     def emit(self, config: Config) -> tuple[TritonSource, ...]:
-        """The Triton source of each region under ``config``; in dynamic and wide mode one variant with sizes divisible
-        by 16, where the example's are, and one without.
+        """The Triton source of each region under ``config``; in dynamic mode one variant with sizes divisible by 16,
+        where the example's are, one with those of the inner dimensions alone, and one without; fewer where some are
+        equal.
 
         Raises ConfigError where the config is not one of the space, breaks a constraint, or host code asserts.
         """

@@ -4,6 +4,7 @@ From the fastest on, in the order in which their guards are tried:
 
 ``dynamic``       sizes and strides are run-time arguments of 32 bits, those divisible by 16 that the example's are;
                   dimensions in one piece up to the example's size, to the next power of two
+``dynamic``       the same with divisible inner dimensions and strides, and any number of rows
 ``dynamic``       the same without divisibility
 ``wide``          64 bits; reductions are looped, and dimensions that must be in one piece may be long; divisible by 16
 ``wide``          the same without divisibility

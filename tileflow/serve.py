@@ -60,7 +60,9 @@ _MOST_SHRINKS = 8  # of a default that the device has too little for
 
 _log = logging.getLogger("tileflow")
 _built: BoundedCache[BuiltServer] = BoundedCache(MOST_BUILT)
+MOST_LAYOUTS = 8  # of tensors, for each of which variants that take any size are built
 _shapes: dict[Any, int] = {}
+_layouts: dict[Any, list[str]] = {}
 _counting = threading.Lock()
 on_change(_built.clear)
 
@@ -255,10 +257,14 @@ def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Atte
     key = (kernel.cache.number, call.problem.kinds, call.device)
     with _counting:
         _shapes[key] = _shapes.get(key, 0) + 1
-        few = _shapes[key] <= MOST_SHAPES
-    if few:
-        return
-    server = _built.get_or_make(key, lambda: _build_portable(kernel, call))
+        if _shapes[key] <= MOST_SHAPES:
+            return
+        layouts = _layouts.setdefault(key, [])
+        layout = call.problem.layouts
+        if layout not in layouts and len(layouts) < MOST_LAYOUTS:
+            layouts.append(layout)
+        layout = layout if layout in layouts else layouts[0]  # whose variants serve all, not all as fast
+    server = _built.get_or_make((*key, layout), lambda: _build_portable(kernel, call))
 
     def counter(server: Server) -> Any:
         return MissedCalls(_counter(kernel.name, call.problem, call.live, server), missed)

@@ -73,7 +73,7 @@ def written() -> tuple[str, dict[str, int]]:
     x = torch.empty(1000, dtype=torch.float16, device="meta")
     lowered = gated.lower((x, x), H200)
     config = lowered.space.repair(lowered.default.with_({"block:tile": 512, "num_warps": 4}))
-    context = Gluon(lowered.regions[0], config, H200, divisible=True)
+    context = Gluon(lowered.regions[0], config, H200, divisible="all")
     return context.run(), dict(context.plan.constexprs)  # type: ignore[arg-type]
 
 

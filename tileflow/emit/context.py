@@ -25,7 +25,7 @@ from .casts import converted
 from .dtypes import literal
 from .module import ModuleText
 from .names import Names
-from .parameters import Parameters
+from .parameters import Divisible, Parameters
 from .plan import Plan, constexpr_name
 from .writer import Writer
 
@@ -33,12 +33,12 @@ from .writer import Writer
 class Context(ABC):
     """The state of one emission. ``rules``: of the family, by kind of operation.
 
-    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16.
+    ``divisible``: in dynamic mode, which sizes and strides are assumed to be divisible by 16.
     """
 
     rules: Mapping[OpKind, Callable[[Any, Op], None]]
 
-    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
         self.plan = Plan(ir, config)
         self.target = target
         self.divisible = divisible

@@ -27,7 +27,7 @@ def wanted(e: Context, op: Op) -> bool:
     if e.plan.choice(access_of(op), site_of(op)) != "descriptor":
         return False
     strides = e.plan.ir.tensor(AccessAttrs.of(op).tensor).strides
-    if not e.divisible and any(s.constant is None for s in strides):
+    if e.divisible == "none" and any(s.constant is None for s in strides):
         return False
     return op.kind is OpKind.STORE or not needs_mask(e, op)
 

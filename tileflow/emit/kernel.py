@@ -24,6 +24,7 @@ from . import views as _views
 from .context import Context
 from .heading import Origin, heading
 from .order import barriers
+from .parameters import Divisible
 from .plan import Plan
 from .source import TritonSource
 from .table import TRITON
@@ -50,11 +51,11 @@ import triton.language as tl
 
 
 def emit(
-    ir: KernelIR, config: Config, target: Target, divisible: bool = True, origin: Origin | None = None
+    ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all", origin: Origin | None = None
 ) -> TritonSource:
     """The Triton program of a region (its structural passes done) under ``config``.
 
-    ``divisible``: in dynamic mode, whether the sizes and strides are assumed to be divisible by 16. ``origin``: what
+    ``divisible``: in dynamic mode, which sizes and strides are assumed to be divisible by 16. ``origin``: what
     comments say of the author's function.
     """
     return TritonKernel(ir, config, target, divisible).run(origin)
@@ -65,7 +66,7 @@ class TritonKernel(Context):
 
     rules = TRITON
 
-    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
         super().__init__(ir, config, target, divisible)
         self._barriers = barriers(self.plan, self.plan.launch(NUM_WARPS) * target.warp_size)
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ..expr import Expr
-from ..ir.graph import KernelIR, TensorParam
+from ..ir.attributes import AccessAttrs
+from ..ir.graph import KernelIR, SliceIndex, TensorParam, TileIndex, once
+from ..ir.kinds import OpKind
 from ..ir.op_table import effects_of
 from ..ir.types import INT32_MAX
 from ..runtime.abi import LaunchArg, TensorMap
 from ..runtime.paths import Symbol
 from .dtypes import signature
 from .plan import Plan, parameter_name
+
+# all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none
+Divisible = Literal["all", "inner", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,30 @@ class Box:
         return LaunchArg(self.name, "descriptor", type_, self.tensor.path, tensor_map=tensor_map)
 
 
-class Parameters:
-    """Those of one kernel. ``divisible``: in dynamic mode, whether sizes and strides are assumed to be by 16."""
+@once
+def inner_symbols(ir: KernelIR) -> frozenset[str]:
+    """The sizes and strides that say how runs of memory lie: of contiguous dimensions, and of the tiles along them."""
+    found: set[str] = set()
+    for op in ir.walk():
+        if op.kind not in (OpKind.LOAD, OpKind.STORE):
+            continue
+        access = AccessAttrs.of(op)
+        tensor = ir.tensor(access.tensor)
+        for item, size, stride in zip(access.index, tensor.shape, tensor.strides, strict=True):
+            found |= stride.symbols()
+            if stride.constant != 1:
+                continue
+            found |= size.symbols()
+            ends = (ir.tiles[item.tile].end if isinstance(item, TileIndex) else
+                    item.dim.extent if isinstance(item, SliceIndex) else None)  # fmt: skip
+            found |= ends.symbols() if isinstance(ends, Expr) else set()
+    return frozenset(found)
 
-    def __init__(self, plan: Plan, divisible: bool) -> None:
+
+class Parameters:
+    """Those of one kernel. ``divisible``: in dynamic mode, which sizes and strides are assumed to be so by 16."""
+
+    def __init__(self, plan: Plan, divisible: Divisible) -> None:
         self._plan = plan
         self._divisible = divisible
         self._tensors: dict[str, TensorParam] = {}
@@ -92,7 +117,8 @@ class Parameters:
     def _int(self, symbol: str, name: str) -> LaunchArg:
         e, mode = Expr.sym(symbol), self._plan.ir.shape_mode
         hint = self._plan.ir.hints[symbol]
-        divisible = self._divisible and not mode.is_static and hint % 16 == 0
+        assumed = self._divisible == "all" or (self._divisible == "inner" and symbol in inner_symbols(self._plan.ir))
+        divisible = assumed and not mode.is_static and hint % 16 == 0
         if divisible:
             self._plan.guard((e % 16).eq(0))
         wide = mode.is_wide or abs(hint) > INT32_MAX

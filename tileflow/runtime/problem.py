@@ -40,6 +40,14 @@ class TensorSpec:
                              f"{len(self.strides)}", where="strides")  # fmt: skip
 
     @property
+    def runs(self) -> str:
+        """How its memory lies, whatever its sizes: for each dimension ``1`` (contiguous), ``v`` (a stride that keeps
+        vectors of 16 elements aligned) or ``s``, and whether whole vectors fill the contiguous ones."""
+        lies = "".join("1" if s == 1 else "s" if s % 16 else "v" for s in self.strides)
+        whole = not any(n % 16 for n, s in zip(self.shape, self.strides, strict=True) if s == 1)
+        return f"{lies}{'' if whole else 'p'}{'' if self.aligned else 'u'}"
+
+    @property
     def layout(self) -> str:
         """The stride class: ``c`` (contiguous), else the strides themselves, as ``s4096,1``."""
         expected, contiguous = 1, True
@@ -141,6 +149,11 @@ class Problem:
         """What selects code whatever sizes, strides and alignment: dtypes, ranks, values that select code, functions.
         A default that takes any size and layout serves the calls of its own kinds."""
         return _kinds(self.args)
+
+    @property
+    def layouts(self) -> str:
+        """How the memory of its tensors lies: what vectors and boxes of a variant for any size can rely on."""
+        return ",".join(spec.runs for _, spec in self.args if isinstance(spec, TensorSpec))
 
     @cached_property
     def sizes(self) -> dict[str, int]:

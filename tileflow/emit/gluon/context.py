@@ -22,6 +22,7 @@ from ...schedule.structure import Structure, find_structure
 from ...schedule.types import ROWS_OF_A_GROUP
 from ...target import Target
 from ..context import Context
+from ..parameters import Divisible
 from ..table import COMMON, Rules
 from ..writer import Writer
 from .functions import Function, free_names, function
@@ -38,7 +39,7 @@ class GluonContext(Context):
     rules = Rules["GluonContext"](COMMON)
     own_names = NAMES  # which the schedule takes
 
-    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: bool) -> None:
+    def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
         super().__init__(ir, config, target, divisible)
         found = find_structure(ir)
         if isinstance(found, Refusal):

@@ -8,13 +8,14 @@ from ...schedule.gradient_loop import GradientLoop
 from ...schedule.single import Single
 from ...schedule.structure import find_structure
 from ...target import Target
+from ..parameters import Divisible
 from ..source import TritonSource
 from .gradients import GradientsKernel
 from .kernel import GluonKernel
 from .product_kernel import ProductKernel
 
 
-def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: bool = True) -> TritonSource:
+def emit_specialised(ir: KernelIR, config: Config, target: Target, divisible: Divisible = "all") -> TritonSource:
     """The warp-specialised program of a region (its structural passes done) under ``config``. Raises ConfigError where
     the region or the config has no such schedule."""
     found = find_structure(ir)
