@@ -141,8 +141,16 @@ class Lowered:
 
     @cached_property
     def default(self) -> Config:
-        """The zero-search config."""
-        return default_config(self.regions, self.space, self.target)
+        """The zero-search config. It is pipelined where it cannot be written warp-specialised: some regions have a loop
+        or a box that shows what the copy engine reads past it, which only the emission finds out."""
+        config = default_config(self.regions, self.space, self.target)
+        if not any(SCHEDULE.matches(name) and choice != SCHEDULE.default for name, choice in config.items):
+            return config
+        try:
+            self.emit(config)
+        except ConfigError:
+            return default_config(self.regions, self.space, self.target, pipelined=True)
+        return config
 
     @cached_property
     def traffic(self) -> Traffic:

@@ -53,7 +53,7 @@ def written(lowered: Lowered, keys: int = 64, stages: int = 2) -> TritonSource:
 def schedule_of(lowered: Lowered, keys: int = 64, stages: int = 2) -> Schedule:
     config = specialised(lowered, block_tile_m=128, block_block_n=keys, num_stages=stages)
     (ir,) = lowered._regions_under(config)
-    kernel = GluonKernel(lowered._variant(ir, config), config, H200, True)
+    kernel = GluonKernel(lowered._variant(ir, config), config, H200, "all")
     kernel.run()
     return kernel.specialised
 
@@ -193,7 +193,7 @@ def gradient_source(lowered: Lowered, launch: int, turn: int = 64) -> TritonSour
 @pytest.mark.parametrize("launch", [1, 2])
 def test_gradients_text_has_each_step_of_the_schedule_that_was_executed(launch: int) -> None:
     lowered, config = gradients_of(), gradient_config(gradients_of(), launch)
-    kernel = GradientsKernel(lowered._variant(lowered._regions_under(config)[launch], config), config, H200, True)
+    kernel = GradientsKernel(lowered._variant(lowered._regions_under(config)[launch], config), config, H200, "all")
     text = kernel.run().text
     for name in ("consumer", "producer"):
         steps, lines = list(steps_of(getattr(kernel.specialised, name).program)), role(text, name)
@@ -225,6 +225,18 @@ def test_gradients_compile_ahead_of_time() -> None:
         assert "serialized" not in advice(assembly)
         maps = [a.tensor_map for a in binary.abi.args if a.tensor_map is not None]
         assert [m.box for m in maps] == [(1, 64, 64)] * (4 + results)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 80, 128])
+def test_the_default_of_the_queries_gradient_compiles_ahead_of_time(d: int, causal: bool) -> None:
+    """Without spills, and without products that are serialised."""
+    args = attention_backward.inputs(batch=4, heads=32, m=4096, d=d, causal=causal, device="meta")
+    lowered = attention_backward.lower(args, H200)
+    (source,) = (s for s in lowered.emit(lowered.default) if s.region == 2)
+    assert source.language == "gluon"
+    assert build(source, H200).resources.spills == 0
+    assert "serialized" not in advice(_compile(source, H200).assembly)
 
 
 def test_advice_says_where_products_are_serialised() -> None:

@@ -15,7 +15,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from gradient_kernels import REFUSED, inputs, shared_keys, shared_keys_reference
+from gradient_kernels import REFUSED, by_each_other, inputs, shared_keys, shared_keys_reference
 from schedule_bodies import edited
 
 from examples.attention import LOG2_E, attention_backward
@@ -112,6 +112,13 @@ def test_gradients_of_odd_sizes(number: int, results: tuple[str, ...], causal: b
     assert all(error > 0.5 for name, error in errors.items() if name not in results)  # the other launch's
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 80, 128])
+def test_the_gradient_of_queries_by_the_blocks_of_the_default(d: int, causal: bool) -> None:
+    """128 rows, turns of 128 keys of which the last one is cut."""
+    assert run(2, heads=1, m=300, d=d, causal=causal, turn=128)["grad_q"] < 0.02
+
+
 def test_queries_that_share_keys() -> None:
     """The gradient of queries where several heads have one head of keys, by the author's own formula."""
     torch.manual_seed(0)
@@ -126,6 +133,22 @@ def test_queries_that_share_keys() -> None:
             program = GradientProgram(ir, found, config, tensors, {"LOG2_E": LOG2_E}, begins)
             execute(schedule, program, program.turns, at_random(head))
     wanted = shared_keys_reference(*args)
+    assert (tensors["grad_q"].float() - wanted).abs().max() < 1e-2 * wanted.abs().max()
+
+
+def test_a_score_that_only_a_later_part_reads() -> None:
+    """The first part computes nothing, and keeps its score. The emission had no name for it."""
+    torch.manual_seed(0)
+    args = inputs(1, 130, 70, 64)
+    ir, found, config = region(by_each_other, args, 0, {"block:tile_m": 128, "block:tile_n": 64})
+    assert found.kept(0) == (found.scores[0].product.output,)
+    tensors = dict(zip(("q", "k", "v", "grad_out"), args, strict=False)) | {"grad_q": torch.zeros_like(args[0])}
+    schedule = gradients(shape_of(found, 64, 64), groups=2, stages=2)
+    for begin in (0, 128):
+        program = GradientProgram(ir, found, config, tensors, {}, {"head": 0, "tile_m": begin})
+        execute(schedule, program, program.turns, at_random(begin))
+    q, k, v, grad_out = (x.float() for x in args[:4])
+    wanted = ((q @ k.mT) * (grad_out @ v.mT)) @ k
     assert (tensors["grad_q"].float() - wanted).abs().max() < 1e-2 * wanted.abs().max()
 
 

@@ -47,7 +47,7 @@ def written(lowered: Lowered, **choices: Choice) -> tuple[TritonSource, Schedule
     config = config_of(lowered, **choices)
     assert not lowered.space.violations(config)
     (ir,) = lowered._regions_under(config)
-    kernel = ProductKernel(lowered._variant(ir, config), config, H200, True)
+    kernel = ProductKernel(lowered._variant(ir, config), config, H200, "all")
     return kernel.run(), kernel.specialised
 
 

@@ -57,7 +57,7 @@ def test_every_width_of_heads_has_a_config(d: int, causal: bool) -> None:
 def test_knobs_of_the_pipelined_schedule_mean_nothing_in_the_other() -> None:
     it = lowered()
     one = choose(it, block_tile_m=128, block_block_n=128, num_stages=2)
-    other = one.with_({"num_warps": 8, "maxnreg": 96, "persistent": 2, "load:k#0.access": "pointer"})
+    other = one.with_({"num_warps": 8, "maxnreg": 96, "load:k#0.access": "pointer"})
     assert it.space.normalise(one) == it.space.normalise(other)
     pipelined = it.space.normalise(it.space.repair(other.with_({"schedule": "pipelined"})))
     assert pipelined["num_warps"] == 8 and pipelined["ping_pong"] is True
@@ -78,7 +78,7 @@ def test_the_constraint_counts_the_memory_that_the_schedule_has(d: int, stages: 
     it = lowered(d)
     config = choose(it, block_tile_m=128, block_block_n=32, num_stages=stages)
     (ir,) = it._regions_under(config)
-    kernel = GluonKernel(it._variant(ir, config), config, H200, True)
+    kernel = GluonKernel(it._variant(ir, config), config, H200, "all")
     kernel.run()
     needed = shared_bytes(kernel.specialised)
     (constraint,) = (c for c in it.space.constraints if c.name == "warp_specialised: buffers fit shared memory")

@@ -18,12 +18,12 @@ from .products import product_config
 from .streaming import streaming_config
 
 
-def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Target) -> Config:
-    """A config that needs no search and no measurement; valid in ``space``."""
+def default_config(regions: Sequence[KernelIR], space: ConfigSpace, target: Target, pipelined: bool = False) -> Config:
+    """A config that needs no search and no measurement; valid in ``space``. ``pipelined``: in every launch."""
     wanted: dict[str, Choice] = {}
     for ir in regions:
         has_product = any(op.kind is OpKind.DOT for op in ir.walk())
-        wanted |= product_config(ir, target) if has_product else streaming_config(ir, target)
+        wanted |= product_config(ir, target, pipelined) if has_product else streaming_config(ir, target)
     chosen = {k.name: _nearest(wanted.get(k.name, k.default), k.choices) for k in space.knobs}
     return space.normalise(space.repair(Config.of(chosen)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from ..config import Choice
@@ -18,6 +18,7 @@ from ..passes.subtile import epilogue, subtilable
 from ..passes.transpose import is_loaded, transposable
 from ..passes.unit_batches import batch_blocks
 from ..schedule.chained import Chained
+from ..schedule.gradient_loop import GradientLoop
 from ..schedule.structure import find_structure
 from ..space.access import access_knobs
 from ..space.knobs import (
@@ -64,13 +65,13 @@ CONSUMER_ROWS = 128  # of two consumer groups
 WIDE_HEAD = 128  # from here on the operands of chained products fill the registers of a smaller block
 
 
-def product_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
+def product_config(ir: KernelIR, target: Target, pipelined: bool = False) -> dict[str, Choice]:
     """The knobs of a region with products that should not have their plain defaults."""
     dots = [op for op in ir.walk() if op.kind is OpKind.DOT]
     wanted = chunk_sizes(ir, target.sm_count, {})
     chained = _chained(dots)
     wanted |= _chain(ir, chained, target) if chained else _single(ir, dots[0], target)
-    return wanted
+    return wanted if pipelined or not chained else wanted | _specialised(ir, target)
 
 
 def _operands(op: Op) -> tuple[Value, Value]:
@@ -124,29 +125,52 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
     wanted[NUM_WARPS.name(ir)] = warps
     wanted[NUM_STAGES.name(ir)] = stages
     wanted[DESCENDING.name(ir)] = True
-    return wanted | _boxes(ir, target) | _specialised(ir, target)
+    return wanted | _boxes(ir, target)
 
 
 def _specialised(ir: KernelIR, target: Target) -> dict[str, Choice]:
-    """Two consumer groups beside a producer, where each multiprocessor has a tile of 128 rows: measured on an H200 at
-    1.18 to 1.29 times the pipelined default's speed for heads of 96 and more, 1.12 for causal ones of 64, and slower
-    for full ones of 64; another 1.04 for full ones of 128 whose programs walk (docs/warp-specialisation.md)."""
+    """Two consumer groups beside a producer, where each multiprocessor has a tile of 128 rows: as measured on an H200
+    (docs/warp-specialisation.md)."""
     found = find_structure(ir)
-    if refusal(ir, target) or not isinstance(found, Chained):
+    if refusal(ir, target) or not isinstance(found, Chained | GradientLoop):
         return {}
-    columns = pow2(max(d.extent.evaluate(ir.hints) for d in (found.query.output.dims[1], found.sums.output.dims[1])))
+    rows: dict[str, Choice] = {ir.tiles[found.rows].block.args[0]: CONSUMER_ROWS}
+    tiles = _programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | rows)
+    if tiles < target.sm_count:
+        return {}
+    wanted = _attention(ir, found, tiles, target) if isinstance(found, Chained) else _gradients(ir, found)
+    return wanted | rows | {SCHEDULE.name(ir): "warp_specialised"} if wanted else {}
+
+
+def _attention(ir: KernelIR, found: Chained, tiles: int, target: Target) -> dict[str, Choice]:
+    """At 1.18 to 1.29 times the pipelined default's speed for heads of 96 and more, 1.12 for causal ones of 64, and
+    slower for full ones of 64; another 1.04 for full ones of 128 whose programs walk."""
+    columns = _widest(ir, (found.query.output.dims[1], found.sums.output.dims[1]))
     loop = ir.tiles[found.keys]
     alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
-    wanted: dict[str, Choice] = {ir.tiles[found.rows].block.args[0]: CONSUMER_ROWS}
-    tiles = _programs(ir, dict.fromkeys((b.name for b in ir.blocks), 1) | wanted)
-    if tiles < target.sm_count or (alike and columns < WIDE_HEAD):
+    if alike and columns < WIDE_HEAD:
         return {}
     walks = alike and columns == WIDE_HEAD and tiles > target.sm_count
-    wanted[_symbol(found.scores.output.dims[1])] = 128 if columns <= WIDE_HEAD else 64
-    wanted[NUM_STAGES.name(ir)] = 2 if columns >= WIDE_HEAD else 3
-    wanted[PING_PONG.name(ir)] = walks or columns < WIDE_HEAD
-    wanted[PERSISTENT.name(ir)] = int(walks)
-    return wanted | {SCHEDULE.name(ir): "warp_specialised"}
+    return {
+        _symbol(found.scores.output.dims[1]): 128 if columns <= WIDE_HEAD else 64,
+        NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3,
+        PING_PONG.name(ir): walks or columns < WIDE_HEAD,
+        PERSISTENT.name(ir): int(walks),
+    }
+
+
+def _gradients(ir: KernelIR, found: GradientLoop) -> dict[str, Choice]:
+    """Of queries alone, up to heads of 128: at 1.09 to 1.17 times the speed of the whole call. Two sums a program, as
+    keys and values have, leave no registers for turns as long, and gained nothing."""
+    dims = (op.output.dims[1] for op in (*found.held, *found.blocks, *(s.product for s in found.sums)))
+    if len(found.sums) > 1 or _widest(ir, dims) > WIDE_HEAD:
+        return {}
+    return {_symbol(found.columns): 128, NUM_STAGES.name(ir): 2}
+
+
+def _widest(ir: KernelIR, dims: Iterable[Dim]) -> int:
+    """The most columns of some tiles in registers."""
+    return pow2(max(d.extent.evaluate(ir.hints) for d in dims))
 
 
 def _two_share(ir: KernelIR, blocks: dict[str, int], stages: int, target: Target) -> bool:

@@ -113,10 +113,11 @@ class GradientLoop:
         return tuple(op.output for op in self.ahead[part] if op.kind is OpKind.LOAD)
 
     def kept(self, part: int) -> tuple[Value, ...]:
-        """What later parts read of a part."""
+        """What later parts read of a part, its score among it."""
         later = set(read_by(op for ops in self.parts[part + 1 :] for op in ops))
         made_again = set(results_of(op for ops in self.parts[part + 1 :] for op in ops))
-        return tuple(v for v in results_of(self.parts[part]) if v in later - made_again)
+        there = (self.scores[part].product.output, *results_of(self.parts[part]))
+        return tuple(v for v in there if v in later - made_again)
 
 
 @once

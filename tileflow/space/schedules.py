@@ -177,7 +177,7 @@ def _memory_fits(
         apart = shares.eq(0).or_(PERSISTENT.symbol(ir).ne(0))
         own = own + groups * ROWS_OF_A_GROUP * extents.of(out.dims[1]) * itemsize(dtype) * apart
     ring = stages * keys * (inner + depth) * size
-    barriers = (stages * 4 + groups * 3) * BARRIER_BYTES
+    barriers = (stages * 4 + groups * (PERSISTENT.symbol(ir).ne(0) + 2)) * BARRIER_BYTES
     repair: tuple[tuple[str, Direction], ...] = (
         (PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"),
     )  # fmt: skip
