@@ -97,7 +97,9 @@ def test_each_wait_is_for_the_round_that_was_executed(kind: str, ping_pong: bool
         for wait, parity in zip(waits, parities, strict=True):
             barrier = schedule.barrier(wait.barrier)
             stages = schedule.stages if barrier.per == "stage" else 1
-            for tile, turn, who in itertools.product(range(1 if kind == "one tile" else 5), range(turns), range(groups)):
+            for tile, turn, who in itertools.product(
+                range(1 if kind == "one tile" else 5), range(turns), range(groups)
+            ):
                 start = tile * turns
                 at = {"tile": tile, "start": start, "turn": start + turn, "who": who, "turns": turns,
                       "STAGES": schedule.stages, "GROUPS": groups}  # fmt: skip
