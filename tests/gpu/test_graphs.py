@@ -10,6 +10,13 @@ from tileflow_experiments import compiled_graphs
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("check", compiled_graphs.CHECKS, ids=lambda check: check.__name__)
+CRASHES = pytest.mark.xfail(reason="loading the package was a segmentation fault on an H200 (torch 2.11)")
+CHECKS = [
+    pytest.param(check, marks=CRASHES if check is compiled_graphs.ahead_of_time else ())
+    for check in compiled_graphs.CHECKS
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in compiled_graphs.CHECKS])
 def test_a_graph(check: Callable[[str], str]) -> None:
     assert check("cuda")

@@ -12,9 +12,13 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 pytest.importorskip("triton")
 
+import tileflow
+import tileflow.language as tfl
 from tileflow.build import compile as build_module
 from tileflow.build.compile import build, load_function, toolchain
 from tileflow.errors import BuildError, OutOfResources
@@ -91,6 +95,21 @@ def test_the_kernel_takes_its_arguments_then_two_scratch_pointers() -> None:
         build(sources.vector_add(block=512), target("nvidia-h200"))
     parameters = [line.split()[1] for line in kept[0].splitlines() if line.strip().startswith(".param")]
     assert parameters == [".u64", ".u64", ".u64", ".u32", ".f32", ".u64", ".u64"]
+
+
+@tileflow.kernel
+def averaged(x: torch.Tensor, size: int) -> torch.Tensor:
+    out = torch.empty(x.size(0), x.size(1), size, dtype=x.dtype, device=x.device)
+    for rows, channels in tfl.tile([x.size(0), x.size(1)]):
+        out[rows, channels, :] = F.avg_pool1d(x[rows, channels, :], 4, 2, padding=2, count_include_pad=False)
+    return out
+
+
+def test_windows_of_constants_build() -> None:
+    """How many elements a window has is a sum over a tile of ones: Triton fails over gathers out of a constant."""
+    lowered = averaged.lower((torch.empty(4, 6, 10, device="meta"), 6), target("nvidia-h200"))
+    (source,) = lowered.emit(lowered.default)
+    assert build(source, lowered.target).resources.spills == 0
 
 
 def test_divisibility_widens_the_loads() -> None:

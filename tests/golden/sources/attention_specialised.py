@@ -159,7 +159,7 @@ def consumer(
     mbarrier.wait(query_full.index(who), 0)  # a group's queries are there
     if turns > 0:
         tile_n_begin = 0
-        mbarrier.wait(order.index(who), 0)  # it is a group's turn at the matrix units
+        mbarrier.wait(order.index(who), (0) ^ (1 if who == 0 else 0))  # it is a group's turn at the matrix units
         mbarrier.wait(key_full.index(0), 0)  # this turn's keys are there
         scores_under_way = warpgroup_mma(query.index(who).reshape([64, 32]), key.index(0).reshape([128, 32]).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         mbarrier.arrive(order.index((who + 1) % GROUPS), count=1)

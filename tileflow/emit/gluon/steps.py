@@ -292,10 +292,10 @@ class Steps(ABC):
             return str(round_.behind & 1)
         turn = self._counted(round_.turn)
         if turn.isdigit():
-            return str((int(turn) // (self._schedule.stages if staged else 1) - round_.behind) & 1)
-        text = f"({turn} // STAGES) & 1" if staged else f"{turn} & 1"
-        if round_.behind & 1:
-            text = f"({text}) ^ 1"
+            text = str((int(turn) // (self._schedule.stages if staged else 1) - round_.behind) & 1)
+        else:
+            text = f"({turn} // STAGES) & 1" if staged else f"{turn} & 1"
+            text = f"({text}) ^ 1" if round_.behind & 1 else text
         if round_.head_start & 1:
             text = f"({text}) ^ (1 if who == 0 else 0)"
         return text

@@ -109,6 +109,9 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     if places.type.dtype.startswith("float") or places.type.dtype == "bool":
         raise TraceError("a tile of indices holds ints", got=places.type.dtype, where=t.location(),
                          hint="boolean masks select with torch.where")  # fmt: skip
+    maker = t.builder.definitions.get(value)
+    if maker is not None and maker.kind is OpKind.FULL:  # Triton 3.6 and 3.7 fail over gathers out of a constant
+        return t.full(places.dims, maker.inputs[0], value.type.dtype)
     # lanes past a tile's end may hold any number
     last = t.size(value.dims[axis].extent - 1)
     inside = t.pointwise("minimum", t.pointwise("maximum", t.cast(t.wrap(places), "int32"), 0), last)
