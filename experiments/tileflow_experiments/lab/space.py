@@ -55,6 +55,9 @@ class RecordedSpace(ConfigSpace):
     def violations(self, config: Config) -> list[Constraint]:
         return [] if config in self._recorded else [_UNRECORDED]
 
+    def is_valid(self, config: Config) -> bool:
+        return config in self._recorded
+
     def normalise(self, config: Config) -> Config:
         return config
 
