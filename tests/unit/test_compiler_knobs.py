@@ -189,4 +189,7 @@ def test_each_knob_of_the_gallery_is_a_defined_one() -> None:
                     found.add(defined)
                     assert knob.role == defined.role and type(knob.default) is type(defined.default)
                     assert not defined.choices or {*knob.choices} <= {*defined.choices, *defined.amd}
+    name = "examples.matmul:matmul"
+    precise = kernel(name).lower(meta(name, (512, 512, 512), "float32"), target("nvidia-h200"))
+    found |= {definition(knob.name) for knob in precise.space.knobs}
     assert found | {TUNABLE} == set(KNOBS)

@@ -234,7 +234,8 @@ def test_float32_follows_torchs_newer_interface(
         torch.get_float32_matmul_precision()
     newer_interface(name)
     lowered = lower(augmented)
-    (source,) = lowered.emit(lowered.default)
+    plain = {n: c for n, c in lowered.default.to_dict().items() if not n.endswith(".precision")}
+    (source,) = lowered.emit(lowered.space.repair(lowered.space.complete(plain)))
     assert DotAttrs.of(dots(augmented)[0]).precision == expected and f"input_precision='{expected}'" in source.text
 
 

@@ -141,8 +141,10 @@ def test_products_without_matrix_units_count_together() -> None:
 def test_products_without_matrix_units_count_in_each_turn_that_is_written_out() -> None:
     name = "examples.matmul:matmul"
     it = kernel(name).lower(meta(name, (4096, 4096, 4096), "float32"), H200)
-    once = it.default.with_({"block:tile_m": 64, "block:tile_n": 64, "block:tile_k": 64, "num_warps": 4})
+    blocks = {"block:tile_m": 64, "block:tile_n": 64, "block:tile_k": 64, "num_warps": 4}
+    once = it.default.with_({**blocks, "product:dot#0.precision": "ieee"})
     unrolled = once.with_({"loop:tile_k.unroll": 4})
+    assert not it.space.violations(unrolled.with_({"product:dot#0.precision": "bf16x6", "loop:tile_k.unroll": 1}))
 
     def long(config: Config) -> bool:
         return any("multiply-adds a thread together" in c.reason for c in it.space.violations(config))

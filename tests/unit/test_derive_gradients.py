@@ -21,6 +21,7 @@ import tileflow.language as tfl
 from tileflow.target import target
 
 GALLERY = Path(__file__).parents[2] / "examples"
+LIBRARY = Path(__file__).parents[2] / "tileflow" / "kernels"
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +95,10 @@ def test_the_derived_text_lowers(name: str) -> None:
 
 def in_float64(name: str, folder: Path) -> ModuleType:
     """A module of the gallery whose kernels compute in float64 where they say float32."""
-    text = (GALLERY / f"{name}.py").read_text()
+    file = LIBRARY / f"{name}.py"
+    text = (file if file.exists() else GALLERY / f"{name}.py").read_text()
     text = text.replace("from . import", "from examples import")
+    text = text.replace("from ..", "from tileflow.").replace("from .rows", "from tileflow.kernels.rows")
     text = text.replace(".float()", ".double()").replace("torch.float32", "torch.float64")
     text = re.sub(r"tfl\.zeros\((\[[^\]]*\])\)", r"tfl.zeros(\1, dtype=torch.float64)", text)
     text = re.sub(r'tfl\.full\((\[[^\]]*\]), (float\("-inf"\))\)', r"tfl.full(\1, \2, dtype=torch.float64)", text)
@@ -111,11 +114,11 @@ def in_float64(name: str, folder: Path) -> ModuleType:
 LABELS = torch.tensor([0, -100, 5])
 KERNELS: dict[str, tuple[Any, ...]] = {
     "exp:exp": ((3, 5),),
-    "swiglu:swiglu": ((3, 5), (3, 5)),
-    "geglu:geglu": ((3, 5), (3, 5)),
+    "gated:swiglu": ((3, 5), (3, 5)),
+    "gated:geglu": ((3, 5), (3, 5)),
     "rms_norm:rms_norm": ((3, 5), (5,), 1e-5),
     "layer_norm:layer_norm": ((3, 5), (5,), (5,), 1e-5),
-    "layer_norm:layer_norm_train": ((3, 5), (5,), (5,), 1e-5),
+    "layer:layer_norm_train": ((3, 5), (5,), (5,), 1e-5),
     "softmax:softmax": ((3, 5),),
     "softmax:softmax_online": ((2, 34),),
     "cross_entropy:cross_entropy": ((3, 34), LABELS, -100),

@@ -83,6 +83,88 @@ def softmax_online_0(
 
 # region 0, dynamic
 # grid: end.0, 1, 1
+# guards: (((((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (end.0 <= 2147483646)) and (n <= 2147479551)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (0 == (n % 16))) and (-2147483647 <= n)) and (0 == (out.stride.0 % 16))) and (out.stride.0 <= 2147483647)) and (0 == (x.stride.0 % 16))) and (x.stride.0 <= 2147483647))
+# options: num_stages=3, num_warps=4
+# constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
+# out_ptr: *bf16 % 16 = out
+# x_ptr: *bf16 % 16 = x
+# end_0: i32 = end.0
+# n: i32 % 16 = n
+# out_stride_0: i32 % 16 = out.stride.0
+# x_stride_0: i32 % 16 = x.stride.0
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _maximum(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+# examples.softmax:softmax_online (softmax.py:31), launch 0, run-time sizes
+#   block:block_n=4096, block:tile_m=1, num_stages=3
+@triton.jit
+def softmax_online_0(
+    out_ptr,
+    x_ptr,
+    end_0,
+    n,
+    out_stride_0,
+    x_stride_0,
+    BLOCK_BLOCK_N: tl.constexpr,
+    BLOCK_TILE_M: tl.constexpr,
+):
+    # for tile_m in tfl.tile(m):
+    pid = tl.program_id(0)
+    tile_m_begin = pid * BLOCK_TILE_M
+    tile_m_idx = tile_m_begin + tl.arange(0, BLOCK_TILE_M)
+    tile_m_mask = tile_m_idx < end_0
+    # peak = tfl.full([tile_m], float("-inf"))
+    peak_start = tl.full([BLOCK_TILE_M], float('-inf'), tl.float32)
+    # total = tfl.zeros([tile_m])
+    total_start = tl.full([BLOCK_TILE_M], 0.0, tl.float32)
+    # for tile_n in tfl.tile(n, block_size=block_n):
+    peak = peak_start
+    total = total_start
+    for tile_n_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
+        tile_n_idx = tile_n_begin + tl.arange(0, BLOCK_BLOCK_N)
+        tile_n_mask = tile_n_idx < n
+        # values = x[tile_m, tile_n].float()
+        v0 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_idx[None, :], mask=tile_m_mask[:, None] & tile_n_mask[None, :], other=float('-inf'))
+        values = v0.to(tl.float32)
+        # new_peak = torch.maximum(peak, torch.amax(values, dim=1))
+        v1 = tl.reduce(values, 1, _maximum)
+        new_peak = tl.maximum(peak, v1, propagate_nan=tl.PropagateNan.ALL)
+        # total = total * torch.exp(peak - new_peak) + torch.exp(values - new_peak[:, None]).sum(dim=1)
+        v2 = peak - new_peak
+        v3 = tl.exp2(v2 * 1.4426950408889634)
+        v4 = total * v3
+        v5 = new_peak[:, None]
+        v6 = values - v5
+        v7 = tl.exp2(v6 * 1.4426950408889634)
+        v8 = tl.where(tile_n_mask[None, :], v7, 0.0)
+        v9 = tl.sum(v8, axis=1)
+        total_next = v4 + v9
+        peak = new_peak
+        total = total_next
+    # for tile_n in tfl.tile(n, block_size=block_n):
+    for tile_n_1_begin in tl.range(0, n, BLOCK_BLOCK_N, num_stages=3):
+        tile_n_1_idx = tile_n_1_begin + tl.arange(0, BLOCK_BLOCK_N)
+        tile_n_1_mask = tile_n_1_idx < n
+        # values = x[tile_m, tile_n].float()
+        v10 = tl.load(x_ptr + tile_m_idx[:, None] * x_stride_0 + tile_n_1_idx[None, :], mask=tile_m_mask[:, None] & tile_n_1_mask[None, :], other=0.0)
+        values_1 = v10.to(tl.float32)
+        # out[tile_m, tile_n] = torch.exp(values - peak[:, None]) / total[:, None]
+        v11 = peak[:, None]
+        v12 = values_1 - v11
+        v13 = tl.exp2(v12 * 1.4426950408889634)
+        v14 = total[:, None]
+        v15 = v13 / v14
+        v16 = v15.to(tl.bfloat16)
+        tl.store(out_ptr + tile_m_idx[:, None] * out_stride_0 + tile_n_1_idx[None, :], v16, mask=tile_m_mask[:, None] & tile_n_1_mask[None, :])
+
+# region 0, dynamic
+# grid: end.0, 1, 1
 # guards: ((((((((((((((((((0 == begin.0) and (end.0 <= 2147483647)) and (1 == out.align)) and (1 == out.stride.1)) and (1 == x.align)) and (1 == x.stride.1)) and (n <= 2147483647)) and (end.0 <= x.shape.0)) and (n <= x.shape.1)) and (end.0 <= out.shape.0)) and (n <= out.shape.1)) and (end.0 <= 2147483646)) and (n <= 2147479551)) and (((-1 * x.stride.0) + (x.shape.0 * x.stride.0) + x.shape.1 + -1) <= 2147483647)) and (((-1 * out.stride.0) + (out.shape.0 * out.stride.0) + out.shape.1 + -1) <= 2147483647)) and (-2147483647 <= n)) and (out.stride.0 <= 2147483647)) and (x.stride.0 <= 2147483647))
 # options: num_stages=3, num_warps=4
 # constexprs: BLOCK_BLOCK_N=4096, BLOCK_TILE_M=1
