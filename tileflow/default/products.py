@@ -154,7 +154,7 @@ def _attention(ir: KernelIR, found: Chained, tiles: int, target: Target) -> dict
     return {
         _symbol(found.scores.output.dims[1]): 128 if columns <= WIDE_HEAD else 64,
         NUM_STAGES.name(ir): 2 if columns >= WIDE_HEAD else 3,
-        PING_PONG.name(ir): walks or columns < WIDE_HEAD,
+        PING_PONG.name(ir): walks,
         PERSISTENT.name(ir): int(walks),
     }
 
