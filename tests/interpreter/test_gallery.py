@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -16,8 +16,19 @@ from tileflow.measure.check import check_call, make_reference
 from tileflow.target import target
 
 Interpreter = Callable[..., Any]
-EACH_DTYPE = [(name, dtype) for name, it in GALLERY.items() for dtype in it.dtypes]
-EACH_LAYOUT = [(name, layout) for name, it in GALLERY.items() for layout in it.layouts]
+
+
+def taking_turns(name: str, of_each: Sequence[str]) -> list[Any]:
+    """A kernel with each, of which a run without the slow tests has one: the first, the second and so on in turn."""
+    row = list(GALLERY).index(name)
+    return [
+        pytest.param(name, one, marks=() if n == row % len(of_each) else pytest.mark.slow)
+        for n, one in enumerate(of_each)
+    ]
+
+
+EACH_DTYPE = [case for name, it in GALLERY.items() for case in taking_turns(name, it.dtypes)]
+EACH_LAYOUT = [case for name, it in GALLERY.items() for case in taking_turns(name, it.layouts)]
 
 
 def test_the_whole_gallery_is_here() -> None:
