@@ -48,8 +48,15 @@ def is_served(space: ConfigSpace) -> bool:
     return all(c.check.constant != 0 for c in space.constraints)
 
 
-@pytest.mark.parametrize("device", EACH_ARCH)
-@pytest.mark.parametrize("name", GALLERY)
+# A run without the slow tests has each kernel on one device, the devices in turn.
+EVERYWHERE = [
+    pytest.param(name, device, marks=() if column == row % len(EACH_ARCH) else pytest.mark.slow)
+    for row, name in enumerate(GALLERY)
+    for column, device in enumerate(EACH_ARCH)
+]
+
+
+@pytest.mark.parametrize(("name", "device"), EVERYWHERE)
 def test_the_default_is_valid_everywhere(name: str, device: str) -> None:
     problems, turn = GALLERY[name].rows("space"), list(GALLERY).index(name) + EACH_ARCH.index(device)
     for sizes in problems if device in FULLY else (problems[turn % len(problems)],):

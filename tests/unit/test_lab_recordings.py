@@ -115,6 +115,7 @@ def of_later(series: transfer.Series, way: str, what: Callable[[transfer.Turn], 
     return statistics.median(what(t) for number in range(3, series.shapes + 1) for t in series.of(way, number))
 
 
+@pytest.mark.slow
 class TestSharing:
     """Two orders for the time they take; ``tileflow lab replay tests/data/lab_shapes --transfer`` tells of more."""
 

@@ -32,12 +32,14 @@ def run(*words: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_processes_that_share_inductors_cache_compute_their_own(tmp_path: Path) -> None:
     """Finding 3: the second process got the first one's operator out of the cache, which made another dtype."""
     for dtype, doubled in (("float32", "doubled"), ("bfloat16", "plain")):
         run("compiled", dtype, doubled, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), TORCHINDUCTOR_COMPILE_THREADS="1")
 
 
+@pytest.mark.slow
 def test_names_are_equal_in_processes_that_meet_calls_in_other_orders() -> None:
     forwards = run("names", "forwards", PYTHONHASHSEED="1")
     assert forwards == run("names", "backwards", PYTHONHASHSEED="2")
