@@ -164,20 +164,25 @@ def look(address: str) -> list[Entry]:
     """The sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
     with _connected(address):
         rota = find_rota()
-        return list(_answered(rota.entries.remote())) if rota is not None else []
+        return list(_answered(rota.entries.remote(), ())) if rota is not None else []
 
 
 def tell(address: str, sweep_id: str, order: Ordered) -> list[str]:
     """Tell the sweeps on the cluster at ``address`` whose id begins so; their ids. Raises ClusterError."""
     with _connected(address):
         rota = find_rota()
-        return list(_answered(rota.order.remote(sweep_id, order))) if rota is not None else []
+        return list(_answered(rota.order.remote(sweep_id, order), ())) if rota is not None else []
 
 
-def _answered(answer: Any) -> Any:
-    """Raises ClusterError where the rota takes too long: it starts with the first sweep."""
+def _answered(answer: Any, ended: Any) -> Any:
+    """What the rota answers; ``ended`` where it ended meanwhile, with the last sweep.
+
+    Raises ClusterError where it takes too long: it starts with the first sweep.
+    """
     try:
         return ray.get(answer, timeout=ANSWER_S)
+    except ray.exceptions.ActorDiedError:
+        return ended
     except ray.exceptions.GetTimeoutError:
         raise ClusterError(
             f"the cluster's rota must answer within {ANSWER_S:g} s", hint="ask again; is the cluster overloaded?"
