@@ -20,8 +20,8 @@ from ..ir.kinds import OpKind
 from ..target import Target
 from .knobs import PRECISION
 
-# Elements. Multiply-adds in float32 are off by 2**-24 times the root of a sixth of them (1.4e-6 measured over 4096), the
-# parts by 3e-7 at most there: shorter sums were not measured, and may be nearer to the exact result without parts.
+# Elements. Multiply-adds in float32 are off by 2**-24 times the root of a sixth of them (1.4e-6 measured over 4096),
+# parts by 3e-7 there: shorter sums were not measured, and may be nearer to the exact result without parts.
 LEAST_SUMMED = 512
 
 
