@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,15 @@ def _no_leaked_switches() -> Iterator[None]:
     yield
     leaked = [name for name in SWITCHES if os.environ.pop(name, None) is not None]
     assert not leaked, f"{leaked} left in this process's environment; use a process of its own"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_shared_workers() -> Iterator[None]:
+    """A module's tests leave no local workers: those stay for the process, and count as another test's leftovers."""
+    yield
+    local_pool = sys.modules.get("tileflow_cluster.local_pool")
+    if local_pool is not None:
+        local_pool.pool_here().close()
 
 
 @pytest.fixture
