@@ -67,9 +67,10 @@ def _package_files() -> list[str]:
     return sorted(
         path.as_posix()
         for path in found
-        if path.suffix not in (".so", ".pyc") and path.name != "pyproject.toml"
+        if path.suffix not in (".so", ".pyc")
+        and path.name != "pyproject.toml"
         and not any(part.startswith(".") for part in path.parts)
-    )  # fmt: skip
+    )
 
 
 def _build_native() -> ModuleType:

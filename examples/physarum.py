@@ -150,8 +150,12 @@ def simulate(agents: int, size: int, steps: int, device: str, advance: Callable[
     torch.manual_seed(0)
     radius = size * 0.35 * torch.sqrt(torch.rand(agents, device=device))
     place, heading = (torch.rand(agents, device=device) * (2 * math.pi) for _ in range(2))
-    state = (size / 2 + radius * torch.cos(place), size / 2 + radius * torch.sin(place), heading,
-             torch.zeros(size, size, device=device))  # fmt: skip
+    state = (
+        size / 2 + radius * torch.cos(place),
+        size / 2 + radius * torch.sin(place),
+        heading,
+        torch.zeros(size, size, device=device),
+    )
     wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
     warm_up = max(steps // 10, 1)
     for n in range(steps):

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Config", "Kernel", "Target", "derive_backward", "differentiable", "interpret", "kernel", "load_kernel",
-    "load_operators", "record", "saved_operators", "tune",
-]  # fmt: skip
+    "Config",
+    "Kernel",
+    "Target",
+    "derive_backward",
+    "differentiable",
+    "interpret",
+    "kernel",
+    "load_kernel",
+    "load_operators",
+    "record",
+    "saved_operators",
+    "tune",
+]
 
 _HOMES = {
     "Kernel": "api",

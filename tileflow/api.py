@@ -464,8 +464,12 @@ def operators_of(kernel: Kernel, rule: Rule | None = None) -> Operators:
 
 def _need_compiler(what: str, kernel: str, otherwise: str = "") -> None:
     if not _has_compiler():
-        raise CallError(f"{what} needs the compiler", got="tileflow-runtime alone", where=kernel,
-                        hint=", ".join(filter(None, ["pip install tileflow", otherwise])))  # fmt: skip
+        raise CallError(
+            f"{what} needs the compiler",
+            got="tileflow-runtime alone",
+            where=kernel,
+            hint=", ".join(filter(None, ["pip install tileflow", otherwise])),
+        )
 
 
 @cache
@@ -486,13 +490,20 @@ def load_kernel(ref: str) -> Kernel:
     if not module_name or not qualname:
         raise SpecError("a kernel is named module:qualname", got=repr(ref))
     if module_name == "__main__":
-        raise SpecError("a kernel lives in a module that other processes can import", got=ref,
-                        hint="move it out of the script into a module beside it")  # fmt: skip
+        raise SpecError(
+            "a kernel lives in a module that other processes can import",
+            got=ref,
+            hint="move it out of the script into a module beside it",
+        )
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
-        raise SpecError("the kernel's module must import", got=f"{type(error).__name__}: {error}", where=ref,
-                        hint="run from the folder that it is in, or set PYTHONPATH") from error  # fmt: skip
+        raise SpecError(
+            "the kernel's module must import",
+            got=f"{type(error).__name__}: {error}",
+            where=ref,
+            hint="run from the folder that it is in, or set PYTHONPATH",
+        ) from error
     for part in qualname.split("."):
         if not hasattr(found, part):
             raise SpecError("the kernel must exist in its module", got=repr(part), where=ref)
@@ -525,8 +536,11 @@ def _device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.device:
     values = (*args, *kwargs.values())
     devices = {v.device for v in tensors(values)} or {v for v in values if isinstance(v, torch.device)}
     if len(devices) != 1:
-        raise CallError("a kernel's tensors are on one device", got=", ".join(map(str, devices)) or "no tensor",
-                        hint="pass at least one tensor, and move all to one device: x.to(device)")  # fmt: skip
+        raise CallError(
+            "a kernel's tensors are on one device",
+            got=", ".join(map(str, devices)) or "no tensor",
+            hint="pass at least one tensor, and move all to one device: x.to(device)",
+        )
     (device,) = devices
     return device
 

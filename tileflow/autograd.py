@@ -71,8 +71,12 @@ def differentiable(
     """
     if backward is None:
         if save or outputs or hidden:
-            raise CallError("a derived backward saves the arguments", got="save, outputs or hidden", where=forward.name,
-                            hint="give the backward that reads what they name")  # fmt: skip
+            raise CallError(
+                "a derived backward saves the arguments",
+                got="save, outputs or hidden",
+                where=forward.name,
+                hint="give the backward that reads what they name",
+            )
         backward, save = Derived(forward), tuple(forward.host.signature.parameters)
     return Differentiable(forward, Pairing(forward, backward, tuple(save), tuple(outputs), tuple(hidden)))
 
@@ -171,8 +175,12 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        raise CallError("a kernel paired with a backward is differentiated once", got="its backward, differentiated",
-                        where=ctx.name, hint="write the second derivative in plain torch")  # fmt: skip
+        raise CallError(
+            "a kernel paired with a backward is differentiated once",
+            got="its backward, differentiated",
+            where=ctx.name,
+            hint="write the second derivative in plain torch",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +213,10 @@ class Pairing:
             if wrong := [name for name in names if name not in among]:
                 raise CallError(
                     f"{what} names {'parameters and outputs' if what == 'save' else 'outputs'} of the forward kernel",
-                    got=", ".join(wrong), where=self._name,
+                    got=", ".join(wrong),
+                    where=self._name,
                     hint="outputs=(...) names what the forward kernel returns, in order",
-                )  # fmt: skip
+                )
 
     @cached_property
     def identity(self) -> str:
@@ -227,8 +236,11 @@ class Pairing:
         """The outputs, as many as have names."""
         found = result if isinstance(result, (tuple, list)) else [result]
         if self._outputs and len(found) != len(self._outputs):
-            raise CallError("outputs names everything that the forward kernel returns", where=self._name,
-                            got=f"{len(self._outputs)} names and {len(found)} outputs")  # fmt: skip
+            raise CallError(
+                "outputs names everything that the forward kernel returns",
+                where=self._name,
+                got=f"{len(self._outputs)} names and {len(found)} outputs",
+            )
         return found
 
     def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
@@ -250,17 +262,21 @@ class Pairing:
         """The gradient of each leaf."""
         recorded: _Recorded = ctx.recorded
         kept = iter(ctx.saved_tensors)
-        saved = [next(kept) if leaf.type == "Tensor" else number
-                 for leaf, number in zip(leaves_of(recorded.saved), recorded.numbers, strict=True)]  # fmt: skip
+        saved = [
+            next(kept) if leaf.type == "Tensor" else number
+            for leaf, number in zip(leaves_of(recorded.saved), recorded.numbers, strict=True)
+        ]
         leaves = leaves_of(recorded.template)
         needs = ctx.needs_input_grad[len(ctx.needs_input_grad) - len(leaves) :]
         parameters = items(recorded.template)
         wanted = tuple(any(needs[leaf.index] for leaf in leaves_of(p)) for p in parameters)
         context = BackwardContext(rebuild(recorded.saved, saved), wanted)
         names = self._outputs or ("",) * len(grads)
-        seen = [_zeros(like) if grad is None else grad
-                for name, grad, like in zip(names, grads, recorded.outputs, strict=True)
-                if name not in self._hidden]  # fmt: skip
+        seen = [
+            _zeros(like) if grad is None else grad
+            for name, grad, like in zip(names, grads, recorded.outputs, strict=True)
+            if name not in self._hidden
+        ]
         with torch.no_grad():
             returned = self._backward(context, *seen)
         found: list[torch.Tensor | None] = [None] * len(leaves)
@@ -275,8 +291,10 @@ class Pairing:
         if len(given) != count:
             raise CallError(
                 f"a backward returns one gradient for each parameter of the forward kernel: {self._parameters}",
-                got=f"{len(given)}", where=self._name, hint="None stands for what has no gradient",
-            )  # fmt: skip
+                got=f"{len(given)}",
+                where=self._name,
+                hint="None stands for what has no gradient",
+            )
         return given
 
 

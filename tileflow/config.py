@@ -181,9 +181,10 @@ class ConfigSpace:
             return self._by_name[name]
         except KeyError:
             raise ConfigError(
-                "a config may only name knobs of this kernel's space", got=repr(name),
+                "a config may only name knobs of this kernel's space",
+                got=repr(name),
                 hint="the knobs are " + ", ".join(self._by_name),
-            ) from None  # fmt: skip
+            ) from None
 
     @property
     def default(self) -> Config:
@@ -198,8 +199,11 @@ class ConfigSpace:
                 raise ConfigError(f"knob {name} must be one of {list(knob.choices)}", got=repr(choice))
         missing = self._by_name.keys() - config.to_dict().keys()
         if missing:
-            raise ConfigError("a config must choose every knob", got=f"none for {sorted(missing)}",
-                              hint="complete(...) fills the defaults in")  # fmt: skip
+            raise ConfigError(
+                "a config must choose every knob",
+                got=f"none for {sorted(missing)}",
+                hint="complete(...) fills the defaults in",
+            )
 
     def complete(self, values: Mapping[str, Choice]) -> Config:
         """A config from some of the knobs, the others at their defaults. Raises ConfigError."""
@@ -234,9 +238,10 @@ class ConfigSpace:
             config = stepped
             seen.add(config)
         raise ConfigError(
-            "; ".join(c.reason for c in self.violations(config)), got=str(config),
+            "; ".join(c.reason for c in self.violations(config)),
+            got=str(config),
             hint="no repair is left; choose other values by hand",
-        )  # fmt: skip
+        )
 
     def _step(self, config: Config, constraint: Constraint, seen: set[Config]) -> Config | None:
         """The first step that leads to a config not ``seen``: not to ``config`` either, where the knob is inactive."""

@@ -95,8 +95,11 @@ def _pack_object(value: Any) -> Any:
     inside = value.__dict__ if hasattr(value, "__dict__") else {}
     if isinstance(value, torch.nn.Module):
         if value._forward_hooks or value._forward_pre_hooks or value._backward_hooks or value._backward_pre_hooks:
-            raise CallError("a module that a compiled function passes to a kernel has no hooks",
-                            got=type(value).__qualname__, hint="remove them, or pass its tensors")  # fmt: skip
+            raise CallError(
+                "a module that a compiled function passes to a kernel has no hooks",
+                got=type(value).__qualname__,
+                hint="remove them, or pass its tensors",
+            )
         groups = (tuple(value._parameters), tuple(value._buffers), tuple(value._modules))
         for group in (value._parameters, value._buffers, value._modules):
             held |= dict(group)
@@ -223,7 +226,8 @@ def _function(name: str, cells: Sequence[Any], rest: Sequence[Any], defaults: in
 def _found(names: Mapping[str, Any], name: str) -> Any:
     if name not in names:
         raise CallError(
-            "a graph's functions and classes are those that it was traced with", got=f"none here is {name}",
+            "a graph's functions and classes are those that it was traced with",
+            got=f"none here is {name}",
             hint="compile the function in this process: the graph is from another",
-        )  # fmt: skip
+        )
     return names[name]

@@ -534,8 +534,11 @@ class _Reader:
 
     def _operator(self, op: str, left: Expr, right: Expr) -> Expr:
         if op in _DIVISIONS and right.constant == 0:
-            raise TableError("an expression must not divide by zero", got=f"{op} by the constant 0",
-                             hint="the file is damaged; export it again")  # fmt: skip
+            raise TableError(
+                "an expression must not divide by zero",
+                got=f"{op} by the constant 0",
+                hint="the file is damaged; export it again",
+            )
         return _checked(_binary(op, left, right))
 
 

@@ -74,9 +74,15 @@ def _generated(cls: type, name: str, frozen: bool, slots: bool) -> Callable[...,
 def _copy(field: dataclasses.Field[Any]) -> Any:
     """The declaration again: a class takes possession of its own."""
     return dataclasses.field(
-        default=field.default, default_factory=field.default_factory, init=field.init, repr=field.repr,
-        hash=field.hash, compare=field.compare, metadata=field.metadata, kw_only=bool(field.kw_only),
-    )  # fmt: skip
+        default=field.default,
+        default_factory=field.default_factory,
+        init=field.init,
+        repr=field.repr,
+        hash=field.hash,
+        compare=field.compare,
+        metadata=field.metadata,
+        kw_only=bool(field.kw_only),
+    )
 
 
 def _refuse_to_set(self: Any, name: str, value: Any) -> None:

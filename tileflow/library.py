@@ -129,14 +129,21 @@ class Operators:
         if rule is not None and found.stored:
             stored = [leaf.path for leaf in leaves_of(template) if leaf.index in found.stored]
             raise CallError(
-                "a differentiable kernel does not change its arguments", got=f"stores into {', '.join(stored)}",
-                where=kernel.name, hint="store into a tensor that the kernel makes, and return it",
-            )  # fmt: skip
+                "a differentiable kernel does not change its arguments",
+                got=f"stores into {', '.join(stored)}",
+                where=kernel.name,
+                hint="store into a tensor that the kernel makes, and return it",
+            )
         seen = None if place is None else _visible(kernel, template, examples, place)
         operator = Operator(
-            kernel, template, found.results, found.stored, repr(settings),
-            "" if rule is None else rule.identity, "" if seen is None else seen.identity,
-        )  # fmt: skip
+            kernel,
+            template,
+            found.results,
+            found.stored,
+            repr(settings),
+            "" if rule is None else rule.identity,
+            "" if seen is None else seen.identity,
+        )
         return operator, define(operator, rule, None if seen is None else _shown(operator, kernel, seen))
 
 
@@ -174,9 +181,10 @@ def _example(number: Any) -> Any:
         return number
     if number.node.hint is None:
         raise CallError(
-            "a compiled kernel's sizes and numbers do not depend on data", got=str(number),
+            "a compiled kernel's sizes and numbers do not depend on data",
+            got=str(number),
             hint="call the kernel outside the compiled function",
-        )  # fmt: skip
+        )
     return number.node.hint
 
 

@@ -40,9 +40,12 @@ Hints = tuple[tuple[str, int], ...]
 Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
 # which sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
 DIVISIBLE: dict[str, tuple[Divisible, ...]] = {
-    "static": ("all",), "dynamic": ("all", "inner", "none"), "wide": ("all", "none"),
-    "generic": ("none",), "generic_ones": ("none",),
-}  # fmt: skip
+    "static": ("all",),
+    "dynamic": ("all", "inner", "none"),
+    "wide": ("all", "none"),
+    "generic": ("none",),
+    "generic_ones": ("none",),
+}
 _MOST_RETRACED = 256  # choices of host code's own knobs whose regions are kept
 
 
@@ -204,8 +207,12 @@ class Lowered:
         try:
             call = self._prepared(lower_call(self.host, self.args, self.mode, choices))
         except AssertionError as error:
-            raise ConfigError("host code must accept the config", got=f"AssertionError: {error}", where=str(config),
-                              hint="choose other values for its own knobs") from error  # fmt: skip
+            raise ConfigError(
+                "host code must accept the config",
+                got=f"AssertionError: {error}",
+                where=str(config),
+                hint="choose other values for its own knobs",
+            ) from error
         asked = [k.name for k in call.host_knobs if k.name not in self._asked]
         if asked or len(self._retraced) == _MOST_RETRACED:
             self._asked += asked

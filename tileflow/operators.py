@@ -127,9 +127,14 @@ class Operator:
         that has no identity."""
         kernel = self.kernel
         parts = [
-            kernel.name, kernel.identity, self.rule, self.schema, self.settings,
-            template_identity(self.template, kernel.name), template_identity(self.results, kernel.name),
-        ]  # fmt: skip
+            kernel.name,
+            kernel.identity,
+            self.rule,
+            self.schema,
+            self.settings,
+            template_identity(self.template, kernel.name),
+            template_identity(self.results, kernel.name),
+        ]
         told = digest("\n".join(f"{len(part)} {part}" for part in [*parts, *filter(None, [self.shown])]))
         return re.sub(r"\W", "_", f"{kernel.__name__}_{told[:_DIGITS]}")
 
@@ -162,8 +167,12 @@ class Operator:
         """A result as the schema has it. Raises CallError where it is not of the operator's structure."""
         outputs: list[Any] = []
         if flatten(result, "result", outputs) != self.results:
-            raise CallError("a compiled kernel returns what it did when it was traced", got=str(result),
-                            where=self.kernel.name, hint="let what it returns depend on constants only")  # fmt: skip
+            raise CallError(
+                "a compiled kernel returns what it did when it was traced",
+                got=str(result),
+                where=self.kernel.name,
+                hint="let what it returns depend on constants only",
+            )
         return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
 

@@ -102,8 +102,12 @@ def _within(lowered: Lowered, reach: Reach, config: Config) -> tuple[TritonSourc
     fitted = lowered.space.adapt(wanted.to_dict() | {n: c for n, c in plain.items() if c is not None} | asked)
     changed = {name: fitted[name] for name, choice in asked.items() if fitted[name] != choice}
     if changed:
-        raise ConfigError("all variants of a call share the knobs of host code", got=str(changed), where=str(config),
-                          hint="smaller block sizes leave registers for longer dimensions")  # fmt: skip
+        raise ConfigError(
+            "all variants of a call share the knobs of host code",
+            got=str(changed),
+            where=str(config),
+            hint="smaller block sizes leave registers for longer dimensions",
+        )
     return lowered.emit(fitted)
 
 

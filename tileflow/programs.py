@@ -41,8 +41,11 @@ _VERSION = 1
 _SEQUENCES: dict[str, type] = {"tuple": tuple, "list": list, "size": torch.Size}
 _PLAIN: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _NAMED: dict[str, type] = {
-    "dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format, "device": torch.device,
-}  # fmt: skip
+    "dtype": torch.dtype,
+    "layout": torch.layout,
+    "memory_format": torch.memory_format,
+    "device": torch.device,
+}
 
 
 def saved_operators(program: torch.export.ExportedProgram) -> dict[str, str]:
@@ -54,8 +57,11 @@ def saved_operators(program: torch.export.ExportedProgram) -> dict[str, str]:
     known = defined()
     names = sorted({*_called(program.graph_module)})
     if missing := [name for name in names if name not in known]:
-        raise CallError("a program's kernels were traced, or loaded, by the process that saves it", got=missing[0],
-                        hint="export it here, or call tileflow.load_operators first")  # fmt: skip
+        raise CallError(
+            "a program's kernels were traced, or loaded, by the process that saves it",
+            got=missing[0],
+            hint="export it here, or call tileflow.load_operators first",
+        )
     return {FILE: json.dumps({"version": _VERSION, "operators": [_declaration(n, known[n].operator) for n in names]})}
 
 
@@ -70,12 +76,18 @@ def load_operators(file: str | os.PathLike[str] | Mapping[str, str]) -> tuple[st
         found = json.loads(text)
         declarations = found["operators"]
         if found["version"] != _VERSION:
-            raise CallError(f"a file of operators must be of version {_VERSION}", got=found["version"],
-                            hint="upgrade tileflow, or export the program again")  # fmt: skip
+            raise CallError(
+                f"a file of operators must be of version {_VERSION}",
+                got=found["version"],
+                hint="upgrade tileflow, or export the program again",
+            )
         operators = [_operator(declaration) for declaration in declarations]
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CallError("a file of operators is what tileflow.saved_operators wrote", got=f"{error!r}",
-                        hint="export the program again") from error  # fmt: skip
+        raise CallError(
+            "a file of operators is what tileflow.saved_operators wrote",
+            got=f"{error!r}",
+            hint="export the program again",
+        ) from error
     names = tuple(str(declaration["name"]) for declaration in declarations)
     for name, operator in zip(names, operators, strict=True):
         is_visible = bool(operator.shown) and may_compile("default")
@@ -110,9 +122,10 @@ def _text_in(path: Path) -> str:
             if name.rpartition("/")[2] == FILE:
                 return archive.read(name).decode()
     raise CallError(
-        "a saved program says which kernels it calls", got=f"no {FILE} in {path}",
+        "a saved program says which kernels it calls",
+        got=f"no {FILE} in {path}",
         hint="torch.export.save(program, path, extra_files=tileflow.saved_operators(program))",
-    )  # fmt: skip
+    )
 
 
 def _called(graph_module: torch.fx.GraphModule) -> Iterator[str]:
@@ -131,13 +144,21 @@ def _declaration(name: str, operator: Operator) -> dict[str, Any]:
     kernel = operator.kernel.name
     module, _, path = kernel.partition(":")
     if module == "__main__" or "<" in path:
-        raise CallError("a saved program's kernels are found in modules that other processes import", got=kernel,
-                        hint="move it out of the script or the function into a module")  # fmt: skip
+        raise CallError(
+            "a saved program's kernels are found in modules that other processes import",
+            got=kernel,
+            hint="move it out of the script or the function into a module",
+        )
     return {
-        "name": name, "kernel": kernel, "template": _template_data(operator.template, kernel),
-        "results": _template_data(operator.results, kernel), "stored": sorted(operator.stored),
-        "settings": operator.settings, "rule": operator.rule, "shown": operator.shown,
-    }  # fmt: skip
+        "name": name,
+        "kernel": kernel,
+        "template": _template_data(operator.template, kernel),
+        "results": _template_data(operator.results, kernel),
+        "stored": sorted(operator.stored),
+        "settings": operator.settings,
+        "rule": operator.rule,
+        "shown": operator.shown,
+    }
 
 
 def _operator(declaration: Mapping[str, Any]) -> Operator:
@@ -148,16 +169,22 @@ def _operator(declaration: Mapping[str, Any]) -> Operator:
     template = _template(declaration["template"], indices)
     results = _template(declaration["results"], iter(range(1 << 20)))
     operator = Operator(
-        kernel, template, results, frozenset(map(int, declaration["stored"])), str(declaration["settings"]),
-        str(declaration["rule"]), str(declaration["shown"]),
-    )  # fmt: skip
+        kernel,
+        template,
+        results,
+        frozenset(map(int, declaration["stored"])),
+        str(declaration["settings"]),
+        str(declaration["rule"]),
+        str(declaration["shown"]),
+    )
     if any(leaf.type != "Tensor" for leaf in leaves_of(template) if leaf.index in operator.stored):
         raise ValueError(f"{name} stores into what is no tensor")
     if operator.name != name.removesuffix(HERE):
         raise CallError(
-            "a saved program's kernel is the one that it was exported with", got=f"another {ref} than that of {name}",
+            "a saved program's kernel is the one that it was exported with",
+            got=f"another {ref} than that of {name}",
             hint="import the module as it was, or export the program again",
-        )  # fmt: skip
+        )
     return operator
 
 
@@ -165,8 +192,11 @@ def _kernel(ref: str, name: str) -> Subject:
     try:
         return load_kernel(ref)
     except TileflowError as error:
-        raise CallError("a saved program's kernels are here", got=f"{name} of {ref}: {error}",
-                        hint="install the package that declares it, or set PYTHONPATH") from error  # fmt: skip
+        raise CallError(
+            "a saved program's kernels are here",
+            got=f"{name} of {ref}: {error}",
+            hint="install the package that declares it, or set PYTHONPATH",
+        ) from error
 
 
 def _template_data(template: Hashable, where: str) -> Any:
@@ -187,8 +217,10 @@ def _template_data(template: Hashable, where: str) -> Any:
     what = template.shell if isinstance(template, Inner) else template
     raise CallError(
         "a saved program's kernels take tensors, numbers, strings, dtypes, and tuples, lists and dictionaries of them",
-        got=str(what), where=where, hint="pass what the kernel needs of it; functions belong into the kernel",
-    )  # fmt: skip
+        got=str(what),
+        where=where,
+        hint="pass what the kernel needs of it; functions belong into the kernel",
+    )
 
 
 def _word_of(value: Any) -> str | None:

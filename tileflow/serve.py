@@ -112,9 +112,14 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
     policy = on_miss(kernel.name)
     asked = asked_of(kernel.host.sites.values())
     rows = partial(
-        servers_of_rows, kernel.name, kernel.semantic_hash, call.problem, call.live, 
-        launcher_maker(kernel, call.device) if _runs_code(call.device) else None, (call.device, kernel.cache.number),
-    )  # fmt: skip
+        servers_of_rows,
+        kernel.name,
+        kernel.semantic_hash,
+        call.problem,
+        call.live,
+        launcher_maker(kernel, call.device) if _runs_code(call.device) else None,
+        (call.device, kernel.cache.number),
+    )
     attempted: set[tuple[Any, ...]] = set()
     tried: list[str] = []
     nearest: Hit | None = None
@@ -126,9 +131,12 @@ def plan(kernel: Kernel, call: Call) -> Iterator[Attempt | Direct]:
             if answers not in attempted:
                 attempted.add(answers)
                 yield Attempt(
-                    server, asked, partial(_servers, rows), partial(_counter, kernel.name, call.problem, call.live),
+                    server,
+                    asked,
+                    partial(_servers, rows),
+                    partial(_counter, kernel.name, call.problem, call.live),
                     partial(_further, kernel, call, server.config, False) if policy in COMPILING else None,
-                )  # fmt: skip
+                )
             tried.append("the guards of the rows decline")
         elif hit.bundle is None and may_compile(policy):
             yield from _built_attempts(kernel, call, hit, None)
@@ -294,8 +302,9 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
     if hit is None or hit.default_is_better:
         _log.warning(
             "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
-            kernel.name, lowered.problem.key,
-        )  # fmt: skip
+            kernel.name,
+            lowered.problem.key,
+        )
         return _fitting(kernel, lowered, call.device)
     config = lowered.space.adapt(hit.config.to_dict())
     return BuiltServer(config, kernel.launchers(lowered, config, call.device), hit.step, hit.reason)

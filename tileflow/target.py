@@ -303,9 +303,10 @@ def target(name: str) -> Target:
     if found is None:
         here = "".join(f"; described here: {known} ({display})" for known, display in described_here().items())
         raise SpecError(
-            "a device class must be in the catalogue, or be named by its figures", got=repr(name),
+            "a device class must be in the catalogue, or be named by its figures",
+            got=repr(name),
             hint=f"known: {', '.join(CATALOGUE)}{here}; others are named as nvidia-sm_90a-60sm-40gb is",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -419,8 +420,11 @@ def described(found: DeviceProperties) -> Target:
     Raises SpecError for an architecture that is none.
     """
     if not _ARCHES[found.vendor].fullmatch(found.arch) or not 0 < found.sm_count < 10_000:
-        raise SpecError("a device must have an architecture sm_... or gfx..., and SMs or CUs",
-                        got=f"{found.arch!r} with {found.sm_count}", where=found.display_name)  # fmt: skip
+        raise SpecError(
+            "a device must have an architecture sm_... or gfx..., and SMs or CUs",
+            got=f"{found.arch!r} with {found.sm_count}",
+            where=found.display_name,
+        )
     plain = _scaled(found.vendor, found.arch, found.sm_count, _rounded_gb(found.mem_bytes))
     return _with_figures(plain, _differing(plain, found))
 

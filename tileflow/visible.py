@@ -184,9 +184,15 @@ class _Context(RuntimeContext):
         super().__init__(shown.config, launchers)
 
     def launch(
-        self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
+        self,
+        region: int,
+        frame: dict[str, Any],
+        begin_or_end: Any,
+        end: Any = None,
+        block_size: Any = None,
+        *,
         step: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Launch the first variant whose guards hold: those of symbolic sizes become guards of the graph."""
         ends = begin_or_end if end is None else end
         many = isinstance(ends, (list, tuple))

@@ -287,9 +287,10 @@ class Ledger(Generic[Payload]):
     def forget_modelled(self, device_class: str) -> None:
         """What the cost model said of the class is known no more: it is measured from now on."""
         for trial_id in [
-            known.trial_id for known in self._known.values()
+            known.trial_id
+            for known in self._known.values()
             if known.modelled and known.device is not None and known.device.device_class == device_class
-        ]:  # fmt: skip
+        ]:
             del self._known[trial_id]
 
     def counters(self) -> Counters:

@@ -41,6 +41,9 @@ def open_on_this_machine(stages: Stages, device_classes: Sequence[str]) -> RayEv
     evaluator = RayEvaluator(stages, device_classes, address=address if address == "local" else None, quiet=True)
     if len(nodes := live_nodes()) > 1:
         evaluator.close()
-        raise ClusterError("a call is tuned by workers of its own machine", got=f"a Ray of {len(nodes)} nodes",
-                           hint="unset RAY_ADDRESS, or sweep a kernel of a module: tileflow sweep run")  # fmt: skip
+        raise ClusterError(
+            "a call is tuned by workers of its own machine",
+            got=f"a Ray of {len(nodes)} nodes",
+            hint="unset RAY_ADDRESS, or sweep a kernel of a module: tileflow sweep run",
+        )
     return evaluator

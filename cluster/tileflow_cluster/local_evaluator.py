@@ -104,8 +104,11 @@ class LocalEvaluator(OverLedger[Binaries]):
         self._crews = {name: _crew(name, there) for name in device_classes}
         modelled = [name for name, crew in self._crews.items() if not crew.measured]
         if must_measure and modelled:
-            raise ClusterError("a GPU of each device class must be here", got=f"none of {', '.join(modelled)}",
-                               hint=", ".join(gpu.device_class for gpu in there) or "no GPU is visible")  # fmt: skip
+            raise ClusterError(
+                "a GPU of each device class must be here",
+                got=f"none of {', '.join(modelled)}",
+                hint=", ".join(gpu.device_class for gpu in there) or "no GPU is visible",
+            )
         cores = len(os.sched_getaffinity(0))
         self._compiling = _Crew("", False, [""] * max(compilers or cores, 1))
         self._answers: Answers = queue.SimpleQueue()
@@ -180,9 +183,10 @@ class LocalEvaluator(OverLedger[Binaries]):
 
     def counters(self) -> Counters:
         return replace(
-            self._ledger.counters(), device_idle=self._idle(*self._crews.values()),
+            self._ledger.counters(),
+            device_idle=self._idle(*self._crews.values()),
             compile_idle=self._idle(self._compiling),
-        )  # fmt: skip
+        )
 
     def close(self) -> None:
         """Devices that are idle stay in the pool for the next evaluator."""
@@ -322,8 +326,11 @@ class LocalEvaluator(OverLedger[Binaries]):
     def _require(self, device_class: str) -> _Crew:
         crew = self._crews.get(device_class)
         if crew is None:
-            raise ClusterError("a request's device class must be served", got=repr(device_class),
-                               hint=f"served: {', '.join(self._crews)}")  # fmt: skip
+            raise ClusterError(
+                "a request's device class must be served",
+                got=repr(device_class),
+                hint=f"served: {', '.join(self._crews)}",
+            )
         if reason := self._why_unusable(crew):
             raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
         return crew
@@ -381,8 +388,11 @@ class LocalEvaluator(OverLedger[Binaries]):
             raise ClusterError("a trial's binaries must compile again", got=request.config, hint="in time") from None
         worker.calls -= 1
         if answer is None or answer.error is not None or answer.value[0].rejected is not None:
-            raise ClusterError("a trial's binaries must compile again", got=request.config,
-                               hint=str(answer.error) if answer is not None else "")  # fmt: skip
+            raise ClusterError(
+                "a trial's binaries must compile again",
+                got=request.config,
+                hint=str(answer.error) if answer is not None else "",
+            )
         binaries: Binaries = answer.value[1]
         return binaries
 

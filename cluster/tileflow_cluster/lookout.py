@@ -60,10 +60,11 @@ def require_reachable(address: str) -> None:
         place = f"{place}:{DEFAULT_PORT}"
     if wrong := knock(place, CONNECT_LIMIT_S):
         raise ClusterError(
-            "a Ray cluster must answer at its address", got=f"{address}: {wrong}",
+            "a Ray cluster must answer at its address",
+            got=f"{address}: {wrong}",
             hint="is it up, and is the port its head's (6379 unless ray start was told another)? Check RAY_ADDRESS, or "
-                 "unset it for a Ray of this machine",
-        )  # fmt: skip
+            "unset it for a Ray of this machine",
+        )
 
 
 def require_loopback() -> None:
@@ -72,10 +73,11 @@ def require_loopback() -> None:
     address = ray.util.get_node_ip_address()
     if not ipaddress.ip_address(address).is_loopback:
         raise ClusterError(
-            "a local Ray must listen on loopback alone", got=f"Ray would listen on all interfaces, as {address}",
+            "a local Ray must listen on loopback alone",
+            got=f"Ray would listen on all interfaces, as {address}",
             hint="ray was imported before tileflow could tell it: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before "
-                 "`import ray`, or import ray after tuning; a Ray that you have started yourself is used as it is",
-        )  # fmt: skip
+            "`import ray`, or import ray after tuning; a Ray that you have started yourself is used as it is",
+        )
 
 
 class Lookout:
@@ -118,9 +120,10 @@ class Lookout:
         if silent > patience_s:
             wrong = self._wrong or "it does not say which nodes there are"
             raise ClusterError(
-                "the Ray cluster's head must answer", got=f"{self._head}, silent for {silent:.0f} s: {wrong}",
+                "the Ray cluster's head must answer",
+                got=f"{self._head}, silent for {silent:.0f} s: {wrong}",
                 hint="what is known is exported; `tileflow sweep resume` goes on once the head is back",
-            )  # fmt: skip
+            )
 
     def close(self) -> None:
         """The thread ends by itself; nobody waits for what it may be asking."""

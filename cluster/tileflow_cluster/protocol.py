@@ -120,9 +120,13 @@ class TrialRequest:
     def key(self) -> str:
         """Identity of what is asked, known before compiling: the same for every request for the same config."""
         return _digest(
-            self.kernel.name, self.kernel.semantic_hash, problem_key(self.problem),
-            self.device_class, self.mode, self.config.key,
-        )  # fmt: skip
+            self.kernel.name,
+            self.kernel.semantic_hash,
+            problem_key(self.problem),
+            self.device_class,
+            self.mode,
+            self.config.key,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +271,13 @@ def trial_id(
 def config_trial_id(request: TrialRequest) -> str:
     """The trial id of a request that emitted no source: it was rejected, or never came back from compiling."""
     return trial_id(
-        request.kernel.semantic_hash, request.problem, request.device_class,
-        f"config:{request.config.key}", request.mode, "",
-    )  # fmt: skip
+        request.kernel.semantic_hash,
+        request.problem,
+        request.device_class,
+        f"config:{request.config.key}",
+        request.mode,
+        "",
+    )
 
 
 def toolchain_text(compiled_by: Facts) -> str:

@@ -87,9 +87,10 @@ def fate(error: exceptions.RayError) -> Fate:
 def lost_cluster(error: exceptions.RayError) -> ClusterError:
     """What ends the sweep, in words."""
     return ClusterError(
-        "the Ray cluster must answer", got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
+        "the Ray cluster must answer",
+        got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
         hint="`tileflow sweep resume` goes on once it does",
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -108,6 +109,8 @@ def ray_must_start(address: str | None) -> Iterator[None]:
         yield
     except (exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise ClusterError(
-            "Ray must start or be joined", got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
-            where=f"address {address!r}", hint="see `ray status`; is its version the same here and there?",
-        ) from error  # fmt: skip
+            "Ray must start or be joined",
+            got=f"{type(error).__name__}: {str(error)[:MESSAGE_CHARS]}",
+            where=f"address {address!r}",
+            hint="see `ray status`; is its version the same here and there?",
+        ) from error

@@ -524,6 +524,10 @@ def _connect(address: str | None, compilers: int | None, quiet: bool) -> None:
         require_reachable(address)
     with ray_must_start(address):
         ray.init(
-            address=address, labels=labels, num_cpus=cpus, include_dashboard=False, log_to_driver=False,
+            address=address,
+            labels=labels,
+            num_cpus=cpus,
+            include_dashboard=False,
+            log_to_driver=False,
             configure_logging=not quiet,
-        )  # fmt: skip
+        )

@@ -146,7 +146,7 @@ def the_rota() -> Any:
     actor = ray.remote(Rota)
     return actor.options(
         name=NAME, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0, max_restarts=-1
-    ).remote()  # fmt: skip
+    ).remote()
 
 
 def find_rota() -> Any | None:

@@ -71,10 +71,19 @@ class SharedCall(AbstractContextManager["SharedCall"]):
         pickler = _pickled(kernel, tuple(args), device)
         packer = Packer(pickler.tensors, device)
         token = secrets.token_hex(8)
-        header = pickle.dumps(_Header(
-            token, kernel.name, kernel.semantic_hash, pickler.stream, packer.layout, pickler.sources(),
-            tuple(path or os.getcwd() for path in sys.path), float32_precision(), torch.get_default_dtype(),
-        ))  # fmt: skip
+        header = pickle.dumps(
+            _Header(
+                token,
+                kernel.name,
+                kernel.semantic_hash,
+                pickler.stream,
+                packer.layout,
+                pickler.sources(),
+                tuple(path or os.getcwd() for path in sys.path),
+                float32_precision(),
+                torch.get_default_dtype(),
+            )
+        )
         begin = _begin(len(header))
         self._file = os.memfd_create(f"tileflow-{token}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self.reference = f"{kernel.name}@/proc/{os.getpid()}/fd/{self._file}@{token}"
@@ -238,8 +247,12 @@ def _mapped(path: str) -> mmap.mmap:
 
 
 def _gone(reference: str, why: object) -> SpecError:
-    return SpecError("a call is tuned on its own host, while its process lives", got=str(why), where=reference,
-                     hint="for other hosts, sweep a kernel of a module by name: tileflow sweep run")  # fmt: skip
+    return SpecError(
+        "a call is tuned on its own host, while its process lives",
+        got=str(why),
+        where=reference,
+        hint="for other hosts, sweep a kernel of a module by name: tileflow sweep run",
+    )
 
 
 class LoadedCall:
@@ -251,9 +264,12 @@ class LoadedCall:
         self._kernel: Kernel
         self.inputs(device="meta")
         if self._kernel.semantic_hash != header.semantic_hash:
-            raise SpecError("a kernel must mean in a worker what it meant where it was called", where=header.name,
-                            got=f"semantic_hash {self._kernel.semantic_hash[:12]}, {header.semantic_hash[:12]} there",
-                            hint="was a module edited since it was imported?")  # fmt: skip
+            raise SpecError(
+                "a kernel must mean in a worker what it meant where it was called",
+                where=header.name,
+                got=f"semantic_hash {self._kernel.semantic_hash[:12]}, {header.semantic_hash[:12]} there",
+                hint="was a module edited since it was imported?",
+            )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
@@ -281,8 +297,11 @@ class LoadedCall:
         try:
             kernel, args = _Unpickler(self._header.stream, made, on).load()
         except (ImportError, AttributeError) as error:
-            raise SpecError("what a tuned kernel imports must import in other processes too", where=self._header.name,
-                            got=f"{type(error).__name__}: {error}") from error  # fmt: skip
+            raise SpecError(
+                "what a tuned kernel imports must import in other processes too",
+                where=self._header.name,
+                got=f"{type(error).__name__}: {error}",
+            ) from error
         if device != self._device:
             self._kernel, self._device = kernel, device
         return tuple(args)

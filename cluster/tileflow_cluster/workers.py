@@ -130,11 +130,14 @@ def start_compiler(stages: Stages) -> ray.actor.ActorHandle:
     return (
         _actor(CompileWorker)
         .options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",
+            num_cpus=1,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
             runtime_env={"env_vars": NO_GPU},
         )
         .remote(stages)
-    )  # fmt: skip
+    )
 
 
 def start_device(stages: Stages, device_class: str) -> ray.actor.ActorHandle:

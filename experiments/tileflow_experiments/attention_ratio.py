@@ -89,9 +89,14 @@ def configs(lowered: Lowered) -> dict[str, Config]:
     wanted = [(k, s, p, w) for k in _KEYS for s in _STAGES for p in (True, False) for w in (0, 1)]
     for keys, stages, ping_pong, walks in wanted:
         choices: dict[str, Choice] = {
-            "schedule": "warp_specialised", "block:tile_m": 128, "block:block_n": keys, "num_stages": stages,
-            "ping_pong": ping_pong, "persistent": walks, "descending": "descending" in lowered.default.to_dict(),
-        }  # fmt: skip
+            "schedule": "warp_specialised",
+            "block:tile_m": 128,
+            "block:block_n": keys,
+            "num_stages": stages,
+            "ping_pong": ping_pong,
+            "persistent": walks,
+            "descending": "descending" in lowered.default.to_dict(),
+        }
         known = {k.name for k in lowered.space.knobs}
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
@@ -125,11 +130,14 @@ def timed(case: Case, calls: Mapping[str, Callable[..., Any]]) -> dict[str, dict
     samplers = {name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": _sdpa}.items()}
     us = _in_turns(samplers)
     return {
-        name: {"us": us[name], "tflops": round(case.flops / us[name] / 1e6, 1),
-               "of_sdpa": round(us["sdpa"] / us[name], 4),
-               "of_default": round(us["default"] / us[name], 4) if "default" in us else None}
+        name: {
+            "us": us[name],
+            "tflops": round(case.flops / us[name] / 1e6, 1),
+            "of_sdpa": round(us["sdpa"] / us[name], 4),
+            "of_default": round(us["default"] / us[name], 4) if "default" in us else None,
+        }
         for name in us
-    }  # fmt: skip
+    }
 
 
 def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_lse: bool) -> torch.Tensor:
@@ -252,9 +260,10 @@ def main() -> int:
 def _ahead(numbers: Sequence[int], device: Target) -> dict[str, dict[str, dict[str, Any]]]:
     """Every config of these cases built, as many at once as there are processors."""
     items = [
-        (number, name, device.name) for number in numbers
+        (number, name, device.name)
+        for number in numbers
         for name in configs(attention().lower(CASES[number].args("meta"), device))
-    ]  # fmt: skip
+    ]
     found: dict[str, dict[str, dict[str, Any]]] = {CASES[number].name: {} for number in numbers}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         for said in pool.map(built_ahead, items):

@@ -46,19 +46,39 @@ def convergence(records: Sequence[TrialRecord], default: TrialRecord | None) -> 
     good = [r for r in records if r.settled and r.time_us is not None]
     steps = best_so_far(records)
     traces = [
-        _points("trials", [r.started_at - start for r in good], [r.time_us for r in good],
-                TRIALS, [str(r.config) for r in good]),
-        {"type": "scatter", "mode": "lines", "name": "best so far", "line": {"shape": "hv", "color": BEST},
-         "x": [step[1] for step in steps], "y": [step[2] for step in steps]},
-    ]  # fmt: skip
+        _points(
+            "trials",
+            [r.started_at - start for r in good],
+            [r.time_us for r in good],
+            TRIALS,
+            [str(r.config) for r in good],
+        ),
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "best so far",
+            "line": {"shape": "hv", "color": BEST},
+            "x": [step[1] for step in steps],
+            "y": [step[2] for step in steps],
+        },
+    ]
     end = max((step[1] for step in steps), default=1.0) or 1.0
     roofline = next((b.roofline_us for r in records if (b := r.result.build) is not None and b.roofline_us), None)
     for name, level, colour in (
-        ("default", default.time_us if default is not None else None, DEFAULT), ("roofline", roofline, ROOF),
-    ):  # fmt: skip
+        ("default", default.time_us if default is not None else None, DEFAULT),
+        ("roofline", roofline, ROOF),
+    ):
         if level is not None:
-            traces.append({"type": "scatter", "mode": "lines", "name": name, "x": [0, end], "y": [level, level],
-                           "line": {"dash": "dash", "color": colour}})  # fmt: skip
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": name,
+                    "x": [0, end],
+                    "y": [level, level],
+                    "line": {"dash": "dash", "color": colour},
+                }
+            )
     return _figure(traces, {"title": {"text": "seconds"}}, {"title": {"text": "time, us"}, "type": "log"})
 
 
@@ -72,11 +92,22 @@ def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: Tri
     ridge = peak / bandwidth
     low, high = min(min(x for _, x, _ in points), ridge) / 4, max(max(x for _, x, _ in points), ridge) * 4
     traces = [
-        {"type": "scatter", "mode": "lines", "name": f"{device.name}, datasheet", "line": {"color": ROOF},
-         "x": [low, ridge, high], "y": [low * bandwidth, peak, peak]},
-        _points("trials", [x for _, x, _ in points], [y for _, _, y in points], TRIALS,
-                [str(r.config) for r, _, _ in points]),
-    ]  # fmt: skip
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{device.name}, datasheet",
+            "line": {"color": ROOF},
+            "x": [low, ridge, high],
+            "y": [low * bandwidth, peak, peak],
+        },
+        _points(
+            "trials",
+            [x for _, x, _ in points],
+            [y for _, _, y in points],
+            TRIALS,
+            [str(r.config) for r, _, _ in points],
+        ),
+    ]
     for name, record, time_us, colour in (
         ("default", default, default.time_us if default is not None else None, DEFAULT),
         ("best", winner.record if winner is not None else None, winner.time_us if winner is not None else None, BEST),
@@ -85,8 +116,9 @@ def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: Tri
         if record is not None and place is not None:
             mark = _points(name, [place[0]], [place[1]], colour, [str(record.config)])
             traces.append(mark | {"marker": {"color": colour, "size": 13, "symbol": "diamond"}})
-    return _figure(traces, {"title": {"text": "FLOP per byte"}, "type": "log"},
-                   {"title": {"text": "FLOP/s"}, "type": "log"})  # fmt: skip
+    return _figure(
+        traces, {"title": {"text": "FLOP per byte"}, "type": "log"}, {"title": {"text": "FLOP/s"}, "type": "log"}
+    )
 
 
 def _place(record: TrialRecord, time_us: float | None) -> tuple[float, float] | None:
@@ -146,5 +178,13 @@ def phases(seconds: dict[str, dict[str, float]]) -> Figure | None:
 
 
 def _points(name: str, x: Sequence[Any], y: Sequence[Any], colour: str, texts: Sequence[str]) -> dict[str, Any]:
-    return {"type": "scatter", "mode": "markers", "name": name, "x": list(x), "y": list(y), "text": list(texts),
-            "hovertemplate": "%{y:.4g}<br>%{text}<extra></extra>", "marker": {"color": colour, "size": 6}}  # fmt: skip
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "text": list(texts),
+        "hovertemplate": "%{y:.4g}<br>%{text}<extra></extra>",
+        "marker": {"color": colour, "size": 6},
+    }

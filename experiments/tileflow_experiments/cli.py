@@ -143,9 +143,10 @@ def sweep_status(
 
 @sweeps.command("pause")
 def pause_sweep(
-    sweep: Told, address: Address = "auto",
+    sweep: Told,
+    address: Address = "auto",
     off: Annotated[bool, typer.Option("--off", help="Let it go on.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Let a sweep on a cluster give its CPUs and GPUs back, and wait; `--off` lets it go on."""
     _tell(address, sweep, "" if off else "pause")
 
@@ -216,13 +217,15 @@ def tune(
     from .spec import parse
 
     import_from_here()
-    wanted = parse({
-        "name": "tune-" + kernel.rpartition(":")[2],
-        "kernels": [{"kernel": kernel, "problems": [_problem(text) for text in problem]}],
-        "device_classes": list(device_class),
-        "strategy": {"name": strategy, "seed": seed},
-        "budget": {"seconds": budget_s},
-    })  # fmt: skip
+    wanted = parse(
+        {
+            "name": "tune-" + kernel.rpartition(":")[2],
+            "kernels": [{"kernel": kernel, "problems": [_problem(text) for text in problem]}],
+            "device_classes": list(device_class),
+            "strategy": {"name": strategy, "seed": seed},
+            "budget": {"seconds": budget_s},
+        }
+    )
     sweep.check_spec(wanted)
     folder = _folder(out)
     _finish(sweep.run(wanted, folder, tools(), mlflow), folder)
@@ -318,8 +321,12 @@ def _folder(out: Path | None) -> Path:
     if out is None:
         raise SpecError("a sweep must have a folder", got="no --out and no `output` in the spec", where="output")
     if not out.is_absolute() and "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
-        raise SpecError("a job's folder must be absolute", got=repr(str(out)), where="--out",
-                        hint="the job's own folder is a throwaway copy")  # fmt: skip
+        raise SpecError(
+            "a job's folder must be absolute",
+            got=repr(str(out)),
+            where="--out",
+            hint="the job's own folder is a throwaway copy",
+        )
     return out.absolute()
 
 
@@ -329,8 +336,12 @@ def _problem(text: str) -> dict[str, Any]:
 
     pairs = [item.partition("=") for item in text.replace(",", " ").split()]
     if not pairs or not all(key and sign and value for key, sign, value in pairs):
-        raise SpecError("a problem must be key=value pairs", got=repr(text), where="--problem",
-                        hint='for example --problem "m=4096 n=8192 dtype=bfloat16"')  # fmt: skip
+        raise SpecError(
+            "a problem must be key=value pairs",
+            got=repr(text),
+            where="--problem",
+            hint='for example --problem "m=4096 n=8192 dtype=bfloat16"',
+        )
     try:
         return {key: yaml.safe_load(value) for key, _, value in pairs}
     except (yaml.YAMLError, ValueError) as error:
@@ -354,16 +365,25 @@ def _ray(wanted: SweepSpec) -> Evaluator:
     from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 
     return RayEvaluator(
-        TileflowStages(), wanted.device_classes, address=address, name=wanted.name, priority=wanted.priority,
-        part=wanted.part, patience=Patience(away_s=wanted.budget.wait_seconds),
-    )  # fmt: skip
+        TileflowStages(),
+        wanted.device_classes,
+        address=address,
+        name=wanted.name,
+        priority=wanted.priority,
+        part=wanted.part,
+        patience=Patience(away_s=wanted.budget.wait_seconds),
+    )
 
 
 def _require_cluster(wanted: SweepSpec) -> None:
     """Raises SpecError where each scheduler would start a Ray of its own, with all of this machine's GPUs."""
     if wanted.schedulers > 1 and os.environ.get("RAY_ADDRESS", "local") == "local":
-        raise SpecError("several schedulers must share a Ray cluster", got=f"{wanted.schedulers}, and no RAY_ADDRESS",
-                        where="schedulers", hint="ray start --head, then set RAY_ADDRESS")  # fmt: skip
+        raise SpecError(
+            "several schedulers must share a Ray cluster",
+            got=f"{wanted.schedulers}, and no RAY_ADDRESS",
+            where="schedulers",
+            hint="ray start --head, then set RAY_ADDRESS",
+        )
 
 
 def _finish(stopped: str, out: Path) -> None:

@@ -40,9 +40,11 @@ def show_portfolio(out: Annotated[Path, typer.Argument(help="The sweep's folder.
     import_from_here()
     for kernel, found in sweep.portfolios(out.absolute()):
         sizes = ", ".join(f"{n}: {regret - 1:.1%}" for n, regret in enumerate(found.regrets, 1))
-        typer.echo(f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
-                   f"by the nearest problem's best {found.nearest - 1:.1%}, "
-                   f"by the zero-search default {found.default - 1:.1%}")  # fmt: skip
+        typer.echo(
+            f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
+            f"by the nearest problem's best {found.nearest - 1:.1%}, "
+            f"by the zero-search default {found.default - 1:.1%}"
+        )
         for member in found.members:
             typer.echo(f"  at home in {member.home.key}\n    {member.config}")
 
@@ -96,8 +98,12 @@ def merge_tables(
     for path in tables:
         loaded, bundle = load_tables(path)
         if bundle is not None:
-            raise TableError("tables are merged without their binaries", got="a bundle", where=str(path),
-                             hint="tileflow bundle replace DEST OTHER --merge")  # fmt: skip
+            raise TableError(
+                "tables are merged without their binaries",
+                got="a bundle",
+                where=str(path),
+                hint="tileflow bundle replace DEST OTHER --merge",
+            )
         for one in loaded:
             found.setdefault(one.kernel.ref, []).append(one)
     out.mkdir(parents=True, exist_ok=True)

@@ -178,8 +178,14 @@ def packaged(device: str) -> None:
 
 
 CHECKS: tuple[Callable[[str], str], ...] = (
-    dynamic, stores, cuda_graphs, gradients, launches, exported, ahead_of_time,
-)  # fmt: skip
+    dynamic,
+    stores,
+    cuda_graphs,
+    gradients,
+    launches,
+    exported,
+    ahead_of_time,
+)
 
 
 def checks(device: str) -> dict[str, Any]:

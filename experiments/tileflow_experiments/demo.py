@@ -159,11 +159,20 @@ def _ray_on_loopback() -> Iterator[tuple[str, dict[str, str]]]:
         environment.pop("RAY_ADDRESS", None)
         gcs, board, agent, client = _free_ports(4)
         command = [
-            _tool("ray"), "start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={gcs}",
-            "--include-dashboard=true", "--dashboard-host=127.0.0.1", f"--dashboard-port={board}",
-            f"--dashboard-agent-listen-port={agent}", f"--ray-client-server-port={client}",
-            f"--object-store-memory={200 << 20}", f"--temp-dir={scratch}",
-        ]  # fmt: skip
+            _tool("ray"),
+            "start",
+            "--head",
+            "--block",
+            "--node-ip-address=127.0.0.1",
+            f"--port={gcs}",
+            "--include-dashboard=true",
+            "--dashboard-host=127.0.0.1",
+            f"--dashboard-port={board}",
+            f"--dashboard-agent-listen-port={agent}",
+            f"--ray-client-server-port={client}",
+            f"--object-store-memory={200 << 20}",
+            f"--temp-dir={scratch}",
+        ]
         labels = subprocess.run(
             [sys.executable, "-m", "tileflow_cluster.labels"], capture_output=True, text=True, check=True
         ).stdout.strip()

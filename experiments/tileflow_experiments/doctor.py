@@ -83,13 +83,18 @@ def _native() -> Iterator[Finding]:
 
 def _compiler() -> Iterator[Finding]:
     """Triton compiles a small C module for each device when it first launches; binaries ahead of time need none."""
-    found = next((path for name in (os.environ.get("CC"), "cc", "gcc", "clang") if name
-                  and (path := shutil.which(name))), None)  # fmt: skip
+    found = next(
+        (path for name in (os.environ.get("CC"), "cc", "gcc", "clang") if name and (path := shutil.which(name))), None
+    )
     if found:
         yield Finding("C compiler", State.OK, found)
     else:
-        yield Finding("C compiler", State.NOTE, "none: what launches through Triton itself does not work",
-                      "install gcc or clang, or name one in CC")  # fmt: skip
+        yield Finding(
+            "C compiler",
+            State.NOTE,
+            "none: what launches through Triton itself does not work",
+            "install gcc or clang, or name one in CC",
+        )
 
 
 def _gpus() -> Iterator[Finding]:
@@ -98,8 +103,12 @@ def _gpus() -> Iterator[Finding]:
 
     gpus = visible_gpus()
     if not gpus:
-        yield Finding("GPUs", State.NOTE, "none seen: kernels compile and run as plain Python, times are modelled",
-                      "look at nvidia-smi or rocminfo, and at CUDA_VISIBLE_DEVICES")  # fmt: skip
+        yield Finding(
+            "GPUs",
+            State.NOTE,
+            "none seen: kernels compile and run as plain Python, times are modelled",
+            "look at nvidia-smi or rocminfo, and at CUDA_VISIBLE_DEVICES",
+        )
         return
     for gpu in gpus:
         driver = driver_version(gpu.target.vendor)
@@ -138,8 +147,12 @@ def _machine() -> Iterator[Finding]:
     if shared.is_dir():
         size = shutil.disk_usage(shared).total
         small = size < _LEAST_SHARED_MEMORY
-        yield Finding("shared memory", State.NOTE if small else State.OK, f"{size / _GB:.1f} GB",
-                      "in a container: --shm-size, a quarter of the memory or more" if small else "")  # fmt: skip
+        yield Finding(
+            "shared memory",
+            State.NOTE if small else State.OK,
+            f"{size / _GB:.1f} GB",
+            "in a container: --shm-size, a quarter of the memory or more" if small else "",
+        )
 
 
 def _cluster() -> Iterator[Finding]:
@@ -169,8 +182,15 @@ def _environment() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _versions, _native, _compiler, _gpus, _caches, _machine, _cluster, _environment,
-)  # fmt: skip
+    _versions,
+    _native,
+    _compiler,
+    _gpus,
+    _caches,
+    _machine,
+    _cluster,
+    _environment,
+)
 
 _TUNE = 'pip install "tileflow[tune]"'
 _PACKAGES = (

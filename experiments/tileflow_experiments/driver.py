@@ -168,8 +168,10 @@ def _require_unchanged(subject: Subject, known: Line) -> None:
         if now[what] != known[what]:
             raise SpecError(
                 f"a resumed sweep's kernels must be unchanged: {what} was {known[what]}",
-                got=now[what], where=subject.key.title, hint="start a new sweep in a folder of its own",
-            )  # fmt: skip
+                got=now[what],
+                where=subject.key.title,
+                hint="start a new sweep in a folder of its own",
+            )
 
 
 class Driver:
@@ -264,9 +266,13 @@ class Driver:
         standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
         outcome = result.outcome
         self._journal.event(
-            "contest", study=study.subject.key.id, places=standings, status=outcome.status.value,
-            error=outcome.error_digest, device_s=round(result.phases.device_s, 3),
-        )  # fmt: skip
+            "contest",
+            study=study.subject.key.id,
+            places=standings,
+            status=outcome.status.value,
+            error=outcome.error_digest,
+            device_s=round(result.phases.device_s, 3),
+        )
 
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
         """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
@@ -276,9 +282,13 @@ class Driver:
 
         def keep(flight: _Flight, result: TrialResult) -> None:
             self._journal.event(
-                "built", study=flight.study.subject.key.id, mode=flight.request.mode, trial_id=result.trial_id,
-                status=result.outcome.status.value, error=result.outcome.error_digest,
-            )  # fmt: skip
+                "built",
+                study=flight.study.subject.key.id,
+                mode=flight.request.mode,
+                trial_id=result.trial_id,
+                status=result.outcome.status.value,
+                error=result.outcome.error_digest,
+            )
             if result.outcome.status is Status.OK:
                 trial_ids.append((flight.study, flight.request.mode, result.trial_id))
 
@@ -460,8 +470,9 @@ class Driver:
         study, config = flight.study, flight.request.config
         study.gpu_s += gpu_seconds(result)
         if result.kernel_error is not None and flight.request.mode != study.subject.mode:
-            log.error("%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode,
-                      result.kernel_error)  # fmt: skip
+            log.error(
+                "%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode, result.kernel_error
+            )
             failed = f"{type(result.kernel_error).__name__}: {result.kernel_error}"
             self._keep(flight, replace(result, outcome=replace(result.outcome, error_digest=failed)))
             return

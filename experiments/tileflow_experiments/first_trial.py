@@ -85,9 +85,11 @@ def digest(rows: list[Row]) -> Row:
         firsts = [row["first_s"] for row in mine if row["first_s"] is not None]
         nears = [row["near_s"] if row["near_s"] is not None else float("inf") for row in mine]
         found[f"turn {turn}"] = {
-            "runs": len(mine), "first_s": median(firsts) if firsts else None,
-            "near_s": str(median(nears)) if nears else None, "whole_s": median(row["whole_s"] for row in mine),
-        }  # fmt: skip
+            "runs": len(mine),
+            "first_s": median(firsts) if firsts else None,
+            "near_s": str(median(nears)) if nears else None,
+            "whole_s": median(row["whole_s"] for row in mine),
+        }
     return found
 
 

@@ -50,8 +50,17 @@ _BOTH = "both, the best of each"
 # by launch: the knobs of its tile of rows and of its turns
 _BLOCKS = {1: ("block:tile_n@1", "block:block_m"), 2: ("block:tile_m@2", "block:block_n")}
 _RESULTS = {1: "keys and values", 2: "queries"}
-_TRIED = ((1, 128, 64, 2), (1, 128, 64, 3), (1, 128, 32, 4), (1, 128, 128, 2), (1, 64, 64, 2),
-          (2, 128, 128, 2), (2, 128, 64, 2), (2, 128, 64, 4), (2, 64, 64, 2))  # fmt: skip
+_TRIED = (
+    (1, 128, 64, 2),
+    (1, 128, 64, 3),
+    (1, 128, 32, 4),
+    (1, 128, 128, 2),
+    (1, 64, 64, 2),
+    (2, 128, 128, 2),
+    (2, 128, 64, 2),
+    (2, 128, 64, 4),
+    (2, 64, 64, 2),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +104,14 @@ def configs(lowered: Lowered) -> dict[str, Config]:
         tile, turn = _BLOCKS[launch]
         if f"schedule@{launch}" not in known:
             continue
-        config = lowered.default.with_({
-            f"schedule@{launch}": "warp_specialised", tile: rows, turn: columns, f"num_stages@{launch}": stages,
-        })  # fmt: skip
+        config = lowered.default.with_(
+            {
+                f"schedule@{launch}": "warp_specialised",
+                tile: rows,
+                turn: columns,
+                f"num_stages@{launch}": stages,
+            }
+        )
         config = lowered.space.normalise(config)
         if lowered.space.is_valid(config):
             found[f"{_RESULTS[launch]}: {rows} rows, {columns} a turn, {stages} stages"] = config
@@ -127,8 +141,13 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
         taken = [build(source, lowered.target).resources for source in lowered.emit(configs(lowered)[name])]
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
-    return found | {"status": "built", "registers": [t.registers for t in taken], "spills": [t.spills for t in taken],
-                    "shared": [t.shared for t in taken], "seconds": round(time.monotonic() - start, 1)}  # fmt: skip
+    return found | {
+        "status": "built",
+        "registers": [t.registers for t in taken],
+        "spills": [t.spills for t in taken],
+        "shared": [t.shared for t in taken],
+        "seconds": round(time.monotonic() - start, 1),
+    }
 
 
 def _build_all(jobs: list[tuple[int, str]], device: str) -> dict[tuple[int, str], dict[str, Any]]:
@@ -168,8 +187,11 @@ def _measure_case(number: int, names: list[str], device: Target) -> None:
         verdict = check_call(call, args, reference, repeats=3)
         if verdict.ok:
             samplers[name] = DeviceSampler(call, args)
-        found = {"status": "ok" if verdict.ok else verdict.status.value, "max_err": verdict.max_err,
-                 "reason": verdict.reason}  # fmt: skip
+        found = {
+            "status": "ok" if verdict.ok else verdict.status.value,
+            "max_err": verdict.max_err,
+            "reason": verdict.reason,
+        }
         _say({"job": [number, name], "found": found})
 
     for name in names:

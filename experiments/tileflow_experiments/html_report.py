@@ -71,11 +71,11 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
         _machines(folded),
     ]
     return (
-        f'<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{name}</title>'
+        f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{name}</title>"
         f'<meta name=viewport content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n<body>\n'
         + "\n".join(body)
         + f"\n<script>{get_plotlyjs()}</script>\n<script>{_SCRIPT}</script>\n</body></html>\n"
-    )  # fmt: skip
+    )
 
 
 def _summary(folded: Folded, subjects: Sequence[Subject], won: dict[Any, Winner | None]) -> str:
@@ -106,12 +106,17 @@ def _study(folded: Folded, subject: Subject, best: Winner | None, is_open: bool)
     records = folded.trials.get(subject.key, [])
     default = next((r for r in records if r.config == subject.default and r.settled), None)
     parts = [
-        "<h3>Convergence</h3>", _chart(charts.convergence(records, default) if records else None),
-        "<h3>Roofline</h3>", _chart(charts.roofline(records, best, default)),
-        "<h3>How much each knob matters</h3>", _chart(charts.importance(records)),
-        "<h3>The best configs</h3>", _side_by_side(records, subject),
-        "<h3>Failures</h3>", _failures(records),
-    ]  # fmt: skip
+        "<h3>Convergence</h3>",
+        _chart(charts.convergence(records, default) if records else None),
+        "<h3>Roofline</h3>",
+        _chart(charts.roofline(records, best, default)),
+        "<h3>How much each knob matters</h3>",
+        _chart(charts.importance(records)),
+        "<h3>The best configs</h3>",
+        _side_by_side(records, subject),
+        "<h3>Failures</h3>",
+        _failures(records),
+    ]
     title = escape(subject.key.title)
     return f"<details{' open' if is_open else ''}><summary>{title}</summary>{''.join(parts)}</details>"
 
@@ -142,11 +147,15 @@ def _failures(records: Sequence[TrialRecord]) -> str:
     if not causes:
         return _none("none")
     rows = [
-        [escape(status), escape(kind), str(count),
-         f"{escape(first[status, kind].result.outcome.error_digest[:_MESSAGE])}<br>"
-         f"<code class=muted>{escape(str(first[status, kind].config))}</code>"]
+        [
+            escape(status),
+            escape(kind),
+            str(count),
+            f"{escape(first[status, kind].result.outcome.error_digest[:_MESSAGE])}<br>"
+            f"<code class=muted>{escape(str(first[status, kind].config))}</code>",
+        ]
         for (status, kind), count in causes.most_common()
-    ]  # fmt: skip
+    ]
     return _table(("how it ended", "error", "trials", "the first one's message and config"), rows, numeric=(2,))
 
 
@@ -189,8 +198,10 @@ def _chart(figure: charts.Figure | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
-    return f"<div class=wide><table><tr>{''.join(f'<th>{cell}' for cell in head)}</tr>{''.join(_rows(rows, numeric))}" \
-           "</table></div>"  # fmt: skip
+    return (
+        f"<div class=wide><table><tr>{''.join(f'<th>{cell}' for cell in head)}</tr>{''.join(_rows(rows, numeric))}"
+        "</table></div>"
+    )
 
 
 def _rows(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Iterator[str]:

@@ -87,8 +87,11 @@ class Writer:
         try:
             text = _encode(line)
         except (TypeError, ValueError) as error:
-            raise JournalError("a journal's line must be JSON with finite numbers", got=f"{error} in {str(line)[:500]}",
-                               hint="this is a mistake of tileflow's own: report it") from error  # fmt: skip
+            raise JournalError(
+                "a journal's line must be JSON with finite numbers",
+                got=f"{error} in {str(line)[:500]}",
+                hint="this is a mistake of tileflow's own: report it",
+            ) from error
         self.write(text.encode() + b"\n")
 
     def add(self, record: TrialRecord) -> None:
@@ -157,9 +160,11 @@ class Journal(Writer):
                     replaced = _salvage(path, found)
                 except OSError as error:
                     raise JournalError(
-                        "a damaged journal must be mended before it goes on", got=error.strerror, where=str(path),
+                        "a damaged journal must be mended before it goes on",
+                        got=error.strerror,
+                        where=str(path),
                         hint="make room in its folder, which must be writable",
-                    ) from error  # fmt: skip
+                    ) from error
                 os.close(descriptor)
                 descriptor = replaced
         with _closed_on_error(descriptor):
@@ -211,8 +216,12 @@ class Journal(Writer):
             raise self._full(error) from error
 
     def _full(self, error: OSError) -> JournalFull:
-        return JournalFull("the journal must be writable", got=error.strerror, where=str(self.path),
-                           hint="make room, then `tileflow sweep resume`")  # fmt: skip
+        return JournalFull(
+            "the journal must be writable",
+            got=error.strerror,
+            where=str(self.path),
+            hint="make room, then `tileflow sweep resume`",
+        )
 
 
 # ---- opening --------------------------------------------------------------------------------------------------------
@@ -224,8 +233,12 @@ def _locked(path: Path, flags: int) -> int:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644)
         except OSError as error:
-            raise SpecError("a sweep must be able to write its journal", got=error.strerror, where=str(path),
-                            hint="name a folder that can be written to") from None  # fmt: skip
+            raise SpecError(
+                "a sweep must be able to write its journal",
+                got=error.strerror,
+                where=str(path),
+                hint="name a folder that can be written to",
+            ) from None
         with _closed_on_error(descriptor):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -252,9 +265,10 @@ def _closed_on_error(descriptor: int) -> Iterator[None]:
 def in_the_way(path: Path) -> SpecError:
     """A new sweep replaces no file, whoever wrote it."""
     return SpecError(
-        "a new sweep must write to a folder of its own", got=f"{path}, which is there already",
+        "a new sweep must write to a folder of its own",
+        got=f"{path}, which is there already",
         hint="resume it with `tileflow sweep resume` if it is a sweep's, or name another folder",
-    )  # fmt: skip
+    )
 
 
 def never_begun(path: Path) -> bool:
@@ -394,12 +408,14 @@ def header(lines: Iterable[Line]) -> Line:
     first = next(iter(lines), None)
     if first is None or first["kind"] != "header":
         got = first["kind"] if first is not None else "no line of a journal"
-        raise JournalError("a journal must begin with its header", got=got,
-                           hint="is this a sweep's folder? Nothing was written to it")  # fmt: skip
+        raise JournalError(
+            "a journal must begin with its header", got=got, hint="is this a sweep's folder? Nothing was written to it"
+        )
     version = first.get("schema_version")
     if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise JournalError(f"the journal's schema must be at most {SCHEMA_VERSION}", got=version,
-                           hint="upgrade tileflow")  # fmt: skip
+        raise JournalError(
+            f"the journal's schema must be at most {SCHEMA_VERSION}", got=version, hint="upgrade tileflow"
+        )
     return first
 
 

@@ -77,8 +77,13 @@ def built(item: tuple[Case, str]) -> dict[str, Any]:
     lowered = product().lower(case.args("meta"), target(device))
     (source,) = lowered.emit(lowered.default)
     taken = build(source, lowered.target).resources
-    return {"registers": taken.registers, "spills": taken.spills, "shared": taken.shared,
-            "wgmma": dict(taken.instructions).get("wgmma", 0), "config": lowered.default.to_dict()}  # fmt: skip
+    return {
+        "registers": taken.registers,
+        "spills": taken.spills,
+        "shared": taken.shared,
+        "wgmma": dict(taken.instructions).get("wgmma", 0),
+        "config": lowered.default.to_dict(),
+    }
 
 
 def measured(case: Case) -> dict[str, Any]:

@@ -179,8 +179,9 @@ def replay(journal: Path, uri: str, files: Sequence[Path] = (), artifacts: Path 
     except Exception as error:  # MLflow's stores raise whatever their transport does
         said = _said(error)
         _note(folder, uri, said)
-        raise MlflowAway("MLflow must answer", got=said, where=masked(uri),
-                         hint="when it is back, `tileflow sweep log OUT` goes on") from error  # fmt: skip
+        raise MlflowAway(
+            "MLflow must answer", got=said, where=masked(uri), hint="when it is back, `tileflow sweep log OUT` goes on"
+        ) from error
 
 
 def _said(error: BaseException) -> str:
@@ -200,8 +201,12 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise MlflowAway("a sweep must be logged by one process", got="another one logs it", where=str(folder),
-                             hint="it is complete when that one ends") from None  # fmt: skip
+            raise MlflowAway(
+                "a sweep must be logged by one process",
+                got="another one logs it",
+                where=str(folder),
+                hint="it is complete when that one ends",
+            ) from None
         yield
 
 

@@ -42,8 +42,11 @@ def orders(kernels: Iterable[KernelSpec], examples: Iterable[KernelSpec], device
     for spec in kernels:
         shown = spec.problems or known.get(spec.kernel, ())
         if not shown:
-            raise SpecError("a kernel must have an example problem to be built from", got=spec.kernel,
-                            hint="name one in a file: --problems FILE")  # fmt: skip
+            raise SpecError(
+                "a kernel must have an example problem to be built from",
+                got=spec.kernel,
+                hint="name one in a file: --problems FILE",
+            )
         for device in devices:
             described = [(spec.kernel, device, _describe(spec.kernel, problem)) for problem in shown]
             wanted += [Order(spec.kernel, shown[number], device) for number in homes(described)]
@@ -58,8 +61,11 @@ def build_bundle(wanted: Sequence[Order], out: Path, processes: int = 0, keep: i
         target(order.device_class)
     rows = build_rows(wanted, processes=processes)
     if failures := [row for row in rows if isinstance(row, Failure)]:
-        raise BuildError("every row must build", got=f"{len(failures)} of {len(rows)} that do not",
-                         hint="\n  ".join(f"{f.order.title}: {f.error}" for f in failures))  # fmt: skip
+        raise BuildError(
+            "every row must build",
+            got=f"{len(failures)} of {len(rows)} that do not",
+            hint="\n  ".join(f"{f.order.title}: {f.error}" for f in failures),
+        )
     built = [row for row in rows if isinstance(row, BuiltRow)]
     return write_bundle(tables(built), [binary for row in built for binary in row.binaries], out, keep=keep)
 
@@ -89,9 +95,16 @@ def _table(kernel: str, rows: list[BuiltRow]) -> Table:
 
 def _entry(row: BuiltRow) -> Entry:
     return Entry(
-        row.order.device_class, row.problem, row.config, "modelled", row.modelled_us, row.modelled_us,
-        launches=launches_of(row.binaries), requirements=row.requirements, toolchain=toolchain_text(row.compiled_by),
-    )  # fmt: skip
+        row.order.device_class,
+        row.problem,
+        row.config,
+        "modelled",
+        row.modelled_us,
+        row.modelled_us,
+        launches=launches_of(row.binaries),
+        requirements=row.requirements,
+        toolchain=toolchain_text(row.compiled_by),
+    )
 
 
 def _describe(kernel: str, problem: ProblemItems) -> Any:
@@ -102,5 +115,6 @@ def _describe(kernel: str, problem: ProblemItems) -> Any:
     try:
         return found.describe(*found.inputs(device="meta", **arguments))
     except TypeError as error:  # the author's function
-        raise SpecError("the kernel's inputs function must accept the problem", got=f"{arguments}: {error}",
-                        where=kernel) from error  # fmt: skip
+        raise SpecError(
+            "the kernel's inputs function must accept the problem", got=f"{arguments}: {error}", where=kernel
+        ) from error

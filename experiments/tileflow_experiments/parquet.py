@@ -12,8 +12,16 @@ from tileflow.runtime.table import write_atomically
 from .records import COLUMNS, TrialRecord
 
 _INTEGERS = {
-    "attempt", "lease_epoch", "registers", "spills", "shared_bytes", "traffic_bytes", "flops", "sm_clock_mhz", "temp_c",
-}  # fmt: skip
+    "attempt",
+    "lease_epoch",
+    "registers",
+    "spills",
+    "shared_bytes",
+    "traffic_bytes",
+    "flops",
+    "sm_clock_mhz",
+    "temp_c",
+}
 _FLAGS = {"measured", "retried", "throttled"}
 _TEXTS = {
     "kind", "sweep_id", "trial_id", "seed_source", "kernel", "semantic_hash", "source_hash", "problem", "device_class",

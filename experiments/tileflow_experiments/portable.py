@@ -66,9 +66,14 @@ class BuiltRow:
         """The row of a table's ``defaults``."""
         device = target(self.order.device_class)
         return Fallback(
-            self.config, device.vendor, device.arch, self.problem, launches_of(self.binaries), self.requirements,
+            self.config,
+            device.vendor,
+            device.arch,
+            self.problem,
+            launches_of(self.binaries),
+            self.requirements,
             f"takes any size, stride and alignment; made from {self.problem.key}",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +139,16 @@ def build_row(order: Order) -> BuiltRow:
     else:  # its guards decide about sizes
         requirements = tuple(r for r in requirements if all(s.startswith("target.") for s in r.check.symbols()))
     return BuiltRow(
-        order, kernel.semantic_hash, lowered.space.fingerprint, lowered.problem, config, requirements, binaries,
-        toolchain_facts(), modelled_us,
-    )  # fmt: skip
+        order,
+        kernel.semantic_hash,
+        lowered.space.fingerprint,
+        lowered.problem,
+        config,
+        requirements,
+        binaries,
+        toolchain_facts(),
+        modelled_us,
+    )
 
 
 def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered) -> tuple[Config, tuple[Binary, ...]]:

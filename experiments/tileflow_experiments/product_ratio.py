@@ -107,9 +107,15 @@ def configs(case: Case, lowered: Lowered) -> dict[str, Config]:
     known = {k.name for k in lowered.space.knobs}
     for name, (m, n, stages, consumers, ping_pong, band, deep) in (_FLAT if case.m <= 64 else _WIDE).items():
         choices: dict[str, Choice] = {
-            "schedule": "warp_specialised", "block:tile_m": m, "block:tile_n": n, "block:tile_k": depth * deep,
-            "num_stages": stages, "consumers": consumers, "ping_pong": ping_pong, "group": band,
-        }  # fmt: skip
+            "schedule": "warp_specialised",
+            "block:tile_m": m,
+            "block:tile_n": n,
+            "block:tile_k": depth * deep,
+            "num_stages": stages,
+            "consumers": consumers,
+            "ping_pong": ping_pong,
+            "group": band,
+        }
         config = lowered.space.complete({n: c for n, c in choices.items() if n in known})
         if "schedule" in known and lowered.space.is_valid(config):
             found[name] = lowered.space.normalise(config)
@@ -137,8 +143,14 @@ def built(number: int, name: str, device: str) -> dict[str, Any]:
     except TileflowError as error:
         return found | {"status": type(error).__name__, "reason": str(error)}
     taken = binary.resources
-    return found | {"status": "built", "registers": taken.registers, "spills": taken.spills, "shared": taken.shared,
-                    "threads": taken.threads, "seconds": round(time.monotonic() - start, 1)}  # fmt: skip
+    return found | {
+        "status": "built",
+        "registers": taken.registers,
+        "spills": taken.spills,
+        "shared": taken.shared,
+        "threads": taken.threads,
+        "seconds": round(time.monotonic() - start, 1),
+    }
 
 
 def _build_all(jobs: list[tuple[int, str]], device: str) -> dict[tuple[int, str], dict[str, Any]]:
@@ -172,15 +184,21 @@ def measure(jobs: list[tuple[int, str]]) -> None:
             verdict = check_call(call, args, reference, repeats=3)
             if verdict.ok:
                 samplers[name] = DeviceSampler(call, args)
-            found = {"status": "ok" if verdict.ok else verdict.status.value, "max_err": verdict.max_err,
-                     "reason": verdict.reason}  # fmt: skip
+            found = {
+                "status": "ok" if verdict.ok else verdict.status.value,
+                "max_err": verdict.max_err,
+                "reason": verdict.reason,
+            }
             _say({"job": [number, name], "found": found})
         _say({"about": [number, "torch"]})
         samplers["torch"] = DeviceSampler(case.loaded.reference, args)
         times = _in_turns(samplers)
         for name in samplers:
-            found = {"us": times[name], "tflops": round(case.flops / times[name] / 1e6, 1),
-                     "of_torch": round(times["torch"] / times[name], 3)}  # fmt: skip
+            found = {
+                "us": times[name],
+                "tflops": round(case.flops / times[name] / 1e6, 1),
+                "of_torch": round(times["torch"] / times[name], 3),
+            }
             _say({"job": [number, name], "found": found})
 
 

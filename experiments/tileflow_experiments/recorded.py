@@ -35,8 +35,12 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
     found = read_misses(path)
     devices = tuple(device_classes) or tuple(dict.fromkeys(call.device for call in found if call.device is not None))
     if not devices:
-        raise SpecError("a sweep over recorded calls needs a device class", got="calls on the CPU alone",
-                        where=str(path), hint="tileflow sweep run CALLS --device-class nvidia-h200")  # fmt: skip
+        raise SpecError(
+            "a sweep over recorded calls needs a device class",
+            got="calls on the CPU alone",
+            where=str(path),
+            hint="tileflow sweep run CALLS --device-class nvidia-h200",
+        )
     kernels: dict[str, dict[str, tuple[dict[str, object], int]]] = {}
     for call in found:
         try:
@@ -48,18 +52,23 @@ def spec_of_calls(path: Path, device_classes: Iterable[str] = (), seconds: float
         known, before = of_kernel.get(call.problem.key, (problem, 0))
         of_kernel[call.problem.key] = (problem if call.values else known), before + call.calls
     if not kernels:
-        raise SpecError("a sweep over recorded calls needs one that can be made again", got=f"{len(found)} that cannot",
-                        where=str(path))  # fmt: skip
-    return parse({
-        "name": "recorded",
-        "kernels": [
-            {"kernel": name, "problems": [p for p, _ in calls.values()], "calls": [n for _, n in calls.values()]}
-            for name, calls in kernels.items()
-        ],
-        "device_classes": list(devices),
-        "strategy": {"name": "default", "seed": 0},
-        "budget": {"seconds": seconds},
-    })  # fmt: skip
+        raise SpecError(
+            "a sweep over recorded calls needs one that can be made again",
+            got=f"{len(found)} that cannot",
+            where=str(path),
+        )
+    return parse(
+        {
+            "name": "recorded",
+            "kernels": [
+                {"kernel": name, "problems": [p for p, _ in calls.values()], "calls": [n for _, n in calls.values()]}
+                for name, calls in kernels.items()
+            ],
+            "device_classes": list(devices),
+            "strategy": {"name": "default", "seed": 0},
+            "budget": {"seconds": seconds},
+        }
+    )
 
 
 def _problem(call: Miss) -> dict[str, Any]:
@@ -69,6 +78,10 @@ def _problem(call: Miss) -> dict[str, Any]:
     problem: dict[str, Any] = {**call.problem.sizes, RECORDED: text}
     made = kernel.describe(*kernel.inputs(device="meta", **problem))
     if made.key != call.problem.key:
-        raise SpecError("a recorded call must be made again as it was", got=made.key, where=call.problem.key,
-                        hint="was torch's setting for float32 products another, or the kernel?")  # fmt: skip
+        raise SpecError(
+            "a recorded call must be made again as it was",
+            got=made.key,
+            where=call.problem.key,
+            hint="was torch's setting for float32 products another, or the kernel?",
+        )
     return problem

@@ -55,24 +55,44 @@ def regret(subject: Subject, folded: Folded, compilers: Compilers, device: Devic
     key, first = subject.key, won.record.config
     requests = [
         TrialRequest(
-            config.key, subject.kernel, key.problem, key.device_class, config,
-            incumbent_us=won.time_us, seed=SEED, remeasure=True,
+            config.key,
+            subject.kernel,
+            key.problem,
+            key.device_class,
+            config,
+            incumbent_us=won.time_us,
+            seed=SEED,
+            remeasure=True,
         )
         for config in [first, *good[: POOL - 1]]
-    ]  # fmt: skip
+    ]
     built = [future.result() for future in [compilers.submit(request) for request in requests]]
     able = [(r, compiled, code) for r, (compiled, code) in zip(requests, built, strict=True) if not compiled.rejected]
     contest = TrialRequest(
-        "regret", subject.kernel, key.problem, key.device_class, first, incumbent_us=won.time_us, seed=SEED,
-        remeasure=True, entrants=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
-    )  # fmt: skip
+        "regret",
+        subject.kernel,
+        key.problem,
+        key.device_class,
+        first,
+        incumbent_us=won.time_us,
+        seed=SEED,
+        remeasure=True,
+        entrants=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
+    )
     places = device.contest(contest, [code for _, _, code in able]).places
     if not places or able[0][0].config != first:
         return None
     best = min(range(len(places)), key=lambda i: _or_inf(places[i].ratio))
     mine, timed = places[0], places[0].outcome.measurement
-    return Regret(key.id, _or_inf(mine.ratio), _or_inf(mine.low), _or_inf(mine.high),
-                  len(timed.samples_us) if timed else 0, able[best][0].config.key, len(places))  # fmt: skip
+    return Regret(
+        key.id,
+        _or_inf(mine.ratio),
+        _or_inf(mine.low),
+        _or_inf(mine.high),
+        len(timed.samples_us) if timed else 0,
+        able[best][0].config.key,
+        len(places),
+    )
 
 
 def _or_inf(ratio: float | None) -> float:
@@ -97,9 +117,14 @@ def main() -> int:
                 if time.monotonic() - started > asked.seconds:
                     break
                 result = regret(prepare(key, wanted.modes[0]), folded, compilers, device)
-                print(key.title, "no contest" if result is None else
-                      f"{result.ratio:.4f} ({result.low:.4f} to {result.high:.4f}, {result.rounds} rounds, "
-                      f"{result.entrants} entrants)", flush=True)  # fmt: skip
+                print(
+                    key.title,
+                    "no contest"
+                    if result is None
+                    else f"{result.ratio:.4f} ({result.low:.4f} to {result.high:.4f}, {result.rounds} rounds, "
+                    f"{result.entrants} entrants)",
+                    flush=True,
+                )
                 if result is not None:
                     found.append(result)
                     (asked.out / "regret.json").write_text(json.dumps([asdict(r) for r in found], indent=1))

@@ -83,9 +83,18 @@ class RehearsedCompiler:
         binary = Binary(0, request.device_class, "cubin", code, abi, TRUE, resources, request.mode)
         roofline = cost.roofline_us(TRAFFIC, target(request.device_class))
         compiled = Build(
-            identity, source, self.compiled_by, spent, socket.gethostname(), None, (Launch(resources, 1000),), TRAFFIC,
-            roofline, roofline, 0.5,
-        )  # fmt: skip
+            identity,
+            source,
+            self.compiled_by,
+            spent,
+            socket.gethostname(),
+            None,
+            (Launch(resources, 1000),),
+            TRAFFIC,
+            roofline,
+            roofline,
+            0.5,
+        )
         return compiled, (binary,)
 
     def close(self) -> None: ...
@@ -113,9 +122,13 @@ class RehearsedDevice:
         time.sleep(self.pace.load_s + self.pace.verify_s + bench_s)
         samples = [time_us * (1 + random.gauss(0, 0.005)) for _ in range(3 if hopeless else 20)]
         return Outcome(
-            Status.OK, summarise(samples), prepare_s=prepare_s, load_s=self.pace.load_s, verify_s=self.pace.verify_s,
+            Status.OK,
+            summarise(samples),
+            prepare_s=prepare_s,
+            load_s=self.pace.load_s,
+            verify_s=self.pace.verify_s,
             bench_s=bench_s,
-        )  # fmt: skip
+        )
 
     def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
         alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]

@@ -157,15 +157,22 @@ class SimulatedCluster:
         identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
         used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
         return Build(
-            identity, source, (), self._compile_s, "simulated", None, (Launch(used, 1000),), TRAFFIC,
-            self._roofline_us, self._roofline_us, 0.5,
-        )  # fmt: skip
+            identity,
+            source,
+            (),
+            self._compile_s,
+            "simulated",
+            None,
+            (Launch(used, 1000),),
+            TRAFFIC,
+            self._roofline_us,
+            self._roofline_us,
+            0.5,
+        )
 
     def _measured(self, request: TrialRequest) -> Outcome:
         time_us = 100.0 * (1 + random.Random(request.config.key).random())
-        return Outcome(
-            Status.OK, Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1), bench_s=self._device_s
-        )  # fmt: skip
+        return Outcome(Status.OK, Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1), bench_s=self._device_s)
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
@@ -274,9 +281,14 @@ def _schedule(
     own = set(part.keys)
     studies = open_studies(spec, _Unwritten(relay), [s for s in subjects if s.key in own])
     driver = Driver(
-        "simulated", studies, cluster, relay, seed=spec.strategy.seed, whole=False,
+        "simulated",
+        studies,
+        cluster,
+        relay,
+        seed=spec.strategy.seed,
+        whole=False,
         progress=lambda _: relay.sync_when_due(),
-    )  # fmt: skip
+    )
     cluster.start()
     driver.search()
     relay.flush()
@@ -323,9 +335,15 @@ def _merge(sent: Sent, folder: Path) -> tuple[list[float], float]:
 
 
 def simulate(
-    wanted: specs.SweepSpec, gpus: int, per_s: float, trials: int, compile_s: float, call_us: float,
-    schedulers: int = 1, copies: int = 1,
-) -> dict[str, float]:  # fmt: skip
+    wanted: specs.SweepSpec,
+    gpus: int,
+    per_s: float,
+    trials: int,
+    compile_s: float,
+    call_us: float,
+    schedulers: int = 1,
+    copies: int = 1,
+) -> dict[str, float]:
     """Search until so many trials are done; the shares and the drivers' time a trial, in ms.
 
     ``schedulers``: each has its part of the GPUs, and a core and a clock of its own, as has the driver, which merges.
@@ -351,10 +369,16 @@ def simulate(
     first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may judge some not worth it
     rate = (last - first) / (merged_at[last] - merged_at[first]) * len(measured) / len(merged_at)
     return {
-        "gpus": gpus, "per_s": per_s, "schedulers": len(dealt), "trials": done, "reached": rate / (gpus * per_s),
-        "rate": rate, "driver_ms": 1e3 * (sum(cluster.driver_s for cluster in clusters) + merging_s) / done,
-        "merging_ms": 1e3 * merging_s / done, "ray_ms": 1e3 * sum(cluster.ray_s for cluster in clusters) / done,
-    }  # fmt: skip
+        "gpus": gpus,
+        "per_s": per_s,
+        "schedulers": len(dealt),
+        "trials": done,
+        "reached": rate / (gpus * per_s),
+        "rate": rate,
+        "driver_ms": 1e3 * (sum(cluster.driver_s for cluster in clusters) + merging_s) / done,
+        "merging_ms": 1e3 * merging_s / done,
+        "ray_ms": 1e3 * sum(cluster.ray_s for cluster in clusters) / done,
+    }
 
 
 COLUMNS = {

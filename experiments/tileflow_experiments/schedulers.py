@@ -132,14 +132,21 @@ class Relay(Writer):
 
 
 def _driver_gone() -> JournalError:
-    return JournalError("a scheduler must reach its driver", got="the driver has gone",
-                        hint="`tileflow sweep resume` goes on")  # fmt: skip
+    return JournalError(
+        "a scheduler must reach its driver", got="the driver has gone", hint="`tileflow sweep resume` goes on"
+    )
 
 
 def serve(
-    whole: SweepSpec, part: Part, path: Path, epoch: int, sweep_id: str, tools: Tools,
-    connection: Connection, orders: Connection,
-) -> None:  # fmt: skip
+    whole: SweepSpec,
+    part: Part,
+    path: Path,
+    epoch: int,
+    sweep_id: str,
+    tools: Tools,
+    connection: Connection,
+    orders: Connection,
+) -> None:
     """A scheduler's process. Ctrl-C goes to all of a terminal's processes; the driver says what it means."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format=f"%(levelname)s %(name)s [{part.number}]: %(message)s")
@@ -179,9 +186,15 @@ def _work(whole: SweepSpec, part: Part, journal: Relay, sweep_id: str, tools: To
     try:
         studies = opened(whole, subjects, evaluator, journal)
         driver = Driver(
-            sweep_id, studies, evaluator, journal, seed=whole.strategy.seed, progress=progress, whole=False,
+            sweep_id,
+            studies,
+            evaluator,
+            journal,
+            seed=whole.strategy.seed,
+            progress=progress,
+            whole=False,
             gpu_seconds=spec.gpu_seconds,
-        )  # fmt: skip
+        )
         return work(whole, driver, journal, tools)
     finally:
         evaluator.close()
@@ -240,12 +253,19 @@ class Schedulers:
         lines, theirs = context.Pipe()
         told, orders = context.Pipe(duplex=False)
         process = context.Process(
-            target=serve, name=f"scheduler-{part.number}",
+            target=serve,
+            name=f"scheduler-{part.number}",
             args=(
-                self._spec, part, self._journal.path, self._journal.epoch, self._journal.header["sweep_id"],
-                self._tools, theirs, told,
+                self._spec,
+                part,
+                self._journal.path,
+                self._journal.epoch,
+                self._journal.header["sweep_id"],
+                self._tools,
+                theirs,
+                told,
             ),
-        )  # fmt: skip
+        )
         process.start()
         theirs.close()
         told.close()

@@ -39,9 +39,7 @@ class Standing:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Standing:
-        return Standing(
-            Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"]
-        )  # fmt: skip
+        return Standing(Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"])
 
     @staticmethod
     def of(config: Config, place: Place) -> Standing:
@@ -70,9 +68,8 @@ def _end(record: TrialRecord, side: int) -> float:
 def contests(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
     """The last contest of each study, by its id."""
     return {
-        e["study"]: tuple(Standing.from_json(place) for place in e["places"])
-        for e in events if e["event"] == "contest"
-    }  # fmt: skip
+        e["study"]: tuple(Standing.from_json(place) for place in e["places"]) for e in events if e["event"] == "contest"
+    }
 
 
 def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -> Counter[Config]:

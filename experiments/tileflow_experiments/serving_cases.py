@@ -55,9 +55,13 @@ def paged_by_torch(
     keys, values = (c[table.long()].flatten(1, 2).to(q.dtype).transpose(1, 2) for c in (key_cache, value_cache))
     mask = torch.arange(keys.size(2), device=q.device) < lengths[:, None]
     out = F.scaled_dot_product_attention(
-        q[:, :, None], keys, values, attn_mask=mask[:, None, None], scale=key_scale / math.sqrt(q.size(2)),
+        q[:, :, None],
+        keys,
+        values,
+        attn_mask=mask[:, None, None],
+        scale=key_scale / math.sqrt(q.size(2)),
         enable_gqa=True,
-    )  # fmt: skip
+    )
     return out[:, :, 0] * value_scale
 
 

@@ -43,8 +43,11 @@ def built(ref: str, problem: Mapping[str, Any], device: Target) -> dict[str, Any
     kernel = load_kernel(ref)
     lowered = kernel.lower(kernel.inputs(device="meta", **problem), device)
     taken = [build(source, device).resources for source in lowered.emit(lowered.default)]
-    return {"registers": max(t.registers for t in taken), "spills": max(t.spills for t in taken),
-            "shared": max(t.shared for t in taken)}  # fmt: skip
+    return {
+        "registers": max(t.registers for t in taken),
+        "spills": max(t.spills for t in taken),
+        "shared": max(t.shared for t in taken),
+    }
 
 
 def serving(case: ServingCase, device: Target) -> dict[str, Any]:
@@ -141,10 +144,14 @@ def compared(calls: Mapping[str, Call], args: tuple[Any, ...]) -> dict[str, Any]
             found[name].append(us)
     times = {name: round(median(us), 2) for name, us in found.items()}
     best = min((us, name) for name, us in times.items() if name != "ours") if len(times) > 1 else None
-    return {"us": times, "ratio": {n: round(us / times["ours"], 3) for n, us in times.items() if n != "ours"},
-            "of_best": None if best is None else round(best[0] / times["ours"], 3),
-            "best": best and best[1], "failed": failed,
-            "captured": {name: sampler.captured for name, sampler in samplers.items()}}  # fmt: skip
+    return {
+        "us": times,
+        "ratio": {n: round(us / times["ours"], 3) for n, us in times.items() if n != "ours"},
+        "of_best": None if best is None else round(best[0] / times["ours"], 3),
+        "best": best and best[1],
+        "failed": failed,
+        "captured": {name: sampler.captured for name, sampler in samplers.items()},
+    }
 
 
 Job = tuple[str, Callable[[], dict[str, Any]]]

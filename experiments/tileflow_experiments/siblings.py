@@ -68,8 +68,9 @@ def read(path: Path) -> list[Known]:
             return _of_journal(path)
         case ".parquet":
             return _of_trials(path)
-    raise SpecError("a seed must be a table (.json), a journal (.jsonl) or trials (.parquet)", got=repr(str(path)),
-                    where="seeds")  # fmt: skip
+    raise SpecError(
+        "a seed must be a table (.json), a journal (.jsonl) or trials (.parquet)", got=repr(str(path)), where="seeds"
+    )
 
 
 def task_of(problem: Problem) -> Task:

@@ -32,9 +32,21 @@ Parameter = int | float | bool | str
 
 MODES: tuple[Mode, ...] = ("static", "dynamic")
 DTYPES = (
-    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-    "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 MOST_SEED = 2**32 - 1  # of numpy, and so of Optuna's samplers
 MOST_TRIALS = 10**9
 MOST_SECONDS = 10**9
@@ -147,8 +159,10 @@ class SweepSpec:
     def to_json(self) -> dict[str, object]:
         """What the journal's header keeps; :func:`parse` reads it back."""
         budget: dict[str, object] = {
-            "trials": self.budget.trials, "seconds": self.budget.seconds, "gpu_seconds": self.budget.gpu_seconds,
-        }  # fmt: skip
+            "trials": self.budget.trials,
+            "seconds": self.budget.seconds,
+            "gpu_seconds": self.budget.gpu_seconds,
+        }
         budget = {name: value for name, value in budget.items() if value is not None}
         if self.budget.wait_seconds != WAIT_SECONDS:
             budget["wait_seconds"] = self.budget.wait_seconds
@@ -263,9 +277,12 @@ def check(spec: SweepSpec, load: Callable[[str], KernelInputs], strategies: Iter
             _check_problem(kernel, dict(problem), f"kernels[{i}].problems[{j}]")
     for i, path in enumerate(spec.seeds):
         if not path.is_file():
-            raise SpecError("a seed must be a file", got=repr(str(path)), where=f"seeds[{i}]",
-                            hint="remove it, or give the absolute path of an exported table, a journal.jsonl or a "
-                                 "trials.parquet")  # fmt: skip
+            raise SpecError(
+                "a seed must be a file",
+                got=repr(str(path)),
+                where=f"seeds[{i}]",
+                hint="remove it, or give the absolute path of an exported table, a journal.jsonl or a trials.parquet",
+            )
 
 
 def _check_problem(kernel: KernelInputs, problem: dict[str, Any], where: str) -> None:
@@ -274,10 +291,11 @@ def _check_problem(kernel: KernelInputs, problem: dict[str, Any], where: str) ->
     except Exception as error:  # the author's own function: it may raise anything
         named = next((key for key in problem if f"'{key}'" in str(error)), None)
         raise SpecError(
-            "the kernel's inputs function must accept the problem", got=f"{problem}: {type(error).__name__}: {error}",
+            "the kernel's inputs function must accept the problem",
+            got=f"{problem}: {type(error).__name__}: {error}",
             where=f"{where}.{named}" if named else where,
             hint="a problem's keys are the keyword arguments of the function given as inputs= to @tileflow.kernel",
-        ) from error  # fmt: skip
+        ) from error
 
 
 # ---- fields ---------------------------------------------------------------------------------------------------------
@@ -336,9 +354,10 @@ def _device_class(node: _Node) -> str:
     if isinstance(node.value, str) and find(node.value) is not None:
         return node.value
     return node.one_of(
-        (*CATALOGUE, *described_here()), "a device class",
+        (*CATALOGUE, *described_here()),
+        "a device class",
         "; for a card that the catalogue lacks, `python -m tileflow_cluster.labels` on its host prints the class",
-    )  # fmt: skip
+    )
 
 
 def _mode(node: _Node) -> Mode:
@@ -399,8 +418,12 @@ class _Node:
             if key not in known:
                 close = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean {close[0]}? " if close else ""
-                raise SpecError("the spec may only have known fields", got=repr(key), where=child.path,
-                                hint=f"{hint}known: {', '.join(known)}")  # fmt: skip
+                raise SpecError(
+                    "the spec may only have known fields",
+                    got=repr(key),
+                    where=child.path,
+                    hint=f"{hint}known: {', '.join(known)}",
+                )
         for key in required:
             if key not in fields:
                 path = f"{self.path}.{key}" if self.path else key

@@ -113,9 +113,11 @@ def _check(dest: Path, kernels: Sequence[Kernel], files: Mapping[str, str]) -> N
         found = getattr(module, kernel.__name__)
         if (found.name, found.semantic_hash) != (kernel.name, kernel.semantic_hash):
             raise SpecError(
-                "a packaged kernel means what it does at home", got=f"another {kernel.name}",
-                where=str(dest / files[_home(kernel)]), hint="report it with the kernel's module",
-            )  # fmt: skip
+                "a packaged kernel means what it does at home",
+                got=f"another {kernel.name}",
+                where=str(dest / files[_home(kernel)]),
+                hint="report it with the kernel's module",
+            )
 
 
 class _Text:
@@ -138,8 +140,12 @@ class _Text:
         """``value`` as ``name``. Raises SpecError where it has no text."""
         if name in self._held:
             if self._held[name] is not value:
-                raise SpecError("names mean one thing in all functions of a package's module", got=name,
-                                where=self._module, hint="give one of the two another name")  # fmt: skip
+                raise SpecError(
+                    "names mean one thing in all functions of a package's module",
+                    got=name,
+                    where=self._module,
+                    hint="give one of the two another name",
+                )
             return
         self._held[name] = value
         if isinstance(value, (Kernel, FunctionType)) and value.__name__ != name and not _is_of_library(value):
@@ -159,9 +165,11 @@ class _Text:
 
     def _refused(self, name: str, what: str) -> SpecError:
         return SpecError(
-            "a kernel of a package reads functions, constants and libraries", got=f"{name}, {what}",
-            where=self._module, hint="pass it as an argument, or write it as a function or a constant",
-        )  # fmt: skip
+            "a kernel of a package reads functions, constants and libraries",
+            got=f"{name}, {what}",
+            where=self._module,
+            hint="pass it as an argument, or write it as a function or a constant",
+        )
 
     def _function(self, fn: FunctionType, is_kernel: bool) -> None:
         if fn.__closure__:

@@ -68,8 +68,15 @@ def _best(title: str, record: TrialRecord | None) -> dict[str, Any]:
 
 
 SUMS = (
-    "trials", "in_flight", "studies", "done", "stopped", "considered_per_s", "measured_per_s", "retried",
-)  # fmt: skip
+    "trials",
+    "in_flight",
+    "studies",
+    "done",
+    "stopped",
+    "considered_per_s",
+    "measured_per_s",
+    "retried",
+)
 
 
 def merged(statuses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -126,10 +126,12 @@ def summary(rows: Iterable[Row]) -> Row:
     ]
     worst = min(ratios, key=lambda name: ratios[name], default="")
     return {
-        "kernels": len(list(rows)), "tuned": len(ratios), "bad": bad,
+        "kernels": len(list(rows)),
+        "tuned": len(ratios),
+        "bad": bad,
         "geometric_mean": geometric_mean(ratios.values()) if ratios else None,
         "worst": [worst, ratios.get(worst)],
-    }  # fmt: skip
+    }
 
 
 def main() -> int:

@@ -110,8 +110,14 @@ class Outputs:
     def require_none(self) -> None:
         """Raises SpecError where a file is in the way, whoever wrote it: a new sweep replaces nothing."""
         ours = (
-            self.journal, self.parquet, self.tables, self.bundle, self.report, self.page, self.folder / "mlflow.db",
-        )  # fmt: skip
+            self.journal,
+            self.parquet,
+            self.tables,
+            self.bundle,
+            self.report,
+            self.page,
+            self.folder / "mlflow.db",
+        )
         for path in ours:
             if path.exists() and not (path == self.journal and journals.never_begun(path)):
                 raise journals.in_the_way(path)
@@ -134,13 +140,16 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     with _opened(sweep, tools) as (subjects, evaluator):
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
-        journal = Journal.create(outputs.journal, {
-            "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
-            "spec": sweep.to_json(),
-            "created_at": time.time(),
-            "tileflow": tileflow.__version__,
-            **({"shared": True} if any(subject.kernel.shared for subject in subjects) else {}),
-        })  # fmt: skip
+        journal = Journal.create(
+            outputs.journal,
+            {
+                "sweep_id": f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}",
+                "spec": sweep.to_json(),
+                "created_at": time.time(),
+                "tileflow": tileflow.__version__,
+                **({"shared": True} if any(subject.kernel.shared for subject in subjects) else {}),
+            },
+        )
         return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
@@ -172,9 +181,7 @@ def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
     """
     outputs = Outputs(out)
     journals.header(journals.read(outputs.journal))
-    return mlflow_log.replay(
-        outputs.journal, mlflow_uri or outputs.mlflow_uri, outputs.files(), outputs.artifacts
-    )  # fmt: skip
+    return mlflow_log.replay(outputs.journal, mlflow_uri or outputs.mlflow_uri, outputs.files(), outputs.artifacts)
 
 
 def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfolio]]:
@@ -191,8 +198,11 @@ def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
     """The spec of a journal. Raises SpecError for one of calls whose arguments were gone with their process."""
     header = journals.header(lines)
     if header.get("shared"):
-        raise SpecError("a search over a program's own calls ends with the program", where=str(header["sweep_id"]),
-                        hint="its tables are in its folder; kernel.tune(...) begins another")  # fmt: skip
+        raise SpecError(
+            "a search over a program's own calls ends with the program",
+            where=str(header["sweep_id"]),
+            hint="its tables are in its folder; kernel.tune(...) begins another",
+        )
     return spec.parse(header["spec"])
 
 
@@ -308,8 +318,9 @@ def _run(
 
 def _driver(sweep: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Journal) -> Driver:
     studies = opened(sweep, subjects, evaluator, journal)
-    return Driver(journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed,
-                  gpu_seconds=sweep.gpu_seconds)  # fmt: skip
+    return Driver(
+        journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed, gpu_seconds=sweep.gpu_seconds
+    )
 
 
 def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
@@ -373,8 +384,12 @@ def _write_page(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Su
     try:
         page = html_report.render(folded, subjects)
     except ModuleNotFoundError as error:
-        log.warning("%s was not written: %s. report.md says the same without charts; `pip install plotly`, then "
-                    "`tileflow sweep export` writes the page", outputs.page, error)  # fmt: skip
+        log.warning(
+            "%s was not written: %s. report.md says the same without charts; `pip install plotly`, then "
+            "`tileflow sweep export` writes the page",
+            outputs.page,
+            error,
+        )
         return
     write_atomically(outputs.page, page.encode("utf-8", "backslashreplace"))
 
@@ -407,9 +422,11 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            "a sweep's folder must take its files", got=error.strerror or error, where=str(error.filename or folder),
+            "a sweep's folder must take its files",
+            got=error.strerror or error,
+            where=str(error.filename or folder),
             hint="make room, or make it writable; `tileflow sweep export` writes tables and report from the journal",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _require_writable(folder: Path) -> None:

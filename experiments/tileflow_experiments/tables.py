@@ -75,9 +75,10 @@ def winner(folded: Folded, subject: Searched) -> Winner | None:
     failed = {config for config, r in again.items() if r.time_us is None}
     wrong = wrong_configs(folded.events)
     good = [
-        r for r in leaders(r for r in folded.trials.get(key, ()) if r.settled)
+        r
+        for r in leaders(r for r in folded.trials.get(key, ()) if r.settled)
         if (key.id, r.config.key) not in wrong and r.config not in failed
-    ]  # fmt: skip
+    ]
     standings = {s.config: s for s in contests(folded.events).get(key.id, ())}
     tied = [r for r in good if r.config in standings and standings[r.config].tied]
     if tied:
@@ -197,8 +198,15 @@ def _members(portfolio: Portfolio, subjects: Sequence[Subject], entries: Sequenc
         assert config is not None  # it was timed there
         won = (e for e in entries if (e.device, e.problem, e.config) == (device.name, home.problem, config))
         launches = next((e.launches for e in won), ())
-        yield Fallback(config, device.vendor, device.arch, home.problem, launches,
-                       requirements_of(home.space, config, home.problem), portfolio.reason)  # fmt: skip
+        yield Fallback(
+            config,
+            device.vendor,
+            device.arch,
+            home.problem,
+            launches,
+            requirements_of(home.space, config, home.problem),
+            portfolio.reason,
+        )
 
 
 def _key_schema(entries: Sequence[Entry], portfolios: Sequence[Portfolio]) -> tuple[KeyField, ...]:
@@ -241,9 +249,13 @@ def _without_a_winner(records: Sequence[TrialRecord], subject: Subject, stopped:
     if stopped:
         reason += f"; its search was stopped: {stopped.splitlines()[0]}"
     return Fallback(
-        subject.default, device.vendor, device.arch, subject.problem,
-        requirements=requirements_of(subject.space, subject.default, subject.problem), reason=reason,
-    )  # fmt: skip
+        subject.default,
+        device.vendor,
+        device.arch,
+        subject.problem,
+        requirements=requirements_of(subject.space, subject.default, subject.problem),
+        reason=reason,
+    )
 
 
 def _validators(records: Iterable[TrialRecord]) -> tuple[Validator, ...]:

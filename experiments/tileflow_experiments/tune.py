@@ -123,14 +123,19 @@ def _call(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = N
     """Raises CallError for what the kernel cannot be given, SpecError for what is no kernel."""
     own = getattr(kernel, "__tileflow_kernel__", kernel)
     if not isinstance(own, Kernel) or not isinstance(args, (tuple, list)):
-        raise SpecError("a call to tune is (kernel, args) or (kernel, args, kwargs)",
-                        got=f"{type(kernel).__name__}, {type(args).__name__}",
-                        hint="tileflow.tune([(kernel, (x, w)), ...])")  # fmt: skip
+        raise SpecError(
+            "a call to tune is (kernel, args) or (kernel, args, kwargs)",
+            got=f"{type(kernel).__name__}, {type(args).__name__}",
+            hint="tileflow.tune([(kernel, (x, w)), ...])",
+        )
     bound = own.positional_args(tuple(args), dict(kwargs or {}))
     devices = {tensor.device for tensor in tensors(bound) if tensor.device.type != "meta"}
     if len(devices) != 1:
-        raise CallError("a call is tuned with its tensors, which are on one device", where=own.name,
-                        got=", ".join(map(str, devices)) or "no tensor with memory")  # fmt: skip
+        raise CallError(
+            "a call is tuned with its tensors, which are on one device",
+            where=own.name,
+            got=", ".join(map(str, devices)) or "no tensor with memory",
+        )
     return _Call(own, bound, own.describe(*bound), devices.pop())
 
 
@@ -151,14 +156,16 @@ def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
     """A spec whose kernels are still to be named. Raises SpecError."""
     if strategy not in STRATEGIES:
         raise SpecError("a strategy is one that tileflow knows", got=repr(strategy), hint=", ".join(STRATEGIES))
-    return parse({
-        "name": "tune",
-        "kernels": [{"kernel": "a:call", "problems": [{"n": 1}]}],
-        "device_classes": [device],
-        "strategy": {"name": strategy, "seed": seed},
-        "budget": {"seconds": budget_s},
-        "modes": ["static"],  # who tunes a call has a compiler for other shapes
-    })  # fmt: skip
+    return parse(
+        {
+            "name": "tune",
+            "kernels": [{"kernel": "a:call", "problems": [{"n": 1}]}],
+            "device_classes": [device],
+            "strategy": {"name": strategy, "seed": seed},
+            "budget": {"seconds": budget_s},
+            "modes": ["static"],  # who tunes a call has a compiler for other shapes
+        }
+    )
 
 
 def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:
@@ -172,8 +179,9 @@ def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subj
     copy = shared.copy()
     lowered = copy.lower(copy.inputs(device="meta"), target(key.device_class), mode)
     if lowered.problem.key != call.problem.key:
-        raise InternalError("a worker's arguments must be those of the call", got=lowered.problem.key,
-                            where=call.problem.key)  # fmt: skip
+        raise InternalError(
+            "a worker's arguments must be those of the call", got=lowered.problem.key, where=call.problem.key
+        )
     ref = KernelRef(key.kernel, call.kernel.semantic_hash, shared=shared.reference)
     default = lowered.space.repair(lowered.default)
     return Subject(key, ref, call.problem, lowered.space, default, mode, lowered.traffic)

@@ -44,8 +44,9 @@ def verify(
     """
     known = {
         (e["study"], Config.of(e["config"])): Status(e["status"])
-        for e in journals.events(journal.lines, "interpreted") if e["status"] in MADE
-    }  # fmt: skip
+        for e in journals.events(journal.lines, "interpreted")
+        if e["status"] in MADE
+    }
 
     def checked(study: Study, config: Config, role: str) -> Status:
         key = (study.subject.key.id, config)
@@ -57,9 +58,14 @@ def verify(
             if stopping():
                 return Status.CANCELLED  # its process was ended in the midst of it
             journal.event(
-                "interpreted", study=study.subject.key.id, role=role, config=config.to_dict(),
-                status=outcome.status.value, max_err=outcome.max_err, error=outcome.error_digest,
-            )  # fmt: skip
+                "interpreted",
+                study=study.subject.key.id,
+                role=role,
+                config=config.to_dict(),
+                status=outcome.status.value,
+                max_err=outcome.max_err,
+                error=outcome.error_digest,
+            )
             known[key] = outcome.status
         return known[key]
 

@@ -131,9 +131,10 @@ def check_options(options: Mapping[str, Choice], target: Target) -> None:
     unknown = sorted(options.keys() - known)
     if unknown:
         raise BuildError(
-            f"compile options must be known to Triton's {target.backend} backend", got=", ".join(unknown),
+            f"compile options must be known to Triton's {target.backend} backend",
+            got=", ".join(unknown),
             hint="known: " + ", ".join(sorted(known)),
-        )  # fmt: skip
+        )
 
 
 # ptxas' words where the warps of a block, or ``maxnreg``, leave a thread too few
@@ -214,13 +215,15 @@ def mend_interpreter() -> None:
     def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
         return create_dot(self, widened(a), widened(b), *rest)
 
-    def dot_scaled_of_names(self: Any, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str,
-                            *rest: Any) -> Any:  # fmt: skip
+    def dot_scaled_of_names(
+        self: Any, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str, *rest: Any
+    ) -> Any:
         names = tl.constexpr(a_format), tl.constexpr(b_format)
         return semantic_dot_scaled(self, a, a_scale, names[0], b, b_scale, names[1], *rest)
 
-    def dot_scaled(self: Any, a: Any, a_scale: Any, a_format: Any, b: Any, b_scale: Any, b_format: Any,
-                   *rest: Any) -> Any:  # fmt: skip
+    def dot_scaled(
+        self: Any, a: Any, a_scale: Any, a_format: Any, b: Any, b_scale: Any, b_format: Any, *rest: Any
+    ) -> Any:
         scales = (None if scale is None else scale.data for scale in (a_scale, b_scale))
         left, right = zip((a.data, b.data), scales, (a_format.name, b_format.name), strict=True)
         return interpreter.TensorHandle(scaled_product(left, right) + rest[-1].data, tl.float32)

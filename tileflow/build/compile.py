@@ -67,9 +67,11 @@ def build(source: TritonSource, target: Target) -> Binary:
     except Exception as error:  # Triton raises anything, AssertionError and MLIR's RuntimeError among it
         if any(words in str(error) for words in compat.TOO_FEW_REGISTERS):
             raise OutOfResources(
-                "the assembler must find registers enough for a kernel", got=_summary(error, source),
-                where=_place(source, target), hint="smaller blocks or fewer warps leave more to a thread",
-            ) from error  # fmt: skip
+                "the assembler must find registers enough for a kernel",
+                got=_summary(error, source),
+                where=_place(source, target),
+                hint="smaller blocks or fewer warps leave more to a thread",
+            ) from error
         raise BuildError(
             "Triton must accept a generated source", got=_summary(error, source), where=_place(source, target)
         ) from error
@@ -110,14 +112,19 @@ def _compile(source: TritonSource, target: Target) -> compat.Compiled:
         raise BuildError(
             "a source's args must be its function's run-time parameters in order, the others its constexprs",
             got=f"{names} against {list(types)} and {list(constexprs)}",
-        )  # fmt: skip
+        )
     signature = {name: types.get(name, "constexpr") for name in names}
     by_name = {arg.name: arg for arg in source.args}
     aligned = [i for i, name in enumerate(names) if name in by_name and by_name[name].divisible_by_16]
     return compat.compile_ast(
-        function, signature, constexprs, aligned, target, dict(source.options),
+        function,
+        signature,
+        constexprs,
+        aligned,
+        target,
+        dict(source.options),
         source.language,
-    )  # fmt: skip
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -150,8 +157,12 @@ def _with_tensor_maps(source: TritonSource, compiled: compat.Compiled) -> tuple[
         if arg.tensor_map is not None:
             fields = next(chosen, None)
             if fields is None:
-                raise BuildError("Triton must lower a descriptor to a tensor map", got=arg.type, where=source.name,
-                                 hint="the target must be Hopper or later")  # fmt: skip
+                raise BuildError(
+                    "Triton must lower a descriptor to a tensor map",
+                    got=arg.type,
+                    where=source.name,
+                    hint="the target must be Hopper or later",
+                )
             arg = replace(arg, tensor_map=replace(arg.tensor_map, **fields))
         args.append(arg)
     return tuple(args)
@@ -165,9 +176,11 @@ def _check_limits(compiled: compat.Compiled, source: TritonSource, target: Targe
     ):
         if needed > limit:
             raise OutOfResources(
-                f"a kernel must use at most {limit} {resource}", got=needed, where=_place(source, target),
+                f"a kernel must use at most {limit} {resource}",
+                got=needed,
+                where=_place(source, target),
                 hint="smaller blocks or fewer stages need less",
-            )  # fmt: skip
+            )
 
 
 def _place(source: TritonSource, target: Target) -> str:

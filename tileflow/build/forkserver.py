@@ -25,10 +25,17 @@ from .process import Child, Done, Failed, Started
 # What libraries read when they are imported; a child for which one of these is another than it was for the server needs
 # an interpreter of its own. Those behind are read later.
 EARLY = ("TRITON_", "TILEFLOW_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "CUDA_", "HIP_", "ROCR_", "OMP_", "MKL_")
-LATE = frozenset({
-    "PYTHONPATH", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING",
-    "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-})  # fmt: skip
+LATE = frozenset(
+    {
+        "PYTHONPATH",
+        "TRITON_CACHE_DIR",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_MODULE_LOADING",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+    }
+)
 DEVICES = ("/dev/nvidia", "/dev/kfd")
 _FORK_LIMIT_S = 30.0
 _REAP_LIMIT_S = 10.0
@@ -84,8 +91,10 @@ class ForkServer:
             self.forks += 1
         if isinstance(answer, Done):
             return Forked(self, answer.value)
-        log.warning("children are interpreters of their own from now on: %s",
-                    answer.error if isinstance(answer, Failed) else answer)  # fmt: skip
+        log.warning(
+            "children are interpreters of their own from now on: %s",
+            answer.error if isinstance(answer, Failed) else answer,
+        )
         self._ended = True
         return None
 

@@ -34,14 +34,16 @@ def interpreter_launcher(
     """
     if not compat.interpreting():
         raise LaunchError(
-            "Triton's interpreter needs a process of its own", got="TRITON_INTERPRET unset",
+            "Triton's interpreter needs a process of its own",
+            got="TRITON_INTERPRET unset",
             hint="tileflow.measure.interpret starts one",
-        )  # fmt: skip
+        )
     if source.language != "triton":
         raise LaunchError(
-            "Triton's interpreter runs Triton's own functions", got=f"{source.name} in {source.language}",
+            "Triton's interpreter runs Triton's own functions",
+            got=f"{source.name} in {source.language}",
             hint="tileflow.schedule.execute runs the schedule; choose pipelined for the text",
-        )  # fmt: skip
+        )
     compat.mend_interpreter()
     return _Interpreted(source, scope, dict(target.symbols()) if target else {})
 

@@ -15,8 +15,13 @@ _TYPES = {
     "fp8e5b16": torch.float8_e5m2fnuz, "bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32,
     "fp64": torch.float64,
 }  # fmt: skip
-_HELD = {"bf16": torch.uint16, "fp8e4nv": torch.uint8, "fp8e5": torch.uint8, "fp8e4b8": torch.uint8,
-         "fp8e5b16": torch.uint8}  # fmt: skip
+_HELD = {
+    "bf16": torch.uint16,
+    "fp8e4nv": torch.uint8,
+    "fp8e5": torch.uint8,
+    "fp8e4b8": torch.uint8,
+    "fp8e5b16": torch.uint8,
+}
 
 
 def is_ours(source: str, target: str) -> bool:

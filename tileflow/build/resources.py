@@ -60,9 +60,12 @@ def read_resources(compiled: Compiled, target: Target) -> Resources:
     else:
         registers, spills = amdgcn_registers(compiled.assembly)
     return Resources(
-        registers, spills, compiled.shared, compiled.warps * target.warp_size,
+        registers,
+        spills,
+        compiled.shared,
+        compiled.warps * target.warp_size,
         instruction_mix(compiled.assembly, target),
-    )  # fmt: skip
+    )
 
 
 def cubin_registers(code: bytes, symbol: str) -> tuple[int, int]:
@@ -78,9 +81,10 @@ def cubin_registers(code: bytes, symbol: str) -> tuple[int, int]:
         return found[_REGCOUNT], found[_FRAME_SIZE]
     except (KeyError, IndexError, struct.error) as error:
         raise BuildError(
-            f"a cubin must state the registers of {symbol}", got=f"{type(error).__name__}: {error}",
+            f"a cubin must state the registers of {symbol}",
+            got=f"{type(error).__name__}: {error}",
             hint="the binary is damaged, or its assembler is newer than this reader",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def amdgcn_registers(assembly: str) -> tuple[int, int]:

@@ -68,8 +68,14 @@ def streaming_config(ir: KernelIR, target: Target) -> dict[str, Choice]:
 
 def chunks(ir: KernelIR) -> dict[str, str]:
     """The grid's tiles whose block no register tile has, by their block symbol: how much work a program does."""
-    in_registers = {s for op in ir.walk() for v in (*op.inputs, *op.outputs) if isinstance(v, Value)
-                    for d in v.dims for s in d.extent.symbols()}  # fmt: skip
+    in_registers = {
+        s
+        for op in ir.walk()
+        for v in (*op.inputs, *op.outputs)
+        if isinstance(v, Value)
+        for d in v.dims
+        for s in d.extent.symbols()
+    }
     blocks = {ir.tiles[name].block: name for name in ir.grid}
     return {e.args[0]: name for e, name in blocks.items() if e.op == "sym" and e.args[0] not in in_registers}
 
@@ -128,8 +134,11 @@ def block_sizes(
         beside = [tile - {block.symbol} for tile in tiles if block.symbol in tile]
         taken = max((prod(sizes.get(s, 1) for s in others) for others in beside), default=1)
         met = frozenset().union(*beside)
-        kept = [min(RUN, pow2(b.length)) for b in blocks
-                if b.symbol in met - sizes.keys() and 0 < block.run <= AS_LONG * b.run]  # fmt: skip
+        kept = [
+            min(RUN, pow2(b.length))
+            for b in blocks
+            if b.symbol in met - sizes.keys() and 0 < block.run <= AS_LONG * b.run
+        ]
         size = min(max(budget // (taken * prod(kept)), 1), pow2(block.length))
         if longest <= AS_LONG * block.run and block.run:
             sector = min(max(SECTOR // _element(ir), 1), pow2(block.length))
@@ -155,8 +164,11 @@ def _limits(ir: KernelIR, sizes: Mapping[str, int], target: Target) -> dict[str,
 
 def _meetings(ir: KernelIR) -> list[frozenset[str]]:
     """The block symbols of each register tile: what two loops, one after the other, hold is never there together."""
-    found = {frozenset(s for d in v.dims for s in d.extent.symbols() if s not in ir.hints)
-             for op in ir.walk() for v in op.outputs}  # fmt: skip
+    found = {
+        frozenset(s for d in v.dims for s in d.extent.symbols() if s not in ir.hints)
+        for op in ir.walk()
+        for v in op.outputs
+    }
     return sorted(found - {frozenset()}, key=sorted)
 
 

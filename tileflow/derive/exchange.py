@@ -113,9 +113,14 @@ def _without(lines: Iterable[Statement], part: Gradient) -> list[Statement]:
 
 
 def _launch(
-    done: Reversed, found: Sum, part: Gradient, outer: Sequence[Axis], inner: Sequence[Axis], lines: Sequence[str],
+    done: Reversed,
+    found: Sum,
+    part: Gradient,
+    outer: Sequence[Axis],
+    inner: Sequence[Axis],
+    lines: Sequence[str],
     loop: Loop,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     op, ir = taken(part).op, done.launch.ir
     env = done.env.child()
     env.tiles[taken(part).tiles[-1]] = TileName(loop.variables)

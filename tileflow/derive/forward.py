@@ -44,8 +44,16 @@ POINTWISE_TEXT: dict[str, str] = {
         "logical_not")},
 }  # fmt: skip
 
-_REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "amax", "min": "amin", "argmax": "argmax", "argmin": "argmin",
-               "any": "any", "all": "all"}  # fmt: skip
+_REDUCTIONS = {
+    "sum": "sum",
+    "prod": "prod",
+    "max": "amax",
+    "min": "amin",
+    "argmax": "argmax",
+    "argmin": "argmin",
+    "any": "any",
+    "all": "all",
+}
 _TILE_SCALARS = {OpKind.TILE_INDEX: "index", OpKind.TILE_BEGIN: "begin", OpKind.TILE_END: "end", OpKind.TILE_ID: "id"}
 
 
@@ -73,8 +81,14 @@ class Speller:
     """Spells the ops of one region. ``bound``: text of the outermost loop's bounds. ``knobs``: the variables that hold
     block sizes, by symbol. ``equal``: of sizes that are the same the one to write."""
 
-    def __init__(self, ir: KernelIR, namer: Namer, bound: Callable[[str, int], str], knobs: Mapping[str, str],
-                 equal: Mapping[str, Expr]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        ir: KernelIR,
+        namer: Namer,
+        bound: Callable[[str, int], str],
+        knobs: Mapping[str, str],
+        equal: Mapping[str, Expr],
+    ) -> None:
         self.ir, self.namer, self.bound, self.knobs, self.equal = ir, namer, bound, knobs, equal
 
     # ---- operands -------------------------------------------------------------------------------
@@ -103,8 +117,12 @@ class Speller:
         for name, tile in env.tiles.items():
             if self.ir.tiles[name].block == Expr.sym(symbol):
                 return f"{tile.variable}.block_size"
-        raise GradientError("a block size is known where a derived backward names it", got=symbol, where=self.ir.name,
-                            hint="give the loop's block size a name: tfl.register_block_size(n)")  # fmt: skip
+        raise GradientError(
+            "a block size is known where a derived backward names it",
+            got=symbol,
+            where=self.ir.name,
+            hint="give the loop's block size a name: tfl.register_block_size(n)",
+        )
 
     def dim(self, dim: Dim, env: Env) -> str:
         tile = env.tiles.get(dim.tile) if dim.tile else None
@@ -196,8 +214,9 @@ class Speller:
         """What an op computes. Raises GradientError for a kind that has no text."""
         spell = TEXT.get(op.kind)
         if spell is None:
-            raise GradientError(f"{op.kind} is computed again by a derived backward", got="no text for it",
-                                where=op.loc, hint=HINT)  # fmt: skip
+            raise GradientError(
+                f"{op.kind} is computed again by a derived backward", got="no text for it", where=op.loc, hint=HINT
+            )
         return spell(self, op, env)
 
     def loop(self, op: Op, env: Env, lines: list[Statement]) -> None:
@@ -225,8 +244,9 @@ class Speller:
             raise GradientError("a derived backward loops over sizes", got="a jagged tile", where=op.loc, hint=HINT)
         variable = self.namer.fresh(variable_name(name))
         inner.tiles[name] = TileName(variable)
-        begin, end = (self.operand(b, env) if isinstance(b, Value) else self.size(b, env)
-                      for b in (tile.begin, tile.end))  # fmt: skip
+        begin, end = (
+            self.operand(b, env) if isinstance(b, Value) else self.size(b, env) for b in (tile.begin, tile.end)
+        )
         return inner, Loop(
             variable, f"tfl.tile({'' if begin == '0' else begin + ', '}{end}{self._block_size(tile.block)})"
         )
@@ -284,8 +304,12 @@ def _expand(s: Speller, op: Op, env: Env) -> str:
 def _reduce(s: Speller, op: Op, env: Env) -> str:
     attrs = FoldAttrs.of(op)
     if attrs.fn not in _REDUCTIONS:
-        raise GradientError(f"a reduction by {attrs.fn} is computed again by a derived backward", got="no text for it",
-                            where=op.loc, hint=HINT)  # fmt: skip
+        raise GradientError(
+            f"a reduction by {attrs.fn} is computed again by a derived backward",
+            got="no text for it",
+            where=op.loc,
+            hint=HINT,
+        )
     return f"{s.operand(op.inputs[0], env)}.{_REDUCTIONS[attrs.fn]}({attrs.axis})"
 
 
@@ -315,8 +339,12 @@ def _arange(s: Speller, op: Op, env: Env) -> str:
 def _random(s: Speller, op: Op, env: Env) -> str:
     attrs = RandomAttrs.of(op)
     if attrs.stream != (0, 0):
-        raise GradientError("a derived backward draws the numbers of a kernel's first call of tfl.rand again",
-                            got="another call of it", where=op.loc, hint=HINT)  # fmt: skip
+        raise GradientError(
+            "a derived backward draws the numbers of a kernel's first call of tfl.rand again",
+            got="another call of it",
+            where=op.loc,
+            hint=HINT,
+        )
     whole = ", ".join("None" if e is None else s.size(e, env) for e in attrs.sizes)
     seed, *bounds = (s.operand(o, env) for o in op.inputs)
     name = "randint" if bounds else "rand"

@@ -15,8 +15,21 @@ from ..frontend.split import HostFunction
 from ..language import loops
 from .forward import HINT
 
-_FACTORIES = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "new_empty",
-              "new_zeros", "new_full", "new_ones", "empty_strided")  # fmt: skip
+_FACTORIES = (
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "new_empty",
+    "new_zeros",
+    "new_full",
+    "new_ones",
+    "empty_strided",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +55,12 @@ def host_text(host: HostFunction) -> HostText:
     tree = source.tree
     arguments = tree.args
     if arguments.vararg is not None:
-        raise GradientError("a kernel whose backward is derived has named parameters", got=f"*{arguments.vararg.arg}",
-                            where=location(source, tree), hint=f"take a tuple of tensors; or {HINT}")  # fmt: skip
+        raise GradientError(
+            "a kernel whose backward is derived has named parameters",
+            got=f"*{arguments.vararg.arg}",
+            where=location(source, tree),
+            hint=f"take a tuple of tensors; or {HINT}",
+        )
     wanted = {(r.loop.lineno, r.loop.col_offset) for r in host.regions}
     before: list[ast.stmt] = []
     after: list[ast.stmt] = []
@@ -55,15 +72,22 @@ def host_text(host: HostFunction) -> HostText:
             continue
         inside = {(n.lineno, n.col_offset) for n in ast.walk(statement) if isinstance(n, ast.For)}
         if inside & wanted:
-            raise GradientError("the launches of a kernel whose backward is derived stand in the kernel's body",
-                                got="one inside another statement", where=location(source, statement),
-                                hint=f"make a kernel of each way; or {HINT}")  # fmt: skip
+            raise GradientError(
+                "the launches of a kernel whose backward is derived stand in the kernel's body",
+                got="one inside another statement",
+                where=location(source, statement),
+                hint=f"make a kernel of each way; or {HINT}",
+            )
         if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             after.append(statement)
     for statement in before:
         if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
-            raise GradientError("a kernel whose backward is derived returns after its launches", got="a return before",
-                                where=location(source, statement), hint=HINT)  # fmt: skip
+            raise GradientError(
+                "a kernel whose backward is derived returns after its launches",
+                got="a return before",
+                where=location(source, statement),
+                hint=HINT,
+            )
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     texts = (*before, *after, *(loop.iter for _, loop in launches), *parameters)
     every = {name for node in texts for n in ast.walk(node) for name in (getattr(n, "id", ""), getattr(n, "arg", ""))}

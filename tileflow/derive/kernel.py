@@ -47,8 +47,11 @@ class _OneKind(Kernel):
         return self._parent._meaning()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise CallError("a derived backward is sent to other processes by its name", got=repr(self),
-                        hint=f"load_kernel({self.name!r})")  # fmt: skip
+        raise CallError(
+            "a derived backward is sent to other processes by its name",
+            got=repr(self),
+            hint=f"load_kernel({self.name!r})",
+        )
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
         return self._parent.inputs(device=device, seed=seed, **problem)
@@ -149,8 +152,9 @@ class BackwardKernel(Kernel):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            raise CallError("a derived backward takes its arguments by position", got=", ".join(kwargs),
-                            where=self.name)  # fmt: skip
+            raise CallError(
+                "a derived backward takes its arguments by position", got=", ".join(kwargs), where=self.name
+            )
         return self.kind(*args)(*args)
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:

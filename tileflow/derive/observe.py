@@ -23,9 +23,31 @@ from .forward import HINT
 from .sizes import path_text
 
 # Nodes of torch's graph whose gradients do not depend on values; those of a product and a quotient, by one tensor.
-_LINEAR = ("AccumulateGrad", "Sum", "Mean", "View", "UnsafeView", "ReshapeAlias", "ToCopy", "T", "Transpose", "Permute",
-           "Squeeze", "Unsqueeze", "Expand", "Neg", "Add", "Sub", "Slice", "Select", "Clone", "Alias", "Stack",
-           "Cat", "NanToNum0")  # fmt: skip
+_LINEAR = (
+    "AccumulateGrad",
+    "Sum",
+    "Mean",
+    "View",
+    "UnsafeView",
+    "ReshapeAlias",
+    "ToCopy",
+    "T",
+    "Transpose",
+    "Permute",
+    "Squeeze",
+    "Unsqueeze",
+    "Expand",
+    "Neg",
+    "Add",
+    "Sub",
+    "Slice",
+    "Select",
+    "Clone",
+    "Alias",
+    "Stack",
+    "Cat",
+    "NanToNum0",
+)
 _BY_ONE = ("Mul", "Div")
 
 
@@ -101,9 +123,12 @@ def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT
             for path in written:
                 tensor = found[path]
                 if tensor.requires_grad and id(tensor) not in call.written:
-                    raise GradientError("a kernel whose backward is derived writes to tensors of its own",
-                                        got=f"{path}, which is an argument or made of one", where=name,
-                                        hint=f"allocate it by torch.empty; or {hint}")  # fmt: skip
+                    raise GradientError(
+                        "a kernel whose backward is derived writes to tensors of its own",
+                        got=f"{path}, which is an argument or made of one",
+                        where=name,
+                        hint=f"allocate it by torch.empty; or {hint}",
+                    )
                 if tensor.is_floating_point():
                     tensor.requires_grad_()
                 call.written[id(tensor)] = tensor
@@ -111,8 +136,12 @@ def observe(name: str, host: HostFunction, args: Sequence[Any], hint: str = HINT
         try:
             result = lower_call(host, given, "dynamic", watch=watch).result
         except RuntimeError as error:
-            raise GradientError("autograd records the host code of a kernel whose backward is derived",
-                                got=str(error).splitlines()[0], where=name, hint=hint) from error  # fmt: skip
+            raise GradientError(
+                "autograd records the host code of a kernel whose backward is derived",
+                got=str(error).splitlines()[0],
+                where=name,
+                hint=hint,
+            ) from error
         call.results = tuple(tensors((result,)))
     return call
 

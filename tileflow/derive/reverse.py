@@ -115,8 +115,12 @@ class RegionReverse:
         if not any(self.is_active(v) for v in op.inputs):
             return
         if AtomicAttrs.of(op).fn != "add" or self.ir.uses.get(op.output):
-            raise GradientError("of atomics those that add and whose result nobody reads are differentiated",
-                                got=f"atomic_{AtomicAttrs.of(op).fn}", where=op.loc, hint=HINT)  # fmt: skip
+            raise GradientError(
+                "of atomics those that add and whose result nobody reads are differentiated",
+                got=f"atomic_{AtomicAttrs.of(op).fn}",
+                where=op.loc,
+                hint=HINT,
+            )
         self._seed(op, op.inputs[0], op.output.dims)
 
     def _load(self, op: Op, grad: str) -> None:
@@ -169,13 +173,18 @@ class RegionReverse:
         for param, grad in zip(body.params, grads, strict=True):
             given = inner.grads.get(inner.env.names[param], [])
             if given != ([] if grad is None else [grad]):
-                raise GradientError("what a loop carries is a sum, where it is differentiated", where=op.loc,
-                                    got=f"{param.type} that is carried in another way", hint=HINT)  # fmt: skip
+                raise GradientError(
+                    "what a loop carries is a sum, where it is differentiated",
+                    where=op.loc,
+                    got=f"{param.type} that is carried in another way",
+                    hint=HINT,
+                )
 
     def _leave(self, inner: Scope, loop: Loop, outer: Scope) -> None:
         """The gradients of values around the loop are summed over its turns."""
-        sums = [(name, self._sum(self.values[name], " + ".join(given), loop, outer))
-                for name, given in inner.outer.items()]  # fmt: skip
+        sums = [
+            (name, self._sum(self.values[name], " + ".join(given), loop, outer)) for name, given in inner.outer.items()
+        ]
         loads = [(op, self._sum(op.output, grad, loop, outer)) for op, grad in inner.invariant]
         outer.lines.append(loop)
         for name, total in sums:

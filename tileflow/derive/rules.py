@@ -145,9 +145,12 @@ def gather(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     value, index = op.values
     axis = AxisAttrs.of(op).axis
     if index.dims[axis] != ONE:
-        raise GradientError("a gather inside a tile is differentiated where it takes one element along the dimension",
-                            got=f"{index.dims[axis]}", where=op.loc,
-                            hint=f"gather from the tensor, x[index]; or {HINT}")  # fmt: skip
+        raise GradientError(
+            "a gather inside a tile is differentiated where it takes one element along the dimension",
+            got=f"{index.dims[axis]}",
+            where=op.loc,
+            hint=f"gather from the tensor, x[index]; or {HINT}",
+        )
     rest = "[" + ", ".join(":" if a == axis else "None" for a in range(len(value.dims))) + "]"
     lanes = r.name("lanes", f"tfl.arange({r.shape((value.dims[axis],))[1:-1]}){rest if len(value.dims) > 1 else ''}")
     r.give(value, f"torch.where({lanes} == {r.text(index)}, {grads[0]}, 0.0)")
@@ -203,8 +206,9 @@ def where_mask(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
     """What a loop accumulates a tile into: lanes past the tile's end keep their value, which has the same gradient."""
     value, other = op.inputs
     if is_differentiable(other) and not r.carries(value, other):
-        raise GradientError("a loop that carries a block-wide tile adds to it", got="another use of it", where=op.loc,
-                            hint=HINT)  # fmt: skip
+        raise GradientError(
+            "a loop that carries a block-wide tile adds to it", got="another use of it", where=op.loc, hint=HINT
+        )
     r.give(value, f"{grads[0]}")
 
 

@@ -35,8 +35,18 @@ class Move:
 
 STILL = Move()
 Moves = dict[Value, Move]
-_SAME = (OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.PERMUTE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.FULL, OpKind.CAST,
-         OpKind.WHERE_MASK, OpKind.JOIN, OpKind.SPLIT)  # fmt: skip
+_SAME = (
+    OpKind.UNSQUEEZE,
+    OpKind.SQUEEZE,
+    OpKind.PERMUTE,
+    OpKind.EXPAND,
+    OpKind.RESHAPE,
+    OpKind.FULL,
+    OpKind.CAST,
+    OpKind.WHERE_MASK,
+    OpKind.JOIN,
+    OpKind.SPLIT,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +126,11 @@ def _relative(ir: KernelIR, body: Block, n: int, new: Value) -> dict[int, tuple[
     found = {}
     for i, move in ends.items():
         if move.times:
-            products = [o.output for o in body.ops if o.kind is OpKind.POINTWISE and body.params[i] in o.inputs
-                        and PointwiseAttrs.of(o).fn == "mul"]  # fmt: skip
+            products = [
+                o.output
+                for o in body.ops
+                if o.kind is OpKind.POINTWISE and body.params[i] in o.inputs and PointwiseAttrs.of(o).fn == "mul"
+            ]
             if len(products) != 1 or ir.uses.get(body.params[i]) != 1:
                 return None
             found[i] = move.times, products[0]
@@ -205,9 +218,16 @@ def _pointwise(op: Op, given: list[Move]) -> Move:
     if fn in rules and (fn == "neg" or not move.times):
         return rules[fn]
     if not move.plus:
-        scaled = {"log": Move(plus=move.times), "log2": Move(plus=move.times / math.log(2)), "abs": move, "relu": move,
-                  "reciprocal": Move(times=-move.times), "sqrt": Move(times=move.times / 2),
-                  "rsqrt": Move(times=-move.times / 2), "sign": STILL}  # fmt: skip
+        scaled = {
+            "log": Move(plus=move.times),
+            "log2": Move(plus=move.times / math.log(2)),
+            "abs": move,
+            "relu": move,
+            "reciprocal": Move(times=-move.times),
+            "sqrt": Move(times=move.times / 2),
+            "rsqrt": Move(times=-move.times / 2),
+            "sign": STILL,
+        }
         if fn in scaled:
             return scaled[fn]
     raise _Unknown

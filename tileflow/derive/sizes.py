@@ -27,7 +27,7 @@ def path_text(path: str) -> str:
                 "a derived backward reads what the kernel's arguments hold",
                 got=f"{path}, which a function closes over",
                 hint="pass it to the kernel as an argument, or write the backward: tileflow.differentiable",
-            )  # fmt: skip
+            )
     return text
 
 

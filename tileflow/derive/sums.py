@@ -91,8 +91,11 @@ def plan_partials(reversed_: Iterable[Reversed], sums: Iterable[Sum]) -> None:
                 continue
             if done.partial is None:
                 done.partial = Partial(tile, done.speller.namer.fresh("block"), done.speller.namer.fresh("rows"), {})
-            done.partial.of[id(part)] = (found, done.speller.namer.fresh(f"sum_{found.name[5:]}"),
-                                         done.speller.namer.fresh(f"partial_{found.name[5:]}"))  # fmt: skip
+            done.partial.of[id(part)] = (
+                found,
+                done.speller.namer.fresh(f"sum_{found.name[5:]}"),
+                done.speller.namer.fresh(f"partial_{found.name[5:]}"),
+            )
             found.is_partial = True
 
 
@@ -107,8 +110,10 @@ def partial_lines(done: Reversed) -> tuple[list[str], list[str]]:
     for found, _, memory in partial.of.values():
         whole = named(done.launch.ir, taken(found.parts[0][1]).op).is_whole
         count = f"({end} + {partial.block} - 1) // {partial.block}"
-        before.append(f"{memory} = torch.{'empty' if whole else 'zeros'}({count}, *{found.like}.shape, "
-                      f"dtype=torch.{found.wide}, device={found.like}.device)")  # fmt: skip
+        before.append(
+            f"{memory} = torch.{'empty' if whole else 'zeros'}({count}, *{found.like}.shape, "
+            f"dtype=torch.{found.wide}, device={found.like}.device)"
+        )
         narrow = "" if found.wide == found.dtype else f".to({found.like}.dtype)"
         after.append(f"{found.name} = {memory}.sum(0){narrow}")
     return before, after
@@ -136,8 +141,11 @@ def settle(found: Sum) -> tuple[str, list[str]]:
 
 def _are_disjoint(found: Sum) -> bool:
     parts = found.parts
-    return all(one is other and disjoint(one.ir, taken(a).op, taken(b).op)
-               for n, (one, a) in enumerate(parts) for other, b in parts[:n])  # fmt: skip
+    return all(
+        one is other and disjoint(one.ir, taken(a).op, taken(b).op)
+        for n, (one, a) in enumerate(parts)
+        for other, b in parts[:n]
+    )
 
 
 def _is_owned(launch: Launch, own: Named, known: list[tuple[Launch, Gradient, Named]]) -> bool:

@@ -60,11 +60,19 @@ class _Writer:
         self.name = f"{host.fn.__name__}_backward"
         self.namer = Namer({*map(str, self.text.names), *PRELUDE, self.name, self._helper_name})
         if len(call.launches) != len(self.text.launches):
-            raise GradientError("each launch of a kernel whose backward is derived happens once", where=name,
-                                got=f"{len(call.launches)} of {len(self.text.launches)}", hint=HINT)  # fmt: skip
+            raise GradientError(
+                "each launch of a kernel whose backward is derived happens once",
+                where=name,
+                got=f"{len(call.launches)} of {len(self.text.launches)}",
+                hint=HINT,
+            )
         if not call.asked:
-            raise GradientError("a derived backward has a result with a gradient", where=name,
-                                got="none that a launch wrote", hint="return floating-point tensors")  # fmt: skip
+            raise GradientError(
+                "a derived backward has a result with a gradient",
+                where=name,
+                got="none that a launch wrote",
+                hint="return floating-point tensors",
+            )
         self.sums: dict[int, Sum] = {}  # by the tensor's id
         self.views: dict[int, str] = {}  # tensors that host code makes of arguments, by id
         rebound = bound_names(self.text.before)
@@ -84,8 +92,10 @@ class _Writer:
         body = [*(f"{new} = {name}" for name, new in self.given.items()), *body]
         parameters = ", ".join([*(parameter_text(p, self.host) for p in self.text.parameters), *grads])
         arguments = self.call.differentiable
-        head = [f"def {self.name}({parameters}):",
-                f'{INDENT}"""The gradients of {", ".join(arguments)} of {self.host.fn.__name__}."""']  # fmt: skip
+        head = [
+            f"def {self.name}({parameters}):",
+            f'{INDENT}"""The gradients of {", ".join(arguments)} of {self.host.fn.__name__}."""',
+        ]
         text = (
             "\n".join([*self._helper(), *self._view_helper(), *head, *(INDENT + line if line else "" for line in body)])
             + "\n"
@@ -130,15 +140,23 @@ class _Writer:
         one in another way than by its name."""
         reached, read = self.call.reached, self._read_after()
         if lost := [leaf for leaf in reached if leaf not in read or leaf in self.given]:
-            raise GradientError("host code after the launches of a derived kernel reads arguments by their names",
-                                got=", ".join(lost), where=self.where, hint=HINT)  # fmt: skip
+            raise GradientError(
+                "host code after the launches of a derived kernel reads arguments by their names",
+                got=", ".join(lost),
+                where=self.where,
+                hint=HINT,
+            )
         return reached
 
     def _written(self) -> list[tuple[str, Any]]:
         """The tensors that launches wrote and host code reads after them, by name."""
         read = self._read_after()
-        found = {path: t for launch in self.call.launches for path, t in launch.tensors.items()
-                 if path in launch.written and path in read and t.is_floating_point()}  # fmt: skip
+        found = {
+            path: t
+            for launch in self.call.launches
+            for path, t in launch.tensors.items()
+            if path in launch.written and path in read and t.is_floating_point()
+        }
         return list(found.items())
 
     @property
@@ -160,16 +178,24 @@ class _Writer:
             return []
         parameters = [*(name for name, _ in self._written()), *self.beside, *self._helper_arguments()]
         lines = [line for s in self.text.after for line in ast.unparse(s).splitlines()]
-        return [f"def {self._helper_name}({', '.join(parameters)}):",
-                f'{INDENT}"""What {self.host.fn.__name__} returns, of what its launches wrote."""',
-                *(INDENT + line for line in lines), "", ""]  # fmt: skip
+        return [
+            f"def {self._helper_name}({', '.join(parameters)}):",
+            f'{INDENT}"""What {self.host.fn.__name__} returns, of what its launches wrote."""',
+            *(INDENT + line for line in lines),
+            "",
+            "",
+        ]
 
     def _intermediate(self) -> None:
         """What one launch writes and a later one reads has a gradient of its own."""
         for n, launch in enumerate(self.call.launches):
             for path, tensor in launch.tensors.items():
-                earlier = [one for one in self.call.launches[:n] for p, t in one.tensors.items()
-                           if t is tensor and p in one.written]  # fmt: skip
+                earlier = [
+                    one
+                    for one in self.call.launches[:n]
+                    for p, t in one.tensors.items()
+                    if t is tensor and p in one.written
+                ]
                 if earlier and tensor.is_floating_point() and path not in launch.written:
                     name = self.namer.fresh(f"grad_{path}")
                     found = Sum(name, path, str(tensor.dtype)[6:], given=self.seeds.get(id(tensor)))
@@ -198,9 +224,12 @@ class _Writer:
         lines, live = prune(reverse.run(env))
         lost = sorted(live & reverse.unavailable.keys())
         if lost:
-            raise GradientError("a backward is derived where no turn of a loop needs what the one before it gave",
-                                got=f"a loop over {reverse.unavailable[lost[0]].attrs.tile} that carries such a value",  # type: ignore[attr-defined]
-                                where=reverse.unavailable[lost[0]].loc, hint=HINT)  # fmt: skip
+            raise GradientError(
+                "a backward is derived where no turn of a loop needs what the one before it gave",
+                got=f"a loop over {reverse.unavailable[lost[0]].attrs.tile} that carries such a value",  # type: ignore[attr-defined]
+                where=reverse.unavailable[lost[0]].loc,
+                hint=HINT,
+            )
         for statement in walk(lines):
             if isinstance(statement, Gradient):
                 found = self._sum(launch, statement.tensor)
@@ -224,8 +253,12 @@ class _Writer:
 
     def _view(self, path: str) -> str:
         if not path_text(path).isidentifier():
-            raise GradientError("a tensor that host code makes of arguments has a name, where a backward is derived",
-                                got=path, where=self.where, hint=HINT)  # fmt: skip
+            raise GradientError(
+                "a tensor that host code makes of arguments has a name, where a backward is derived",
+                got=path,
+                where=self.where,
+                hint=HINT,
+            )
         return path
 
     def _check(self, launch: Launch) -> None:
@@ -235,12 +268,19 @@ class _Writer:
         stores = [(op, t) for op, t in accesses if op.kind is OpKind.STORE and t.is_floating_point()]
         for n, (op, tensor) in enumerate(stores):
             if any(other is tensor for one, other in accesses if one.kind is OpKind.LOAD):
-                raise GradientError("a launch whose backward is derived does not read what it writes", where=op.loc,
-                                    got=AccessAttrs.of(op).tensor,
-                                    hint=f"keep the value in a variable; or {HINT}")  # fmt: skip
+                raise GradientError(
+                    "a launch whose backward is derived does not read what it writes",
+                    where=op.loc,
+                    got=AccessAttrs.of(op).tensor,
+                    hint=f"keep the value in a variable; or {HINT}",
+                )
             if any(other is tensor and not disjoint(ir, op, one) for one, other in stores[:n]):
-                raise GradientError("stores of a kernel whose backward is derived are to elements of their own",
-                                    got=f"two to {AccessAttrs.of(op).tensor}", where=op.loc, hint=HINT)  # fmt: skip
+                raise GradientError(
+                    "stores of a kernel whose backward is derived are to elements of their own",
+                    got=f"two to {AccessAttrs.of(op).tensor}",
+                    where=op.loc,
+                    hint=HINT,
+                )
 
     # ---- the text -------------------------------------------------------------------------------
 
@@ -305,18 +345,26 @@ class _Writer:
             return []
         inputs, others = self._view_inputs()
         lines = [line for s in self._view_lines()[0] for line in ast.unparse(s).splitlines()]
-        return [f"def {self._views_name}({', '.join([*inputs, *others])}):",
-                f'{INDENT}"""What the launches of {self.host.fn.__name__} read of its arguments."""',
-                *(INDENT + line for line in lines),
-                f"{INDENT}return {', '.join(self.views.values())}", "", ""]  # fmt: skip
+        return [
+            f"def {self._views_name}({', '.join([*inputs, *others])}):",
+            f'{INDENT}"""What the launches of {self.host.fn.__name__} read of its arguments."""',
+            *(INDENT + line for line in lines),
+            f"{INDENT}return {', '.join(self.views.values())}",
+            "",
+            "",
+        ]
 
     def _through_views(self) -> Through:
         if not self.views:
             return Through([], {})
         inputs, others = self._view_inputs()
         if not inputs:
-            raise GradientError("views that a backward is derived for are of arguments that are tensors",
-                                got=", ".join(self.views.values()), where=self.where, hint=HINT)  # fmt: skip
+            raise GradientError(
+                "views that a backward is derived for are of arguments that are tensors",
+                got=", ".join(self.views.values()),
+                where=self.where,
+                hint=HINT,
+            )
         names = [self.namer.fresh(f"grad_{name}") for name in inputs]
         grads = ", ".join(self.sums[view].total for view in self.views)
         target = ", ".join(names) + ("," if len(names) == 1 else "")

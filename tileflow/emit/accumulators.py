@@ -21,10 +21,22 @@ from ..ir.types import Value, is_float
 # what a reduction's own function is called as an operation on two tiles
 _PAIRED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 _COMBINERS = frozenset(_PAIRED.values())
-_FOLDED = frozenset({
-    OpKind.FULL, OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND,
-    OpKind.RESHAPE, OpKind.PERMUTE, OpKind.SIZE, OpKind.IF, OpKind.WHERE_MASK,
-})  # fmt: skip
+_FOLDED = frozenset(
+    {
+        OpKind.FULL,
+        OpKind.POINTWISE,
+        OpKind.CAST,
+        OpKind.BITCAST,
+        OpKind.UNSQUEEZE,
+        OpKind.SQUEEZE,
+        OpKind.EXPAND,
+        OpKind.RESHAPE,
+        OpKind.PERMUTE,
+        OpKind.SIZE,
+        OpKind.IF,
+        OpKind.WHERE_MASK,
+    }
+)
 _TRANSPARENT = frozenset({OpKind.CAST, OpKind.WHERE_MASK})  # some write nothing
 # Triton's passes do not fold a comparison of the program's number; ptxas knows its range
 OPAQUE = "(x):\n    return tl.where(tl.program_id(0) < 0, (x == 0).to(x.dtype), x)\n"

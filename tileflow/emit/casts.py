@@ -12,8 +12,11 @@ from .dtypes import triton_dtype
 from .module import ModuleText
 
 # from where on a number rounds to more than the largest, and the bits of what it becomes, positive and negative
-_OVERFLOW = {"float8_e5m2": (61440.0, 0x7C, 0xFC), "float8_e4m3fnuz": (248.0, 0x80, 0x80),
-             "float8_e5m2fnuz": (61440.0, 0x80, 0x80)}  # fmt: skip
+_OVERFLOW = {
+    "float8_e5m2": (61440.0, 0x7C, 0xFC),
+    "float8_e4m3fnuz": (248.0, 0x80, 0x80),
+    "float8_e5m2fnuz": (61440.0, 0x80, 0x80),
+}
 _LARGEST_E4M3 = 448.0
 
 

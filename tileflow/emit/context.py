@@ -225,8 +225,10 @@ class Context(ABC):
                 raise
             except Exception as error:
                 raise InternalError(
-                    f"the operation {op.kind} has a Triton text", got=f"{type(error).__name__}: {error}", where=op.loc,
+                    f"the operation {op.kind} has a Triton text",
+                    got=f"{type(error).__name__}: {error}",
+                    where=op.loc,
                     hint="please report this with the kernel, or with kernel.repro(...) under a config that works",
-                ) from error  # fmt: skip
+                ) from error
         self.writer.at(None)
         self._converted.pop()

@@ -57,8 +57,13 @@ def inner_symbols(ir: KernelIR) -> frozenset[str]:
             if stride.constant != 1:
                 continue
             found |= size.symbols()
-            ends = (ir.tiles[item.tile].end if isinstance(item, TileIndex) else
-                    item.dim.extent if isinstance(item, SliceIndex) else None)  # fmt: skip
+            ends = (
+                ir.tiles[item.tile].end
+                if isinstance(item, TileIndex)
+                else item.dim.extent
+                if isinstance(item, SliceIndex)
+                else None
+            )
             found |= ends.symbols() if isinstance(ends, Expr) else set()
     return frozenset(found)
 

@@ -21,15 +21,46 @@ from ..space.knobs import definition
 from .divisors import Divisors
 
 # Python's own text would be wrong here: Triton divides towards zero
-_TRITON = {"floordiv": "({0} // {1})", "mod": "({0} % {1})", "cdiv": "tl.cdiv({0}, {1})",
-           "min": "tl.minimum({0}, {1})", "max": "tl.maximum({0}, {1})",
-           "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})",
-           "and": "({0} & {1})", "or": "({0} | {1})", "not": "({0} == 0)"}  # fmt: skip
+_TRITON = {
+    "floordiv": "({0} // {1})",
+    "mod": "({0} % {1})",
+    "cdiv": "tl.cdiv({0}, {1})",
+    "min": "tl.minimum({0}, {1})",
+    "max": "tl.maximum({0}, {1})",
+    "eq": "({0} == {1})",
+    "ne": "({0} != {1})",
+    "lt": "({0} < {1})",
+    "le": "({0} <= {1})",
+    "and": "({0} & {1})",
+    "or": "({0} | {1})",
+    "not": "({0} == 0)",
+}
 # What the text of grids, modules and tiles is written with.
 OWN = frozenset(
-    {"tl", "triton", "gl", "gluon", "libdevice", "settled", "INTERPRETED", "pid", "pid_0", "pid_1", "pid_2", "program",
-     "die", "before", "run", "first", "band", "height", "plane", *keyword.kwlist, *dir(builtins)}
-)  # fmt: skip
+    {
+        "tl",
+        "triton",
+        "gl",
+        "gluon",
+        "libdevice",
+        "settled",
+        "INTERPRETED",
+        "pid",
+        "pid_0",
+        "pid_1",
+        "pid_2",
+        "program",
+        "die",
+        "before",
+        "run",
+        "first",
+        "band",
+        "height",
+        "plane",
+        *keyword.kwlist,
+        *dir(builtins),
+    }
+)
 _OUR_BEGINNINGS = ("BLOCK_", "REDUCE_", "TUNABLE_")
 _OUR_ENDINGS = ("_ptr", "_begin", "_idx", "_mask", "_at", "_count", "_arg")
 _FOLDED = frozenset({"sym", "sum", "prod", "floordiv", "mod"})
@@ -145,8 +176,11 @@ class Plan:
         """A condition on sizes and blocks that launches check. Raises ConfigError where it is settled and false."""
         settled = condition.substitute(self.numbers)
         if settled.constant == 0:
-            raise ConfigError("blocks come out even where a reshape cuts or merges tiles", got=str(condition),
-                              hint="space.repair(config) gives the nearest valid one")  # fmt: skip
+            raise ConfigError(
+                "blocks come out even where a reshape cuts or merges tiles",
+                got=str(condition),
+                hint="space.repair(config) gives the nearest valid one",
+            )
         self.guard(settled)
 
     # ---- masks ----------------------------------------------------------------------------------

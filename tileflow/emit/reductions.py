@@ -14,10 +14,16 @@ from .context import Context
 from .dtypes import compute_dtype
 from .table import TRITON
 
-_REDUCE = {"sum": "tl.sum({0}, axis={1})", "max": "tl.max({0}, axis={1})", "min": "tl.min({0}, axis={1})",
-           "xor": "tl.xor_sum({0}, axis={1})", "argmax": "tl.argmax({0}, axis={1})",
-           "argmin": "tl.argmin({0}, axis={1})", "any": "tl.max({0}.to(tl.int32), axis={1}) != 0",
-           "all": "tl.min({0}.to(tl.int32), axis={1}) != 0"}  # fmt: skip
+_REDUCE = {
+    "sum": "tl.sum({0}, axis={1})",
+    "max": "tl.max({0}, axis={1})",
+    "min": "tl.min({0}, axis={1})",
+    "xor": "tl.xor_sum({0}, axis={1})",
+    "argmax": "tl.argmax({0}, axis={1})",
+    "argmin": "tl.argmin({0}, axis={1})",
+    "any": "tl.max({0}.to(tl.int32), axis={1}) != 0",
+    "all": "tl.min({0}.to(tl.int32), axis={1}) != 0",
+}
 # what combines two elements: the helper's name, and its text after the name
 _MULTIPLY = "_multiply", "(a, b):\n    return a * b\n"
 EXTREMES = {

@@ -56,9 +56,16 @@ class TritonSource:
     def hash(self) -> str:
         """SHA-256 of everything that the binary depends on; comments and the user's line numbers are not part of it."""
         data = [
-            self.name, self.region, self.code, [a.to_json() for a in self.args], self.constexprs, self.options,
-            [g.to_json() for g in self.grid], self.guards.to_json(), self.mode,
-        ]  # fmt: skip
+            self.name,
+            self.region,
+            self.code,
+            [a.to_json() for a in self.args],
+            self.constexprs,
+            self.options,
+            [g.to_json() for g in self.grid],
+            self.guards.to_json(),
+            self.mode,
+        ]
         if self.language != "triton":
             data.append(self.language)
         return hashlib.sha256(json.dumps(data).encode()).hexdigest()

@@ -67,8 +67,12 @@ def _scalar(t: Tracer, test: TileValue) -> Any:
     if isinstance(value, Value) and value.dims and all(d.extent.constant == 1 for d in value.dims):
         return t.operand(test.any())
     if isinstance(value, Value) and value.dims:
-        raise TraceError("an if in device code takes a scalar", got=repr(test), where=t.location(),
-                         hint="choose per element with torch.where(condition, a, b)")  # fmt: skip
+        raise TraceError(
+            "an if in device code takes a scalar",
+            got=repr(test),
+            where=t.location(),
+            hint="choose per element with torch.where(condition, a, b)",
+        )
     return value
 
 
@@ -98,9 +102,12 @@ def _merge(t: Tracer, name: str, a: Any, b: Any, condition: Expr | None) -> Any:
             return a if a is b else UNDEFINED
         if type(a) is type(b) and isinstance(a, str) and a == b:
             return a
-        raise TraceError("both branches of a device if give a name a tile, or the same object",
-                         got=f"{name}: {a!r} and {b!r}"[:200], where=t.location(),
-                         hint="choose objects by what Python decides: a bool, None or a string")  # fmt: skip
+        raise TraceError(
+            "both branches of a device if give a name a tile, or the same object",
+            got=f"{name}: {a!r} and {b!r}"[:200],
+            where=t.location(),
+            hint="choose objects by what Python decides: a bool, None or a string",
+        )
     if not isinstance(a, (TileValue, SymInt)) and not isinstance(b, (TileValue, SymInt)) and a == b:
         return a
     if condition is not None and all(isinstance(x, _NUMBERS) and not isinstance(x, bool) for x in (a, b)):
@@ -118,6 +125,9 @@ def _same_shape(t: Tracer, name: str, a: Any, b: Any) -> None:
     pairs = zip(first, second, strict=False)
     if len(first) == len(second) and all(t.same_size(x.extent, y.extent) for x, y in pairs):
         return
-    raise ShapeError("both branches of a device if give a name tiles of one shape", where=t.location(),
-                     got=f"{name}: {show(first)} and {show(second)}",
-                     hint="bring both to one shape before: .expand(...), [:, None], torch.full_like")  # fmt: skip
+    raise ShapeError(
+        "both branches of a device if give a name tiles of one shape",
+        where=t.location(),
+        got=f"{name}: {show(first)} and {show(second)}",
+        hint="bring both to one shape before: .expand(...), [:, None], torch.full_like",
+    )

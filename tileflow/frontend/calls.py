@@ -36,11 +36,19 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
             raise TraceError("a language function must have a traced meaning", got=name, where=t.location())
         return t.run(DEVICE[name], f"tfl.{name}", args, kwargs)
     if getattr(function, HOST_MARK, False) is True:
-        raise TraceError("the config is asked in host code", got=f"{function.__name__} inside a tile loop",
-                         where=t.location(), hint="call it before the loop, and use its result there")  # fmt: skip
+        raise TraceError(
+            "the config is asked in host code",
+            got=f"{function.__name__} inside a tile loop",
+            where=t.location(),
+            hint="call it before the loop, and use its result there",
+        )
     if hasattr(function, "run_eagerly"):
-        raise TraceError("a tile loop calls functions, not kernels", got=repr(function), where=t.location(),
-                         hint="leave @tileflow.kernel off: its loops become this kernel's")  # fmt: skip
+        raise TraceError(
+            "a tile loop calls functions, not kernels",
+            got=repr(function),
+            where=t.location(),
+            hint="leave @tileflow.kernel off: its loops become this kernel's",
+        )
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     by_name = BY_NAME.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
@@ -66,8 +74,12 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
     if isinstance(own, FunctionType) and is_user(own):
         return _rewritten(control, own)(control, function, *args, **kwargs)
     if hasattr(function, "fn") and _root(type(function)) == "triton":
-        raise TraceError("a Triton function is called through the language", got=getattr(function, "__name__", ""),
-                         where=t.location(), hint="tfl.triton_kernel(function, args, output_like)")  # fmt: skip
+        raise TraceError(
+            "a Triton function is called through the language",
+            got=getattr(function, "__name__", ""),
+            where=t.location(),
+            hint="tfl.triton_kernel(function, args, output_like)",
+        )
     return function(*args, **kwargs)
 
 
@@ -88,9 +100,10 @@ def _defaults_kept(control: Control, function: Any) -> Iterator[None]:
         if len(now) != len(content) or any(a is not b for a, b in zip(now, content, strict=True)):
             raise TraceError(
                 "a function of device code keeps the defaults of its parameters",
-                got=f"{function.__name__}, which changes a {type(default).__name__}", where=control.tracer.location(),
+                got=f"{function.__name__}, which changes a {type(default).__name__}",
+                where=control.tracer.location(),
                 hint="default to None, and make the container inside",
-            )  # fmt: skip
+            )
 
 
 def _content(container: Any) -> list[Any]:

@@ -47,9 +47,14 @@ class Capturer:
     """
 
     def __init__(
-        self, tracer: Tracer, local: Collection[str] = (), passed: Collection[str] = (),
-        varying: Collection[str] = (), outside: Collection[str] = (), memory: Memory = (),
-    ) -> None:  # fmt: skip
+        self,
+        tracer: Tracer,
+        local: Collection[str] = (),
+        passed: Collection[str] = (),
+        varying: Collection[str] = (),
+        outside: Collection[str] = (),
+        memory: Memory = (),
+    ) -> None:
         self.t = tracer
         self._local, self._passed, self._varying, self._outside = local, passed, varying, outside
         self._memory: dict[str, torch.UntypedStorage] = {}  # of each captured tensor, by its path
@@ -109,8 +114,9 @@ class Capturer:
         if isinstance(key, str) and re.fullmatch(r"\w+", key):
             return self.capture(value, f"{path}.key:{key}")
         if isinstance(value, (torch.Tensor, SymbolicInt)):
-            raise TraceError("the keys of a captured dictionary are words or ints", got=f"{path}[{key!r}]",
-                             where=self.t.location())  # fmt: skip
+            raise TraceError(
+                "the keys of a captured dictionary are words or ints", got=f"{path}[{key!r}]", where=self.t.location()
+            )
         return value
 
     def _bool(self, value: bool, path: str) -> bool:

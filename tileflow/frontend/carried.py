@@ -39,8 +39,12 @@ def settle(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[An
         if attempt.wider is None:
             return attempt.finish()
         entry = attempt.wider
-    raise TraceError("the types of a loop's variables settle", got=", ".join(carried.names), where=t.location(),
-                     hint="give the variable its final dtype and shape before the loop")  # fmt: skip
+    raise TraceError(
+        "the types of a loop's variables settle",
+        got=", ".join(carried.names),
+        where=t.location(),
+        hint="give the variable its final dtype and shape before the loop",
+    )
 
 
 class _Attempt:
@@ -77,14 +81,18 @@ class _Attempt:
             return entry
         if not isinstance(result, (TileValue, SymInt, int, float)):
             raise TraceError(
-                "a loop carries tiles and numbers", got=f"{name} = {result!r}"[:200], where=self.t.location(),
+                "a loop carries tiles and numbers",
+                got=f"{name} = {result!r}"[:200],
+                where=self.t.location(),
                 hint="tuples and lists of tiles are carried too; keep what does not change outside the loop",
-            )  # fmt: skip
+            )
         if not isinstance(entry, (TileValue, SymInt, int, float)):
             raise TraceError(
-                "a loop carries tiles and numbers", got=f"{name} = {entry!r} before the loop"[:200],
-                where=self.t.location(), hint=f"give {name} a tile or a number before the loop: tfl.zeros([tile])",
-            )  # fmt: skip
+                "a loop carries tiles and numbers",
+                got=f"{name} = {entry!r} before the loop"[:200],
+                where=self.t.location(),
+                hint=f"give {name} a tile or a number before the loop: tfl.zeros([tile])",
+            )
         if not isinstance(entry, TileValue):
             if not isinstance(result, (TileValue, SymInt)) and result == entry:
                 return entry
@@ -101,15 +109,21 @@ class _Attempt:
     def _target(self, name: str, entry: TileValue, result: Any) -> TileType:
         own = entry.value.dims
         if isinstance(result, TileValue) and len(result.value.dims) > len(own):
-            raise TraceError("a loop's variable keeps its number of dimensions", where=self.t.location(),
-                             got=f"{name}: {show(own)} before, {show(result.value.dims)} after",
-                             hint=f"give {name} its final shape before the loop, or use another name")  # fmt: skip
+            raise TraceError(
+                "a loop's variable keeps its number of dimensions",
+                where=self.t.location(),
+                got=f"{name}: {show(own)} before, {show(result.value.dims)} after",
+                hint=f"give {name} its final shape before the loop, or use another name",
+            )
         try:
             common = self.t.common_type(entry, result)
         except ShapeError as error:
-            raise ShapeError("a loop's variable keeps its shape", got=f"{name}: {error.got} meet", where=error.where,
-                             hint=f"give {name} its final shape before the loop, or the new value another name"
-                             ) from error  # fmt: skip
+            raise ShapeError(
+                "a loop's variable keeps its shape",
+                got=f"{name}: {error.got} meet",
+                where=error.where,
+                hint=f"give {name} its final shape before the loop, or the new value another name",
+            ) from error
         dims = tuple(self._leave(d) for d in common.dims)
         # an entry with this loop's own lanes cannot be; a bare block stays bare
         kept = tuple(o if o.extent == d.extent else d for o, d in zip(own, dims, strict=True))

@@ -49,8 +49,11 @@ class TileLoop:
         return counter if is_plain else counter * self.step + self.start
 
     def __iter__(self) -> Iterator[Any]:
-        raise TraceError("a tile loop in device code is a for statement of its own", got="tfl.tile or tfl.grid",
-                         hint="count with tile.id in place of enumerate, index in place of zip")  # fmt: skip
+        raise TraceError(
+            "a tile loop in device code is a for statement of its own",
+            got="tfl.tile or tfl.grid",
+            hint="count with tile.id in place of enumerate, index in place of zip",
+        )
 
 
 def scalar_loop(start: Any, stop: Any, step: Any) -> TileLoop:
@@ -85,9 +88,14 @@ class Control:
     # ---- loops ----------------------------------------------------------------------------------
 
     def for_(
-        self, it: Any, body: Callable[..., Any], targets: tuple[str, ...], names: tuple[str, ...],
-        values: tuple[Any, ...], loc: int,
-    ) -> Any:  # fmt: skip
+        self,
+        it: Any,
+        body: Callable[..., Any],
+        targets: tuple[str, ...],
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        loc: int,
+    ) -> Any:
         """A loop: unrolled over a Python iterable, an op over tiles. Returns the carried values after it."""
         if isinstance(it, range) and len(it) > UNROLLED:
             it = scalar_loop(it.start, it.stop, it.step)
@@ -99,9 +107,13 @@ class Control:
         return values
 
     def _device_loop(
-        self, it: TileLoop, targets: tuple[str, ...], body: Callable[..., Any], names: tuple[str, ...],
+        self,
+        it: TileLoop,
+        targets: tuple[str, ...],
+        body: Callable[..., Any],
+        names: tuple[str, ...],
         values: tuple[Any, ...],
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """A loop of the kernel, with the leaves of what it carries."""
         structures = [structure_of(v) for v in values]
         leaves = all_apart(structures, values, names)
@@ -114,9 +126,13 @@ class Control:
         return all_together(structures, self._axis(it, 0, targets, (), run, carried))
 
     def while_(
-        self, test: Callable[..., Any], body: Callable[..., Any], names: tuple[str, ...], values: tuple[Any, ...],
+        self,
+        test: Callable[..., Any],
+        body: Callable[..., Any],
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
         loc: int,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """A loop as long as Python says so, from where the kernel has to say it on one of the kernel. Returns the
         carried values after it."""
         while not is_open(self.tracer, answer := test(*values)):
@@ -128,14 +144,22 @@ class Control:
     def static_iter(self, it: Any, loc: int) -> Any:
         """The iterable of a loop that ``break`` can leave: only Python's own."""
         if isinstance(it, TileLoop):
-            raise TraceError("break leaves Python loops only", got="break in a tile loop", where=self.tracer.location(),
-                             hint="mask the remaining work with torch.where")  # fmt: skip
+            raise TraceError(
+                "break leaves Python loops only",
+                got="break in a tile loop",
+                where=self.tracer.location(),
+                hint="mask the remaining work with torch.where",
+            )
         return self._iterate(it)
 
     def _iterate(self, it: Any) -> Iterable[Any]:
         if isinstance(it, (TileValue, SymInt, TensorRef, TileProxy)):
-            raise TraceError("a loop in device code runs over tfl.tile, tfl.grid or a Python iterable", got=repr(it),
-                             where=self.tracer.location(), hint="for i in range(n), for t in tfl.tile(n)")  # fmt: skip
+            raise TraceError(
+                "a loop in device code runs over tfl.tile, tfl.grid or a Python iterable",
+                got=repr(it),
+                where=self.tracer.location(),
+                hint="for i in range(n), for t in tfl.tile(n)",
+            )
         return it  # type: ignore[no-any-return]
 
     def _axis(
@@ -165,9 +189,14 @@ class Control:
             return Expr.of(1)
         if isinstance(given, int) and (given < 1 or isinstance(given, bool)):
             what = "a grid's step" if it.scalar else "a block size"
-            raise TraceError(f"{what} is an int of 1 or more", got=repr(given), where=t.location(),
-                             hint="count down by n - 1 - i, or by range(n, 0, -1)" if it.scalar else
-                             "let the config choose it: tfl.register_block_size(high)")  # fmt: skip
+            raise TraceError(
+                f"{what} is an int of 1 or more",
+                got=repr(given),
+                where=t.location(),
+                hint="count down by n - 1 - i, or by range(n, 0, -1)"
+                if it.scalar
+                else "let the config choose it: tfl.register_block_size(high)",
+            )
         if given is not None:
             return t.extent(t.as_expr(given, "block_size"))
         end = it.ends[axis]
@@ -181,25 +210,38 @@ class Control:
     def _bound(self, bound: Any) -> Expr | Value:
         t = self.tracer
         if isinstance(bound, TileProxy):
-            raise TraceError("a loop runs over sizes and scalars", got=f"the tile {bound.name}", where=t.location(),
-                             hint=f"over its indices: tfl.tile({bound.name}.begin, {bound.name}.end)")  # fmt: skip
+            raise TraceError(
+                "a loop runs over sizes and scalars",
+                got=f"the tile {bound.name}",
+                where=t.location(),
+                hint=f"over its indices: tfl.tile({bound.name}.begin, {bound.name}.end)",
+            )
         if isinstance(bound, TensorRef) and not bound.dims:
             bound = bound[()]
         if isinstance(bound, TileValue):
             value = t.operand(bound)
             assert isinstance(value, Value)
             if value.dims or value.type.dtype.startswith("float"):
-                raise TraceError("a loop's bound is an integer scalar", got=repr(bound), where=t.location(),
-                                 hint="reduce a tile first: lengths[tile].max(); convert a float: .int()")  # fmt: skip
+                raise TraceError(
+                    "a loop's bound is an integer scalar",
+                    got=repr(bound),
+                    where=t.location(),
+                    hint="reduce a tile first: lengths[tile].max(); convert a float: .int()",
+                )
             return value
         return t.extent(t.as_expr(bound, "a loop's bound"))
 
     # ---- branches -------------------------------------------------------------------------------
 
     def if_(
-        self, test: Any, then: Callable[..., Any], other: Callable[..., Any], names: tuple[str, ...],
-        values: tuple[Any, ...], loc: int,
-    ) -> Any:  # fmt: skip
+        self,
+        test: Any,
+        then: Callable[..., Any],
+        other: Callable[..., Any],
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        loc: int,
+    ) -> Any:
         """A branch: what Python can answer takes one side; a scalar of the device or a block size is recorded."""
         if not is_open(self.tracer, test):
             return then(*values) if self.static_bool(test, loc) else other(*values)
@@ -229,8 +271,12 @@ class Control:
         self._asked += 1
         self.has_chosen = True
         if self._asked > _MOST_ANSWERS:
-            raise TraceError("a loop of Python ends while the kernel is recorded", got=f"{_MOST_ANSWERS} conditions",
-                             where=self.tracer.location(), hint="count by a Python int, or use range(n)")  # fmt: skip
+            raise TraceError(
+                "a loop of Python ends while the kernel is recorded",
+                got=f"{_MOST_ANSWERS} conditions",
+                where=self.tracer.location(),
+                hint="count by a Python int, or use range(n)",
+            )
         return bool(test)
 
     # ---- assignment and calls -------------------------------------------------------------------
@@ -254,10 +300,20 @@ def _augmented() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
     import operator
 
     yield from {
-        "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-        "%": operator.mod, "**": operator.pow, "&": operator.and_, "|": operator.or_, "^": operator.xor,
-        "<<": operator.lshift, ">>": operator.rshift, "@": operator.matmul,
-    }.items()  # fmt: skip
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "//": operator.floordiv,
+        "%": operator.mod,
+        "**": operator.pow,
+        "&": operator.and_,
+        "|": operator.or_,
+        "^": operator.xor,
+        "<<": operator.lshift,
+        ">>": operator.rshift,
+        "@": operator.matmul,
+    }.items()
 
 
 _AUGMENTED = dict(_augmented())

@@ -58,9 +58,10 @@ def _check_results(host: HostFunction, results: Hashable, found: Sequence[Any], 
         others = [*memory, *(v.untyped_storage() for v in found if v is not value and isinstance(v, torch.Tensor))]
         if any(own is other for other in others) or sum(v is value for v in found) > 1:
             raise CallError(
-                "a compiled kernel's outputs have memory of their own", got=f"{leaf.path} of {host.fn.__name__}",
+                "a compiled kernel's outputs have memory of their own",
+                got=f"{leaf.path} of {host.fn.__name__}",
                 hint="return a new tensor; an argument that the kernel stores into need not be returned",
-            )  # fmt: skip
+            )
 
 
 def _check_result(host: HostFunction, leaf: Leaf, value: Any) -> None:

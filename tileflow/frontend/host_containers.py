@@ -11,9 +11,11 @@ from .trace import Tracer
 
 def _refusal(t: Tracer, path: str) -> TraceError:
     return TraceError(
-        "the iterations of a tile loop change no list or dictionary of host code", got=f"a change of {path}",
-        where=t.location(), hint="store into a tensor; a list made inside the loop may grow",
-    )  # fmt: skip
+        "the iterations of a tile loop change no list or dictionary of host code",
+        got=f"a change of {path}",
+        where=t.location(),
+        hint="store into a tensor; a list made inside the loop may grow",
+    )
 
 
 class HostList(list[Any]):

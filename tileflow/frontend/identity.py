@@ -129,9 +129,11 @@ def constant_identity(value: Any, where: str) -> str:
         return f"({class_identity(kind)} {serialise_value(value)[0]})"
     raise CallError(
         "what an operator holds fixed has an identity in every process: a number, bool, string, None, dtype, enum or "
-        "function, or a container of them", got=f"a {kind.__qualname__}", where=where,
+        "function, or a container of them",
+        got=f"a {kind.__qualname__}",
+        where=where,
         hint="pass what the kernel needs of it: its tensors and its numbers",
-    )  # fmt: skip
+    )
 
 
 def _enum_value(value: Enum, where: str) -> str:

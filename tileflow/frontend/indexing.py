@@ -19,9 +19,13 @@ from .values import TensorRef, TileValue
 
 
 def load(
-    tracer: Tracer, ref: TensorRef, index: Any, extra_mask: Any = None, eviction_policy: str | None = None,
+    tracer: Tracer,
+    ref: TensorRef,
+    index: Any,
+    extra_mask: Any = None,
+    eviction_policy: str | None = None,
     other: Any = 0,
-) -> TileValue:  # fmt: skip
+) -> TileValue:
     """Record ``ref[index]``; ``other`` is what lanes hold that are not loaded: outside the tensor, or masked."""
     if not isinstance(other, (bool, int, float)):
         return _filled(tracer, ref, index, extra_mask, eviction_policy, other)
@@ -44,8 +48,12 @@ def _fill(tracer: Tracer, ref: TensorRef, other: float) -> float:
     if not is_float(ref.dtype_name) and other != 0:
         limits = (0, 1) if ref.dtype_name == "bool" else (torch.iinfo(ref.dtype).min, torch.iinfo(ref.dtype).max)
         if other != other or not limits[0] <= other <= limits[1] or other != int(other):
-            raise TraceError(f"other is a number of {ref.path}'s dtype, {ref.dtype_name}", got=repr(other),
-                             where=tracer.location(), hint="torch.where(mask, x, other) promotes both")  # fmt: skip
+            raise TraceError(
+                f"other is a number of {ref.path}'s dtype, {ref.dtype_name}",
+                got=repr(other),
+                where=tracer.location(),
+                hint="torch.where(mask, x, other) promotes both",
+            )
         return int(other)
     return float(other)
 
@@ -53,8 +61,12 @@ def _fill(tracer: Tracer, ref: TensorRef, other: float) -> float:
 def _filled(tracer: Tracer, ref: TensorRef, index: Any, mask: Any, eviction: str | None, other: Any) -> TileValue:
     """A load that a tile fills where ``mask`` is false."""
     if mask is None:
-        raise TraceError("a tile fills where extra_mask says", got="other= alone", where=tracer.location(),
-                         hint="give a number, or extra_mask=index < n")  # fmt: skip
+        raise TraceError(
+            "a tile fills where extra_mask says",
+            got="other= alone",
+            where=tracer.location(),
+            hint="give a number, or extra_mask=index < n",
+        )
     loaded = load(tracer, ref, index, mask, eviction)
     return tracer.cast(tracer.pointwise("where", mask, loaded, other), ref.dtype_name)
 

@@ -14,8 +14,12 @@ Mistake = tuple[str, ast.AST, str, str]  # the constraint, where, what was got, 
 def mistake(loop: ast.For) -> Mistake | None:
     """What is wrong with a tile loop, as far as its text says."""
     if all(map(_does_nothing, loop.body)):
-        return ("a tile loop does something with its tiles", loop, "an empty body",
-                "store into a tensor, or leave the loop out")  # fmt: skip
+        return (
+            "a tile loop does something with its tiles",
+            loop,
+            "an empty body",
+            "store into a tensor, or leave the loop out",
+        )
     assert isinstance(loop.iter, ast.Call)
     return _of_bounds(loop.iter)
 
@@ -41,8 +45,12 @@ def _of_bounds(call: ast.Call) -> Mistake | None:
         return None  # other mistakes than a box without its brackets, which the trace names
     for begin, end in zip(begins, ends, strict=False):
         if begin is not None and end is not None and begin > end:
-            return ("a loop's begin is at most its end", call, f"{begin} and {end}",
-                    f"for a box write its sizes as a list: [{begin}, {end}]")  # fmt: skip
+            return (
+                "a loop's begin is at most its end",
+                call,
+                f"{begin} and {end}",
+                f"for a box write its sizes as a list: [{begin}, {end}]",
+            )
     return None
 
 

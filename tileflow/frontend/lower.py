@@ -99,13 +99,19 @@ def lower_call(
         if "meta" not in str(error):
             raise
         raise HostDataError(
-            "host code of a kernel that is lowered without data may not read values", got=str(error).splitlines()[0],
-            where=place(error, {host.fn.__code__.co_filename}), hint="lower it from real example inputs",
-        ) from error  # fmt: skip
+            "host code of a kernel that is lowered without data may not read values",
+            got=str(error).splitlines()[0],
+            where=place(error, {host.fn.__code__.co_filename}),
+            hint="lower it from real example inputs",
+        ) from error
     if not context.regions:
         source = function_source(host.fn)
-        raise TraceError("a kernel launches at least one tile loop", got="none in this call",
-                         where=location(source, source.tree), hint="write for tile in tfl.tile(n): ...")  # fmt: skip
+        raise TraceError(
+            "a kernel launches at least one tile loop",
+            got="none in this call",
+            where=location(source, source.tree),
+            hint="write for tile in tfl.tile(n): ...",
+        )
     return LoweredCall(tuple(context.regions), tuple(context.knobs.values()), result)
 
 
@@ -119,10 +125,13 @@ def lower_launch(
     parameters = host.signature.parameters
     context = _Lowering(host, mode, {}, None, memory_of(v for name, v in frame.items() if name in parameters))
     held = {
-        name: constant(value) if name in host.constants
-        else SymbolicInt(value, Expr.sym(name)) if type(value) is int and name in parameters else value
+        name: constant(value)
+        if name in host.constants
+        else SymbolicInt(value, Expr.sym(name))
+        if type(value) is int and name in parameters
+        else value
         for name, value in frame.items()
-    }  # fmt: skip
+    }
     arguments = given if given[2] is not None else given[:2]
     with MetaLikes():
         context.launch(region, held, *arguments)
@@ -158,8 +167,11 @@ class _Lowering:
         try:
             args = inspect.signature(function).bind(*args, **kwargs).args
         except TypeError as error:
-            raise CallError(f"tfl.{function.__name__} must be called as it is defined", got=str(error),
-                            hint=f"tfl.{function.__name__}{inspect.signature(function)}") from error  # fmt: skip
+            raise CallError(
+                f"tfl.{function.__name__} must be called as it is defined",
+                got=str(error),
+                hint=f"tfl.{function.__name__}{inspect.signature(function)}",
+            ) from error
         name = host_knob(site, function, args)
         if function.__name__ == "register_block_size":
             low, high = limits(*args)
@@ -168,8 +180,11 @@ class _Lowering:
         choices = check_choices(*args)
         known = self.knobs.get(name)
         if known is not None and known.choices != choices:
-            raise CallError("a tunable has one set of choices", got=f"{name}: {known.choices} and {choices}",
-                            hint="give the second another name")  # fmt: skip
+            raise CallError(
+                "a tunable has one set of choices",
+                got=f"{name}: {known.choices} and {choices}",
+                hint="give the second another name",
+            )
         self.knobs[name] = HostKnob(name, line, choices=choices)
         chosen = self.choices.get(name, choices[0])
         return chosen if isinstance(chosen, (str, bool)) else self._symbolic(name, chosen)
@@ -205,16 +220,28 @@ class _RegionTrace:
         except TileflowError as error:
             raise type(error)(error.constraint, got=error.got, where=t.location(), hint=error.hint) from error
         if found.lengths is not None:
-            raise TraceError("jagged_tile stands inside another tile loop", got="an outermost one", where=t.location(),
-                             hint="write it in `for tile in tfl.tile(...):`, over lengths[tile]")  # fmt: skip
+            raise TraceError(
+                "jagged_tile stands inside another tile loop",
+                got="an outermost one",
+                where=t.location(),
+                hint="write it in `for tile in tfl.tile(...):`, over lengths[tile]",
+            )
         for bound in (*found.begins, *found.ends):
             if not isinstance(bound, int) or isinstance(bound, bool):
-                raise TraceError("an outermost loop's bounds are ints", got=f"{type(bound).__name__} {bound!r}"[:80],
-                                 where=t.location(), hint="pass sizes: tensor.size(0), n // 2, int(x)")  # fmt: skip
+                raise TraceError(
+                    "an outermost loop's bounds are ints",
+                    got=f"{type(bound).__name__} {bound!r}"[:80],
+                    where=t.location(),
+                    hint="pass sizes: tensor.size(0), n // 2, int(x)",
+                )
         for block in found.blocks:
             if block is not None and (not isinstance(block, int) or isinstance(block, bool) or block < 1):
-                raise TraceError("a block size is an int of 1 or more", got=repr(block), where=t.location(),
-                                 hint="let the config choose it: tfl.register_block_size(high)")  # fmt: skip
+                raise TraceError(
+                    "a block size is an int of 1 or more",
+                    got=repr(block),
+                    where=t.location(),
+                    hint="let the config choose it: tfl.register_block_size(high)",
+                )
         t.at(None)
         return found
 
@@ -223,8 +250,14 @@ class _RegionTrace:
         host = self.lowering.host
         capturer = Capturer(t, self.frame, host.passed, host.varying, host.reads.names, self.lowering.memory)
         self.given = capturer.given
-        t.at(Location(self.source.file, self.source.loop.lineno, self.source.loop.col_offset,
-                      self.source.lines[self.source.loop.lineno - 1].rstrip()))  # fmt: skip
+        t.at(
+            Location(
+                self.source.file,
+                self.source.loop.lineno,
+                self.source.loop.col_offset,
+                self.source.lines[self.source.loop.lineno - 1].rstrip(),
+            )
+        )
         proxies = self._grid()
         captured = [self._captured(capturer, fn, c.name) for c in self.source.captures]
         t.at(None)
@@ -272,9 +305,12 @@ class _RegionTrace:
         if self._is_whole:
             return targets * axes
         if len(targets) != axes:
-            raise TraceError("a tile loop has a variable for each axis", where=self.tracer.location(),
-                             got=f"{', '.join(targets)} for {axes} axes",
-                             hint="for a, b in tfl.tile([m, n]), for a in tfl.tile(m)")  # fmt: skip
+            raise TraceError(
+                "a tile loop has a variable for each axis",
+                where=self.tracer.location(),
+                got=f"{', '.join(targets)} for {axes} axes",
+                hint="for a, b in tfl.tile([m, n]), for a in tfl.tile(m)",
+            )
         return targets
 
     def _block(self, name: str, axis: int) -> Expr:
@@ -299,8 +335,12 @@ class _RegionTrace:
             return Expr.of(int(given))
         for s in sorted(s for s in expr.symbols() if ":" not in s):
             if s not in held or held[s].expr != Expr.sym(s):
-                raise TraceError("a block size is made of arguments that keep their names", got=f"{given!r} = {expr}",
-                                 where=t.location(), hint=f"give what replaces {s} another name")  # fmt: skip
+                raise TraceError(
+                    "a block size is made of arguments that keep their names",
+                    got=f"{given!r} = {expr}",
+                    where=t.location(),
+                    hint=f"give what replaces {s} another name",
+                )
             t.assume(s, int(held[s]))
             expr = expr.substitute({s: int(held[s])})
         return expr
@@ -331,8 +371,12 @@ class _RegionTrace:
         if self.control.has_chosen and may_store(loop.body, fn, local_names(function_source(fn).tree)):
             return
         where = Location(self.source.file, loop.lineno, loop.col_offset, self.source.lines[loop.lineno - 1].rstrip())
-        raise TraceError("an outermost tile loop stores what it computes", got="a launch without an effect",
-                         where=where, hint="out[tile] = value; a name assigned in the loop ends with it")  # fmt: skip
+        raise TraceError(
+            "an outermost tile loop stores what it computes",
+            got="a launch without an effect",
+            where=where,
+            hint="out[tile] = value; a name assigned in the loop ends with it",
+        )
 
     def _finish(self) -> KernelIR:
         t = self.tracer
@@ -362,11 +406,12 @@ class _RegionTrace:
         if found is not None:
             op, tile = found
             raise TraceError(
-                "programs that run in parallel do not overwrite each other's results", where=op.loc,
+                "programs that run in parallel do not overwrite each other's results",
+                where=op.loc,
                 got=f"a value for each {tile} stored to one element of {getattr(op.attrs, 'tensor', '')}",
                 hint=f"add by tfl.atomic_add, index by {tile}.id, or make the loop over {tile} an inner one; where any "
                 f"of them will do, let one store: tfl.store(out, index, value, extra_mask={tile}.id == 0)",
-            )  # fmt: skip
+            )
 
 
 def _shape_symbols(ops: Iterable[Op]) -> set[str]:

@@ -38,11 +38,19 @@ def explained(error: Exception, files: Collection[str], missing: Collection[str]
         case UnboundLocalError():
             return _unbound(str(error), where, missing)
         case AttributeError():
-            return MissingAttribute("a name of a module or an object in device code must exist", got=str(error),
-                                    where=where, hint=_near(error))  # fmt: skip
+            return MissingAttribute(
+                "a name of a module or an object in device code must exist",
+                got=str(error),
+                where=where,
+                hint=_near(error),
+            )
         case RecursionError():
-            return TraceError("a function of device code ends while it is recorded", got="endless recursion",
-                              where=where, hint="stop it by a Python number, or write a loop")  # fmt: skip
+            return TraceError(
+                "a function of device code ends while it is recorded",
+                got="endless recursion",
+                where=where,
+                hint="stop it by a Python number, or write a loop",
+            )
         case TypeError():
             return TraceError(_RECORDED, got=str(error).splitlines()[0], where=where, hint=_of_type(str(error)))
     got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
@@ -56,10 +64,18 @@ def _unbound(message: str, where: Location | None, missing: Collection[str]) -> 
     found = re.search(r"'(\w+)'", message)
     name = found[1] if found else message
     if name in missing:
-        return TraceError("a name in device code must be defined", got=name, where=where,
-                          hint="define or import it in the kernel's module, or pass it as an argument")  # fmt: skip
-    return TraceError("a variable is assigned on every way to its use", got=f"{name} without a value", where=where,
-                      hint="assign it before the loop, or in both branches")  # fmt: skip
+        return TraceError(
+            "a name in device code must be defined",
+            got=name,
+            where=where,
+            hint="define or import it in the kernel's module, or pass it as an argument",
+        )
+    return TraceError(
+        "a variable is assigned on every way to its use",
+        got=f"{name} without a value",
+        where=where,
+        hint="assign it before the loop, or in both branches",
+    )
 
 
 def _near(error: AttributeError) -> str:

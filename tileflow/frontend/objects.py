@@ -43,22 +43,29 @@ class CapturedObject:
         if self._given and name in attributes_of(owner) and not is_part(found, is_container):
             raise TraceError(
                 "the attributes of an object that a kernel is passed are tensors, numbers, constants and objects of "
-                "such", got=f"{self._path}.{name} of type {type(found).__name__}",
+                "such",
+                got=f"{self._path}.{name} of type {type(found).__name__}",
                 hint="keep what the kernel needs of it in attributes of its own: its tensors and its numbers",
-            )  # fmt: skip
+            )
         if self._baked and is_fixed(type(owner), name, found):
             return found
         if name.startswith("_") and not isinstance(found, _CONSTANT):
-            raise TraceError("the values of a captured object are in its public attributes",
-                             got=f"{self._path}.{name}", hint=f"name it {name.lstrip('_')}")  # fmt: skip
+            raise TraceError(
+                "the values of a captured object are in its public attributes",
+                got=f"{self._path}.{name}",
+                hint=f"name it {name.lstrip('_')}",
+            )
         made = self._capture(found, path)
         if isinstance(made, TensorRef) and callable(owner):  # its code is torch's, where a tensor is all of it
             made.is_whole = True
         return made
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise TraceError("device code changes no attribute of an object", got=f"{self._path}.{name} = ...",
-                         hint="keep it in a variable, or store it into a tensor")  # fmt: skip
+        raise TraceError(
+            "device code changes no attribute of an object",
+            got=f"{self._path}.{name} = ...",
+            hint="keep it in a variable, or store it into a tensor",
+        )
 
     def __delattr__(self, name: str) -> NoReturn:
         self.__setattr__(name, None)
@@ -102,8 +109,11 @@ class CapturedCallable(CapturedObject):
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TraceError("an object is called by device code itself", got=f"{self._path}, called by a library",
-                         hint="call it where it is written")  # fmt: skip
+        raise TraceError(
+            "an object is called by device code itself",
+            got=f"{self._path}, called by a library",
+            hint="call it where it is written",
+        )
 
 
 def captured(value: Any, path: str, capture: Capture, baked: bool, given: bool) -> CapturedObject:
@@ -123,15 +133,19 @@ def method_of(value: CapturedObject) -> Any:
         return MethodType(type(owner).__call__, value)
     hooks = [name.removeprefix("_") for name in HOOKS if vars(owner).get(name)]
     if hooks:
-        raise TraceError("a module that device code calls has no hooks: they would not run",
-                         got=f"{type(owner).__name__} with {', '.join(hooks)}",
-                         hint="call module.forward(x), or do in the kernel what the hook does")  # fmt: skip
+        raise TraceError(
+            "a module that device code calls has no hooks: they would not run",
+            got=f"{type(owner).__name__} with {', '.join(hooks)}",
+            hint="call module.forward(x), or do in the kernel what the hook does",
+        )
     return value.forward
 
 
 def is_torch_method(function: Any) -> bool:
     """Whether it is a method of torch's own modules, as torch.nn.Sequential's ``forward``: read as a user's is."""
     return (
-        isinstance(function, MethodType) and isinstance(function.__func__, FunctionType)
-        and is_captured(function.__self__) and isinstance(function.__self__, torch.nn.Module)
-    )  # fmt: skip
+        isinstance(function, MethodType)
+        and isinstance(function.__func__, FunctionType)
+        and is_captured(function.__self__)
+        and isinstance(function.__self__, torch.nn.Module)
+    )

@@ -37,5 +37,9 @@ def positional(fn: FunctionType) -> FunctionType:
 
 def _refused(fn: FunctionType, hint: str) -> SplitError:
     source = function_source(fn)
-    return SplitError("a kernel's parameters may be given by position, as a sweep does",
-                      got=str(inspect.signature(fn)), where=location(source, source.tree), hint=hint)  # fmt: skip
+    return SplitError(
+        "a kernel's parameters may be given by position, as a sweep does",
+        got=str(inspect.signature(fn)),
+        where=location(source, source.tree),
+        hint=hint,
+    )

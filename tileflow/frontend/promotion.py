@@ -28,8 +28,11 @@ def torch_dtype(name: str) -> torch.dtype:
 def dtype_name(dtype: torch.dtype) -> str:
     """``float32`` for ``torch.float32``. Raises TraceError for what is no dtype, or one that GPUs do not compute in."""
     if not isinstance(dtype, torch.dtype) or dtype.is_complex:
-        raise TraceError("a dtype is torch.float32, torch.int8, torch.bool ...", got=repr(dtype),
-                         hint="of complex tensors pass torch.view_as_real(x); a dtype's name is no dtype")  # fmt: skip
+        raise TraceError(
+            "a dtype is torch.float32, torch.int8, torch.bool ...",
+            got=repr(dtype),
+            hint="of complex tensors pass torch.view_as_real(x); a dtype's name is no dtype",
+        )
     return str(dtype).removeprefix("torch.")
 
 

@@ -65,8 +65,11 @@ class _Resolver:
         """The items with the slices that an ellipsis, or what is left out at the end, stands for."""
         used = sum(1 for i in items if i is not None and i is not Ellipsis)
         if used > self.ref.ndim:
-            raise self._shape(f"an index of {self.ref.path} has at most {self.ref.ndim} items", used,
-                              "index each dimension once; [:, None] adds one to what was loaded")  # fmt: skip
+            raise self._shape(
+                f"an index of {self.ref.path} has at most {self.ref.ndim} items",
+                used,
+                "index each dimension once; [:, None] adds one to what was loaded",
+            )
         missing = [slice(None)] * (self.ref.ndim - used)
         at = [n for n, i in enumerate(items) if i is Ellipsis]
         if len(at) > 1:
@@ -84,9 +87,13 @@ class _Resolver:
             return self._ints(item[()], size)
         if isinstance(item, TileValue):
             return self._ints(item, size)
-        raise self._wrong("an index is a tile, a slice, an int, a size or a tile of ints", f"{item!r}"[:200],
-                          "load several elements by a slice or a tile of ints" if isinstance(item, (list, tuple)) else
-                          "write x[tile, 0]; convert floats by .int()")  # fmt: skip
+        raise self._wrong(
+            "an index is a tile, a slice, an int, a size or a tile of ints",
+            f"{item!r}"[:200],
+            "load several elements by a slice or a tile of ints"
+            if isinstance(item, (list, tuple))
+            else "write x[tile, 0]; convert floats by .int()",
+        )
 
     # ---- ints -----------------------------------------------------------------------------------
 
@@ -98,8 +105,11 @@ class _Resolver:
         bounds = Expr.of(0).le(value).and_(value.lt(size))
         if bounds.symbols() <= self.t.hints.keys():
             if not bounds.evaluate(self.t.hints):
-                raise self._shape(f"an index must lie inside {self.ref.path}", f"{item} in a dimension of {size}",
-                                  "count from 0, or from -1 at the end")  # fmt: skip
+                raise self._shape(
+                    f"an index must lie inside {self.ref.path}",
+                    f"{item} in a dimension of {size}",
+                    "count from 0, or from -1 at the end",
+                )
             self.t.guard(bounds)
             return ExprIndex(value)
         if self.reads and size.constant == 1:
@@ -113,8 +123,11 @@ class _Resolver:
         """A tile; shifted, its lanes may lie outside the tensor."""
         tile = self.t.tiles[name]
         if scope not in self.t.scopes:
-            raise self._wrong("a tile is used only inside its loop", name,
-                              "store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
+            raise self._wrong(
+                "a tile is used only inside its loop",
+                name,
+                "store inside the loop, or carry what the tile loads out in a variable",
+            )
         if offset != Expr.of(0) or shift is not None:
             begin = tile.begin + offset if isinstance(tile.begin, Expr) and shift is None else Expr.sym("%begin")
             end = tile.end + offset if isinstance(tile.end, Expr) and shift is None else Expr.sym("%end")
@@ -139,11 +152,17 @@ class _Resolver:
         if tile is not None:
             return self._tile(tile[0], self.t.scopes[-1], tile[1], size)
         if not is_known(length):
-            raise self._wrong("a slice has a length in sizes and block sizes", f"{item.start!r} : {item.stop!r}"[:200],
-                              "loop over what only the kernel knows: for tile in tfl.tile(start, stop)")  # fmt: skip
+            raise self._wrong(
+                "a slice has a length in sizes and block sizes",
+                f"{item.start!r} : {item.stop!r}"[:200],
+                "loop over what only the kernel knows: for tile in tfl.tile(start, stop)",
+            )
         if is_negative(start) or is_negative(stop):
-            raise self._wrong("a slice by block sizes counts from the start", f"{item.start!r} : {item.stop!r}"[:200],
-                              "from the end: x[x.size(0) - n : x.size(0)]")  # fmt: skip
+            raise self._wrong(
+                "a slice by block sizes counts from the start",
+                f"{item.start!r} : {item.stop!r}"[:200],
+                "from the end: x[x.size(0) - n : x.size(0)]",
+            )
         dim = Dim(self.t.extent(length))
         lanes = self.t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(Expr.of(0)))
         if self.t.shape_mode.is_wide:
@@ -155,8 +174,11 @@ class _Resolver:
     def _every(self, item: slice, size: Expr) -> ValueIndex:
         """Every ``step``-th element between sizes, which become constants."""
         if not isinstance(item.step, int) or item.step < 1:
-            raise self._wrong("a slice in device code has a step of 1 or more", item.step,
-                              "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile")  # fmt: skip
+            raise self._wrong(
+                "a slice in device code has a step of 1 or more",
+                item.step,
+                "gather: x[tile, n - 1 - tfl.arange(n)], or torch.flip on the tile",
+            )
         start, stop = (
             None if e is None else self.t.specialize(self.t.as_expr(e, "a slice's end"))
             for e in (item.start, item.stop)
@@ -177,8 +199,11 @@ class _Resolver:
             return end
         if isinstance(end, SymInt) or (isinstance(end, int) and not isinstance(end, bool)):
             return end
-        raise self._wrong("a slice is between ints, sizes and integer scalars", f"{end!r}"[:200],
-                          "divide sizes by //, convert a float by .int()")  # fmt: skip
+        raise self._wrong(
+            "a slice is between ints, sizes and integer scalars",
+            f"{end!r}"[:200],
+            "divide sizes by //, convert a float by .int()",
+        )
 
     def _part(self, start: Expr, stop: Expr, size: Expr) -> SliceIndex:
         """A part of a dimension known in host code, clipped as in Python."""
@@ -221,8 +246,9 @@ class _Resolver:
         value = self.t.operand(item)
         assert isinstance(value, Value)
         if value.type.dtype == "bool" or value.type.dtype.startswith("float"):
-            raise self._wrong("a tile of indices holds ints", value.type.dtype,
-                              "boolean masks select with torch.where or extra_mask=")  # fmt: skip
+            raise self._wrong(
+                "a tile of indices holds ints", value.type.dtype, "boolean masks select with torch.where or extra_mask="
+            )
         if not value.dims and size.constant == 1 and self.reads and is_of_tiles(self.t, value):
             return ExprIndex(Expr.of(0))
         inside = None if self.masked else self._of_value(value, size)
@@ -251,9 +277,11 @@ class _Resolver:
         for bound, within in ((tile.begin, Expr.of(0).le), (tile.end, lambda end: end.le(size))):
             condition = within(bound) if isinstance(bound, Expr) else TRUE
             if condition.symbols() <= self.t.hints.keys() and not condition.evaluate(self.t.hints):
-                raise self._shape(f"a tile must not run past the end of {self.ref.path}",
-                                  f"tile {tile.name} from {tile.begin} up to {tile.end} in a dimension of {size}",
-                                  f"loop over tfl.tile({self.ref.path}.size(...)), or use extra_mask=")  # fmt: skip
+                raise self._shape(
+                    f"a tile must not run past the end of {self.ref.path}",
+                    f"tile {tile.name} from {tile.begin} up to {tile.end} in a dimension of {size}",
+                    f"loop over tfl.tile({self.ref.path}.size(...)), or use extra_mask=",
+                )
             self.t.guard(condition)
         if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
             return None
@@ -275,8 +303,11 @@ class _Resolver:
     def _not_one(self, size: Expr) -> None:
         """Where sizes are open: a scalar of tiles would broadcast a size of 1."""
         if self.t.decide(size.eq(1)):
-            raise self._shape(f"a dimension of size 1 that tiles index is one in every call of {self.ref.path}", size,
-                              "give the tensor its sizes of 1 in the example too")  # fmt: skip
+            raise self._shape(
+                f"a dimension of size 1 that tiles index is one in every call of {self.ref.path}",
+                size,
+                "give the tensor its sizes of 1 in the example too",
+            )
 
     # ---- errors ---------------------------------------------------------------------------------
 
@@ -311,14 +342,21 @@ def written(tracer: Tracer, resolved: Resolved, value: TileValue) -> TileValue:
         if position >= 0 and value.value.dims[position].extent.constant == 1:
             value = value.squeeze(position)
         elif position >= 0:
-            raise ShapeError("what is stored has size 1 where the index has None", where=tracer.location(),
-                             got=f"{show(shape)}, dimension {position}")  # fmt: skip
+            raise ShapeError(
+                "what is stored has size 1 where the index has None",
+                where=tracer.location(),
+                got=f"{show(shape)}, dimension {position}",
+            )
     if len(value.value.dims) > len(resolved.dims):
         tiles = [d.tile for d in value.value.dims if d.tile]
         hint = "reduce it with .sum(dim), take an element with [:, 0], or store to more"
         if len(set(tiles)) < len(tiles):
             tile = max(tiles, key=tiles.count)
             hint = f"one element for each lane of {tile}: x[{tile}.index, y[{tile}]]; x[{tile}, y[{tile}]] is all pairs"
-        raise ShapeError("a stored tile must broadcast to the index", where=tracer.location(),
-                         got=f"{show(shape)} for {show(tuple(resolved.dims))}", hint=hint)  # fmt: skip
+        raise ShapeError(
+            "a stored tile must broadcast to the index",
+            where=tracer.location(),
+            got=f"{show(shape)} for {show(tuple(resolved.dims))}",
+            hint=hint,
+        )
     return value

@@ -22,26 +22,77 @@ _LIKE = {"empty_like", "full_like", "ones_like", "zeros_like"}
 _NEW = {"empty", "empty_strided", "full", "ones", "zeros"}  # on the default device unless one is named
 _NUMBERS = {"promote_types"}
 _TENSOR_METHODS = {
-    "contiguous", "expand", "flatten", "movedim", "new_empty", "new_full", "new_ones", "new_zeros", "permute",
-    "reshape", "squeeze", "swapaxes", "t", "transpose", "unflatten", "unsqueeze", "view",
-}  # fmt: skip
+    "contiguous",
+    "expand",
+    "flatten",
+    "movedim",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "permute",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "t",
+    "transpose",
+    "unflatten",
+    "unsqueeze",
+    "view",
+}
 _NUMBER_METHODS = {
-    "dim", "element_size", "get_device", "is_contiguous", "is_floating_point", "nelement", "numel", "size", "stride",
-}  # fmt: skip
+    "dim",
+    "element_size",
+    "get_device",
+    "is_contiguous",
+    "is_floating_point",
+    "nelement",
+    "numel",
+    "size",
+    "stride",
+}
 _READING_METHODS = {  # what they give depends on what tensors hold
-    "all", "amax", "amin", "any", "clone", "cumsum", "data_ptr", "fill_", "float", "item", "max", "mean", "min", "sum",
-    "to", "zero_",
-}  # fmt: skip
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "clone",
+    "cumsum",
+    "data_ptr",
+    "fill_",
+    "float",
+    "item",
+    "max",
+    "mean",
+    "min",
+    "sum",
+    "to",
+    "zero_",
+}
 _ATTRIBUTES: dict[str, Kind] = {
-    "T": "tensor", "mT": "tensor", "device": "number", "dtype": "number", "itemsize": "number", "ndim": "number",
+    "T": "tensor",
+    "mT": "tensor",
+    "device": "number",
+    "dtype": "number",
+    "itemsize": "number",
+    "ndim": "number",
     "shape": "number",
-}  # fmt: skip
+}
 _BUILTINS = (abs, bool, divmod, float, int, len, max, min, range, round, sum, tuple)
 _PLAIN = (types.NoneType, bool, int, float, str)
 _COMPOSED = (
-    ast.BinOp, ast.BoolOp, ast.Compare, ast.Constant, ast.IfExp, ast.List, ast.Slice, ast.Starred, ast.Subscript,
-    ast.Tuple, ast.UnaryOp,
-)  # fmt: skip
+    ast.BinOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.Constant,
+    ast.IfExp,
+    ast.List,
+    ast.Slice,
+    ast.Starred,
+    ast.Subscript,
+    ast.Tuple,
+    ast.UnaryOp,
+)
 _RESTLESS = (
     *FUNCTIONS, *COMPREHENSIONS, ast.AsyncFor, ast.AsyncWith, ast.AugAssign, ast.Await, ast.ClassDef, ast.Delete,
     ast.Global, ast.Import, ast.ImportFrom, ast.Lambda, ast.Match, ast.NamedExpr, ast.Nonlocal, ast.Try, ast.TryStar,
@@ -64,9 +115,13 @@ class _Follower:
     """Follows the statements of host code: what its names are so far."""
 
     def __init__(
-        self, source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names,
+        self,
+        source: FunctionSource,
+        loops: Mapping[ast.For, object],
+        asked: frozenset[ast.Call],
+        local: Names,
         constants: Names,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.source, self.loops, self.asked, self.local = source, loops, asked, local
         self.arguments = _arguments(source) - constants
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")

@@ -61,24 +61,34 @@ def plain_function(fn: Any) -> types.FunctionType:
         hint = next((text for kind, text in _NOT_PLAIN.items() if isinstance(fn, kind)), _DECORATED)
         if hasattr(fn, "run_eagerly") or hasattr(fn, "__tileflow_kernel__"):
             hint = "it is a kernel already: decorate it once"
-        raise KernelError("a kernel is made of a plain Python function", got=f"{type(fn).__name__} {fn!r}"[:120],
-                          hint=hint)  # fmt: skip
+        raise KernelError(
+            "a kernel is made of a plain Python function", got=f"{type(fn).__name__} {fn!r}"[:120], hint=hint
+        )
     if hasattr(fn, "__wrapped__"):
-        raise KernelError("a kernel is made of the function that holds its loops",
-                          where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
-                          got=f"what another decorator made of {fn.__qualname__}", hint=_DECORATED)  # fmt: skip
+        raise KernelError(
+            "a kernel is made of the function that holds its loops",
+            where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
+            got=f"what another decorator made of {fn.__qualname__}",
+            hint=_DECORATED,
+        )
     return fn
 
 
 def check_runs_to_its_end(fn: types.FunctionType) -> None:
     """Raises KernelError for generators and async functions."""
-    kinds = {inspect.CO_GENERATOR: "a generator", inspect.CO_COROUTINE: "an async function",
-             inspect.CO_ASYNC_GENERATOR: "an async generator"}  # fmt: skip
+    kinds = {
+        inspect.CO_GENERATOR: "a generator",
+        inspect.CO_COROUTINE: "an async function",
+        inspect.CO_ASYNC_GENERATOR: "an async generator",
+    }
     kind = next((text for flag, text in kinds.items() if fn.__code__.co_flags & flag), None)
     if kind is not None:
-        raise KernelError("a kernel runs to its end when it is called", got=f"{fn.__qualname__}, {kind}",
-                          where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
-                          hint="return the results, without yield or await")  # fmt: skip
+        raise KernelError(
+            "a kernel runs to its end when it is called",
+            got=f"{fn.__qualname__}, {kind}",
+            where=f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}",
+            hint="return the results, without yield or await",
+        )
 
 
 def function_source(fn: Callable[..., Any]) -> FunctionSource:

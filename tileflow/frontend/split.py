@@ -129,8 +129,19 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     if all(set(region.locals) <= region.settled.names for region in regions):
         tree = _Flat(regions).visit(copied(source.tree))
         flat = compile_function(source.fn, tree, CONTEXT)
-    return HostFunction(source.fn, run, flat, regions, signature, calls.names, constants, cutter.ambient,
-                        _restartable(source.tree, loops), reads, cutter.passed(loops))  # fmt: skip
+    return HostFunction(
+        source.fn,
+        run,
+        flat,
+        regions,
+        signature,
+        calls.names,
+        constants,
+        cutter.ambient,
+        _restartable(source.tree, loops),
+        reads,
+        cutter.passed(loops),
+    )
 
 
 def _restartable(tree: ast.FunctionDef, loops: Mapping[ast.For, object]) -> bool:

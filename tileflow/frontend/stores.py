@@ -38,8 +38,13 @@ class _Text:
 
     def may_store(self, body: list[ast.stmt]) -> bool:
         nodes = [node for s in body for node in ast.walk(s)]
-        own = {t.id for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, _CONTAINERS)
-               for t in n.targets if isinstance(t, ast.Name)}  # fmt: skip
+        own = {
+            t.id
+            for n in nodes
+            if isinstance(n, ast.Assign) and isinstance(n.value, _CONTAINERS)
+            for t in n.targets
+            if isinstance(t, ast.Name)
+        }
         return any(self._stores(node, own) or (isinstance(node, ast.Call) and self._calls(node)) for node in nodes)
 
     def _stores(self, node: ast.AST, own: set[str]) -> bool:

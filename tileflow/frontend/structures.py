@@ -33,9 +33,11 @@ def take_apart(structure: Structure, value: Any, name: str) -> Iterator[tuple[st
         return
     kind, parts = structure
     if not isinstance(value, (tuple, list)) or _kind(value) is not kind or len(value) != len(parts):
-        raise TraceError("a variable of a loop keeps its structure", got=f"{name}: {value!r} in place of a "
-                         f"{kind.__name__} of {len(parts)}"[:200],
-                         hint="a list grows in unrolled loops only: range of a few, tfl.static_range")  # fmt: skip
+        raise TraceError(
+            "a variable of a loop keeps its structure",
+            got=f"{name}: {value!r} in place of a {kind.__name__} of {len(parts)}"[:200],
+            hint="a list grows in unrolled loops only: range of a few, tfl.static_range",
+        )
     for number, (part, item) in enumerate(zip(parts, value, strict=True)):
         yield from take_apart(part, item, f"{name}[{number}]")
 

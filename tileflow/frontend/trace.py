@@ -136,9 +136,11 @@ class Tracer:
         if isinstance(x, TileValue):
             if x.scope not in self.scopes:
                 raise TraceError(
-                    "a tile is used only inside the loop or branch that made it", got=repr(x), where=self.location(),
+                    "a tile is used only inside the loop or branch that made it",
+                    got=repr(x),
+                    where=self.location(),
                     hint="assign it to a variable before the loop, so that the loop carries it",
-                )  # fmt: skip
+                )
             return x.value
         if isinstance(x, SymInt):
             return self.emit(OpKind.SIZE, (), TileType(self.int_dtype(x.expr), weak=True), SizeAttrs(x.expr)).value
@@ -154,13 +156,21 @@ class Tracer:
                 hint="assign it before the loop, or in both branches",
             )
         if isinstance(x, TileProxy):
-            raise TraceError("a tile's indices are tile.index", got=f"{x!r} as a value", where=self.location(),
-                             hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds")  # fmt: skip
+            raise TraceError(
+                "a tile's indices are tile.index",
+                got=f"{x!r} as a value",
+                where=self.location(),
+                hint=f"{x!r}.index is the 1-D tile of them, x[{x!r}] what a tensor holds",
+            )
         if isinstance(x, TensorRef):
             if x.is_whole:
                 return self.operand(x.all())
-            raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(x),
-                             where=self.location(), hint=f"load a tile first: {x.path}[...]")  # fmt: skip
+            raise TraceError(
+                "a captured tensor is read in a tile loop by indexing it",
+                got=repr(x),
+                where=self.location(),
+                hint=f"load a tile first: {x.path}[...]",
+            )
         hint = "combine tiles with tiles, sizes and numbers; load a captured tensor by indexing it"
         if x is None:
             hint = "choose by `if x is not None:`, which Python decides while the kernel is recorded"
@@ -169,8 +179,9 @@ class Tracer:
         if isinstance(x, torch.nn.Parameter):
             hint = "a module's weights too: pass the module or them to the kernel, weight=ln.weight, and load weight[:]"
         got = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else f"{type(x).__name__} {x!r}"
-        raise TraceError("an operand must be a tile, a size or a number", got=got[:200], where=self.location(),
-                         hint=hint)  # fmt: skip
+        raise TraceError(
+            "an operand must be a tile, a size or a number", got=got[:200], where=self.location(), hint=hint
+        )
 
     # ---- recording ------------------------------------------------------------------------------
 
@@ -185,11 +196,19 @@ class Tracer:
             with self.plain_torch():
                 dtype, operand = result_dtype(fn, kinds), operand_dtype(fn, kinds)
         except (RuntimeError, TypeError) as error:
-            raise TraceError(f"torch.{fn} takes these operands", got=", ".join(k[0] for k in kinds),
-                             where=self.location(), hint=str(error).splitlines()[0]) from error  # fmt: skip
+            raise TraceError(
+                f"torch.{fn} takes these operands",
+                got=", ".join(k[0] for k in kinds),
+                where=self.location(),
+                hint=str(error).splitlines()[0],
+            ) from error
         if POINTWISE[fn].int_only and torch_dtype(operand).is_floating_point:
-            raise TraceError(f"torch.{fn} takes ints and bools", got=", ".join(k[0] for k in kinds),
-                             where=self.location(), hint="convert with .int(), or .view(torch.int32)")  # fmt: skip
+            raise TraceError(
+                f"torch.{fn} takes ints and bools",
+                got=", ".join(k[0] for k in kinds),
+                where=self.location(),
+                hint="convert with .int(), or .view(torch.int32)",
+            )
         with self.plain_torch():
             operands = [number_as(fn, place, o, operand) for place, o in enumerate(operands)]
         operands = self.opposite(operands)
@@ -245,8 +264,11 @@ class Tracer:
         # a size that is 1 here meets a constant 1 as equal, where nothing else would broadcast
         pairs = zip(merged, dims, strict=False)
         if len(merged) != len(dims) or not all(self.same_size(a.extent, b.extent) for a, b in pairs):
-            raise ShapeError("a tile must broadcast to the dimensions it is used with",
-                             got=f"{show(value.dims)} for {show(dims)}", where=self.location())  # fmt: skip
+            raise ShapeError(
+                "a tile must broadcast to the dimensions it is used with",
+                got=f"{show(value.dims)} for {show(dims)}",
+                where=self.location(),
+            )
         if value.dims == dims:
             return x
         if not value.dims:
@@ -285,18 +307,27 @@ class Tracer:
         if not self.same_size(a.extent, b.extent):
             both = all(any(":" in s for s in e.symbols()) for e in (a.extent, b.extent))
             raise ShapeError(
-                "dimensions that meet must have the same size", got=f"{a} and {b}", where=self.location(),
-                hint="give both loops the same block size with tfl.register_block_size" if both else
-                "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front",
-            )  # fmt: skip
+                "dimensions that meet must have the same size",
+                got=f"{a} and {b}",
+                where=self.location(),
+                hint="give both loops the same block size with tfl.register_block_size"
+                if both
+                else "shapes align at the right: [:, None] puts a dimension of 1 at the end, [None, :] in front",
+            )
         if a.tile and b.tile and a.tile != b.tile:
             raise ShapeError(
-                "tiles of two different loops never meet elementwise", got=f"{a} and {b}", where=self.location(),
+                "tiles of two different loops never meet elementwise",
+                got=f"{a} and {b}",
+                where=self.location(),
                 hint="combine them as an outer product, x[:, None] and y[None, :], or index both by one tile",
-            )  # fmt: skip
+            )
         if a.tile and b.tile and a.step != b.step:
-            raise ShapeError("a tile's lanes meet elementwise in one order", got=f"{a} and {b}", where=self.location(),
-                             hint="join or repeat both tiles alike")  # fmt: skip
+            raise ShapeError(
+                "a tile's lanes meet elementwise in one order",
+                got=f"{a} and {b}",
+                where=self.location(),
+                hint="join or repeat both tiles alike",
+            )
         return a if a.tile else b
 
     def same_size(self, a: Expr, b: Expr) -> bool:
@@ -326,8 +357,9 @@ class Tracer:
         if isinstance(x, int) and not isinstance(x, bool):
             return Expr.of(x)
         hint = "divide sizes by //" if isinstance(x, float) else "load it as an index, or pass it as an int argument"
-        raise TraceError(f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location(),
-                         hint=hint)  # fmt: skip
+        raise TraceError(
+            f"{what} must be a size, a block size or an int", got=repr(x)[:200], where=self.location(), hint=hint
+        )
 
     def extent(self, e: Expr) -> Expr:
         """An Expr that may be a register shape: captured run-time ints are specialised in static mode, and such as
@@ -367,9 +399,11 @@ class Tracer:
         unknown = e.symbols() - self.hints.keys()
         if unknown:
             raise TraceError(
-                "a block size has no Python number: the config chooses it", got=str(e), where=self.location(),
+                "a block size has no Python number: the config chooses it",
+                got=str(e),
+                where=self.location(),
                 hint="use it in shapes, bounds and arithmetic as it is",
-            )  # fmt: skip
+            )
         number = e.evaluate(self.hints)
         if guard:
             self.guard(e.eq(number))
@@ -388,8 +422,12 @@ class Tracer:
     def tile_scalar(self, kind: OpKind, tile: TileProxy) -> TileValue:
         """``tile_index`` (1-D), ``tile_begin``, ``tile_end`` or ``tile_id`` of a tile in scope."""
         if tile.scope not in self.scopes:
-            raise TraceError("a tile is used only inside its loop", got=tile.name, where=self.location(),
-                             hint="store inside the loop, or carry what the tile loads out in a variable")  # fmt: skip
+            raise TraceError(
+                "a tile is used only inside its loop",
+                got=tile.name,
+                where=self.location(),
+                hint="store inside the loop, or carry what the tile loads out in a variable",
+            )
         dims = (tile.dim,) if kind is OpKind.TILE_INDEX else ()
         type_ = TileType(self.tiles[tile.name].index_dtype, dims, weak=not dims)
         return self.emit(kind, (), type_, TileAttrs(tile.name))
@@ -417,8 +455,12 @@ class Tracer:
     def valid_lanes(self, name: str) -> TileValue:
         """How many lanes of a tile are inside its loop's bounds."""
         if self.tiles[name].lengths is not None:
-            raise TraceError("statistics over a jagged tile are made of sums", got=name, where=self.location(),
-                             hint="accumulate sums over the loop, and divide by the lengths after it")  # fmt: skip
+            raise TraceError(
+                "statistics over a jagged tile are made of sums",
+                got=name,
+                where=self.location(),
+                hint="accumulate sums over the loop, and divide by the lengths after it",
+            )
         proxy = TileProxy(name, self, self.scopes[-1], Expr.of(0))
         return self.pointwise(
             "sub", self.tile_scalar(OpKind.TILE_END, proxy), self.tile_scalar(OpKind.TILE_BEGIN, proxy)
@@ -454,9 +496,12 @@ class Tracer:
             with self.plain_torch():
                 return TileType(promote(kinds), dims)
         except RuntimeError as error:
-            raise TraceError("values that one name takes have dtypes that promote to one", where=self.location(),
-                             got=" and ".join(k[0] for k in kinds),
-                             hint="convert one of them: .to(torch.float32)") from error  # fmt: skip
+            raise TraceError(
+                "values that one name takes have dtypes that promote to one",
+                where=self.location(),
+                got=" and ".join(k[0] for k in kinds),
+                hint="convert one of them: .to(torch.float32)",
+            ) from error
 
     def cast_weakly(self, x: TileValue, like: TileValue) -> TileValue:
         """``x`` in the dtype of ``like``; half results are not rounded, as within one expression."""
@@ -466,8 +511,12 @@ class Tracer:
     def tile_count(self, tile: TileProxy) -> Any:
         info = self.tiles[tile.name]
         if isinstance(info.begin, Value) or isinstance(info.end, Value):
-            raise TraceError("tile.count is known for loops over sizes only", got=tile.name, where=self.location(),
-                             hint="compute it from the bounds: (end - begin + block - 1) // block")  # fmt: skip
+            raise TraceError(
+                "tile.count is known for loops over sizes only",
+                got=tile.name,
+                where=self.location(),
+                hint="compute it from the bounds: (end - begin + block - 1) // block",
+            )
         return self.size((info.end - info.begin).cdiv(info.block))
 
     @contextmanager
@@ -489,8 +538,12 @@ class Tracer:
             if isinstance(error, KernelError):
                 raise
             spelled_out = name if name.startswith("tfl.") else f"torch.{name}"
-            raise TraceError(f"{spelled_out} must be called as tileflow implements it", got=str(error),
-                             where=self.location(), hint=_call_hint(str(error))) from error  # fmt: skip
+            raise TraceError(
+                f"{spelled_out} must be called as tileflow implements it",
+                got=str(error),
+                where=self.location(),
+                hint=_call_hint(str(error)),
+            ) from error
 
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
@@ -564,10 +617,11 @@ class TraceMode(TorchFunctionMode):
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.ndim:
             raise TraceError(
-                "device code makes tiles, of sizes and numbers", got=f"torch.{func.__name__}, which makes a tensor",
+                "device code makes tiles, of sizes and numbers",
+                got=f"torch.{func.__name__}, which makes a tensor",
                 where=self.tracer.location(),
                 hint="compute it from tfl.arange(n), or make the tensor in host code and index it",
-            )  # fmt: skip
+            )
         return result
 
 

@@ -20,9 +20,13 @@ _INSTEAD = "for i in range(n), with what to keep chosen by torch.where(condition
 
 
 def device_while(
-    t: Tracer, test: Callable[..., Any], body: Callable[..., Any], names: tuple[str, ...], values: tuple[Any, ...],
+    t: Tracer,
+    test: Callable[..., Any],
+    body: Callable[..., Any],
+    names: tuple[str, ...],
+    values: tuple[Any, ...],
     first: Any,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Record the loop. ``first``: what ``test`` gave for ``values``; gives the values after the loop."""
     structures = [structure_of(v) for v in values]
     leaves = all_apart(structures, values, names)
@@ -44,8 +48,12 @@ def device_while(
 def _condition(t: Tracer, answer: Any) -> TileValue:
     """What a condition gave, as a bool of the kernel."""
     if not isinstance(answer, (TileValue, bool)):
-        raise TraceError("the condition of a while is Python's or a scalar of the kernel", got=repr(answer)[:200],
-                         where=t.location(), hint="a block size decides an if, or the bound of a range")  # fmt: skip
+        raise TraceError(
+            "the condition of a while is Python's or a scalar of the kernel",
+            got=repr(answer)[:200],
+            where=t.location(),
+            hint="a block size decides an if, or the bound of a range",
+        )
     if isinstance(answer, bool):
         return t.full((), answer, "bool")
     if answer.value.dims:
@@ -60,5 +68,9 @@ def _check(t: Tracer, loop: Op) -> None:
 
 
 def _of_tiles(t: Tracer, got: str) -> TraceError:
-    return TraceError("a while loop of the kernel is of scalars: it ends for each program, not for each element",
-                      got=got, where=t.location(), hint=_INSTEAD)  # fmt: skip
+    return TraceError(
+        "a while loop of the kernel is of scalars: it ends for each program, not for each element",
+        got=got,
+        where=t.location(),
+        hint=_INSTEAD,
+    )

@@ -96,8 +96,12 @@ class TileValue:
 
         handler = METHODS.get(name)
         if handler is None:
-            raise MissingAttribute("a tile has torch's methods that tileflow implements", got=f".{name}",
-                                   where=self.tracer.location(), hint=nearest(name))  # fmt: skip
+            raise MissingAttribute(
+                "a tile has torch's methods that tileflow implements",
+                got=f".{name}",
+                where=self.tracer.location(),
+                hint=nearest(name),
+            )
         return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
@@ -106,8 +110,11 @@ class TileValue:
         return index_tile(self.tracer, self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TraceError("a tile in registers cannot be assigned to by index", where=self.tracer.location(),
-                         hint="use torch.where with a mask, or store to a tensor")  # fmt: skip
+        raise TraceError(
+            "a tile in registers cannot be assigned to by index",
+            where=self.tracer.location(),
+            hint="use torch.where with a mask, or store to a tensor",
+        )
 
     if TYPE_CHECKING:  # what the loops below set
         __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = lambda self, other: self
@@ -131,10 +138,11 @@ class TileValue:
 
     def _number(self, what: str) -> Any:
         raise TraceError(
-            f"a tile has no Python {what} while the kernel is compiled", got=f"a tile of type {self.value.type}",
+            f"a tile has no Python {what} while the kernel is compiled",
+            got=f"a tile of type {self.value.type}",
             where=self.tracer.location(),
             hint="use torch.where for a choice per element, or decide from sizes in host code",
-        )  # fmt: skip
+        )
 
     def __bool__(self) -> bool:
         return self._number("truth value")  # type: ignore[no-any-return]
@@ -158,9 +166,11 @@ class TileValue:
 
     def __format__(self, spec: str) -> str:
         raise TraceError(
-            "a tile has no text while the kernel is compiled", got=repr(self), where=self.tracer.location(),
+            "a tile has no text while the kernel is compiled",
+            got=repr(self),
+            where=self.tracer.location(),
             hint='print it from the GPU: tfl.device_print("x", x)',
-        )  # fmt: skip
+        )
 
 
 def _operator(fn: str, reflected: bool) -> Any:
@@ -181,8 +191,12 @@ for _fn in _COMPARE:
 
 def _axis_of(tracer: Tracer, shape: tuple[Any, ...], axis: int) -> Any:
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise ShapeError(f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]", got=repr(axis),
-                         where=tracer.location(), hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
+        raise ShapeError(
+            f"a dimension must lie in [{-len(shape)}, {len(shape) - 1}]",
+            got=repr(axis),
+            where=tracer.location(),
+            hint="count dimensions from 0, or from -1 at the end",
+        )
     return shape[axis]
 
 
@@ -268,8 +282,12 @@ class TensorRef:
         """Any operator: of a 0-d tensor, or a module's, it is of its value, of others it is a mistake."""
         if self.is_whole:
             return getattr(self.all(), name)(*others)
-        raise TraceError("a captured tensor is read in a tile loop by indexing it", got=repr(self),
-                         where=self.tracer.location(), hint=f"load a tile first: {self.path}[...]")  # fmt: skip
+        raise TraceError(
+            "a captured tensor is read in a tile loop by indexing it",
+            got=repr(self),
+            where=self.tracer.location(),
+            hint=f"load a tile first: {self.path}[...]",
+        )
 
     def __getattr__(self, name: str) -> Any:
         from .operations.torch_ops import METHODS
@@ -278,17 +296,21 @@ class TensorRef:
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
         if name.endswith("_") and not name.endswith("__"):
             raise MissingAttribute(
-                "device code changes a captured tensor by storing into it", got=f"{self.path}.{name}",
-                where=self.tracer.location(), hint="x[tile] = value; a module that counts its calls: module.eval()",
-            )  # fmt: skip
+                "device code changes a captured tensor by storing into it",
+                got=f"{self.path}.{name}",
+                where=self.tracer.location(),
+                hint="x[tile] = value; a module that counts its calls: module.eval()",
+            )
         if not self.dims:
             return getattr(self[()], name)
         if self.is_whole and not name.startswith("__"):
             return getattr(self.all(), name)
         raise MissingAttribute(
-            "a captured tensor is read in a tile loop by indexing it", got=f"{self.path}.{name}",
-            where=self.tracer.location(), hint=f"load a tile first: {self.path}[...].{name}",
-        )  # fmt: skip
+            "a captured tensor is read in a tile loop by indexing it",
+            got=f"{self.path}.{name}",
+            where=self.tracer.location(),
+            hint=f"load a tile first: {self.path}[...].{name}",
+        )
 
     def __repr__(self) -> str:
         return f"tensor {self.path}: {self.dtype_name}[{', '.join(map(str, self.dims))}]"
@@ -427,9 +449,12 @@ class TileProxy:
         self.shift = shift
 
     def __str__(self) -> str:
-        raise TraceError("a tile has no text while the kernel is compiled", got=f"the tile {self.name}",
-                         where=self.tracer.location(),
-                         hint='print it from the GPU: tfl.device_print("tile", tile.begin)')  # fmt: skip
+        raise TraceError(
+            "a tile has no text while the kernel is compiled",
+            got=f"the tile {self.name}",
+            where=self.tracer.location(),
+            hint='print it from the GPU: tfl.device_print("tile", tile.begin)',
+        )
 
     @property
     def index(self) -> TileValue:
@@ -469,9 +494,11 @@ class TileProxy:
         if isinstance(offset, TileValue):
             if offset.value.dims or offset.value.type.dtype.startswith("float"):
                 raise TraceError(
-                    "a tile is shifted by an int, a size or an integer scalar", got=repr(offset),
-                    where=self.tracer.location(), hint="shift its indices: tile.index + offset",
-                )  # fmt: skip
+                    "a tile is shifted by an int, a size or an integer scalar",
+                    got=repr(offset),
+                    where=self.tracer.location(),
+                    hint="shift its indices: tile.index + offset",
+                )
             shift = offset if self.shift is None else self.shift + offset
             return TileProxy(self.name, self.tracer, self.scope, self.offset, shift)
         moved = self.offset + self.tracer.as_expr(offset, "a tile's offset")
@@ -483,14 +510,20 @@ class TileProxy:
         return self.__add__(-offset)
 
     def _no_value(self, what: str) -> Any:
-        raise TraceError("a tile of a loop is an index and a shape, its indices are tile.index", got=what,
-                         where=self.tracer.location(), hint=f"{self.name}.index is the 1-D tile of them")  # fmt: skip
+        raise TraceError(
+            "a tile of a loop is an index and a shape, its indices are tile.index",
+            got=what,
+            where=self.tracer.location(),
+            hint=f"{self.name}.index is the 1-D tile of them",
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise MissingAttribute(
-            "a tile of a loop has index, begin, end, id, count and block_size", got=f"{self.name}.{name}",
-            where=self.tracer.location(), hint="torch's methods are those of what is loaded: x[tile]",
-        )  # fmt: skip
+            "a tile of a loop has index, begin, end, id, count and block_size",
+            got=f"{self.name}.{name}",
+            where=self.tracer.location(),
+            hint="torch's methods are those of what is loaded: x[tile]",
+        )
 
     def __repr__(self) -> str:
         return self.name

@@ -65,16 +65,23 @@ def apply(
     """
     family = _family_of(model)
     if hasattr(model, _STATE):
-        raise CallError("a model is patched once", got=f"a second apply to {type(model).__name__}",
-                        where="tileflow.integrations.transformers", hint="unapply(model) first")  # fmt: skip
+        raise CallError(
+            "a model is patched once",
+            got=f"a second apply to {type(model).__name__}",
+            where="tileflow.integrations.transformers",
+            hint="unapply(model) first",
+        )
     patch = _Patch(model, family)
     setattr(model, _STATE, patch)
     for is_wanted, part, change in (
-        (norm, "norm", _replace_norms), (residual and norm, "residual", _replace_residuals),
-        (activation, "activation", _replace_activations), (rotary, "rotary", _replace_rotary),
-        (loss, "loss", _replace_loss), (loss and fused_loss, "fused_loss", _fuse_loss),
+        (norm, "norm", _replace_norms),
+        (residual and norm, "residual", _replace_residuals),
+        (activation, "activation", _replace_activations),
+        (rotary, "rotary", _replace_rotary),
+        (loss, "loss", _replace_loss),
+        (loss and fused_loss, "fused_loss", _fuse_loss),
         (attention, "attention", _replace_attention),
-    ):  # fmt: skip
+    ):
         if is_wanted:
             change(patch)
         else:
@@ -86,8 +93,11 @@ def unapply(model: torch.nn.Module) -> None:
     """Put back what :func:`apply` changed. Raises CallError where there is nothing to put back."""
     patch = getattr(model, _STATE, None)
     if patch is None:
-        raise CallError("there is something to put back", got="a model that apply was not called with",
-                        where="tileflow.integrations.transformers")  # fmt: skip
+        raise CallError(
+            "there is something to put back",
+            got="a model that apply was not called with",
+            where="tileflow.integrations.transformers",
+        )
     patch.undo()
     delattr(model, _STATE)
 
@@ -95,9 +105,12 @@ def unapply(model: torch.nn.Module) -> None:
 def _family_of(model: torch.nn.Module) -> Family:
     kind = getattr(getattr(model, "config", None), "model_type", None)
     if kind not in FAMILIES:
-        raise CallError("the model is of a family that is known", got=repr(kind or type(model).__name__),
-                        where="tileflow.integrations.transformers",
-                        hint=f"one of {', '.join(FAMILIES)}; tileflow.kernels has the parts for others")  # fmt: skip
+        raise CallError(
+            "the model is of a family that is known",
+            got=repr(kind or type(model).__name__),
+            where="tileflow.integrations.transformers",
+            hint=f"one of {', '.join(FAMILIES)}; tileflow.kernels has the parts for others",
+        )
     return FAMILIES[kind]
 
 
@@ -246,9 +259,11 @@ def _causal_loss(
     """As transformers' ForCausalLMLoss."""
     wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     return cross_entropy(
-        logits.view(-1, vocab_size), wanted.reshape(-1).to(logits.device), ignore_index=ignore_index,
+        logits.view(-1, vocab_size),
+        wanted.reshape(-1).to(logits.device),
+        ignore_index=ignore_index,
         num_items_in_batch=num_items_in_batch,
-    )  # fmt: skip
+    )
 
 
 def _replace_loss(patch: _Patch) -> None:
@@ -303,9 +318,11 @@ def _train_step(model: Any, labels: torch.Tensor, inputs: dict[str, Any]) -> Any
     cap = getattr(model.config, "final_logit_softcapping", None)
     loss = linear_cross_entropy(hidden, weight, wanted.to(hidden.device), bias=bias, softcap=cap, **options)
     return CausalLMOutputWithPast(
-        loss=loss, past_key_values=outputs.past_key_values, hidden_states=outputs.hidden_states,
+        loss=loss,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
         attentions=outputs.attentions,
-    )  # fmt: skip
+    )
 
 
 _ATTENTION = "tileflow"  # its name in the library's registry

@@ -65,8 +65,13 @@ def atomic(c: Checker, op: Op) -> None:
     values = 2 if AtomicAttrs.of(op).fn == "cas" else 1
     c.require(len(op.inputs) >= values, op, f"an atomic takes {values} values", len(op.inputs))
     for operand in op.inputs[:values]:
-        c.require(c.broadcasts(operand, op.output.dims), op, "an atomic's values have the lanes of the old ones",
-                  operand, op.output.dims)  # fmt: skip
+        c.require(
+            c.broadcasts(operand, op.output.dims),
+            op,
+            "an atomic's values have the lanes of the old ones",
+            operand,
+            op.output.dims,
+        )
     dtype = _access(c, op, op.output.dims, values)
     c.require(op.output.type.dtype == dtype, op, "an atomic gives the tensor's dtype", op.output.type, dtype)
 
@@ -85,11 +90,21 @@ def _access(c: Checker, op: Op, dims: tuple[Dim, ...], values: int) -> str:
             _tile_item(c, op, item, dims)
         elif isinstance(item, SliceIndex):
             c.require(0 <= item.axis < len(dims), op, "a slice's axis is one of the lanes'", item.axis, dims)
-            c.require(c.same_sizes((item.dim,), (dims[item.axis],)), op, "a slice has the lanes of its axis", item.dim,
-                      dims[item.axis])  # fmt: skip
+            c.require(
+                c.same_sizes((item.dim,), (dims[item.axis],)),
+                op,
+                "a slice has the lanes of its axis",
+                item.dim,
+                dims[item.axis],
+            )
         elif isinstance(item, ValueIndex):
-            c.require(values <= item.input < len(op.inputs), op, "an index value is an input after the written ones",
-                      item.input, len(op.inputs))  # fmt: skip
+            c.require(
+                values <= item.input < len(op.inputs),
+                op,
+                "an index value is an input after the written ones",
+                item.input,
+                len(op.inputs),
+            )
             used.add(item.input)
             _value_item(c, op, item, dims)
     if attrs.has_mask:
@@ -97,8 +112,13 @@ def _access(c: Checker, op: Op, dims: tuple[Dim, ...], values: int) -> str:
         mask = _value(c, op, len(op.inputs) - 1)
         c.require(mask.type.dtype == "bool", op, "a mask is of bools", mask.type)
         c.require(c.broadcasts(mask, dims), op, "a mask has the lanes of what is accessed", mask.dims, dims)
-    c.require(used == set(range(len(op.inputs))), op, "every input is a written value, an index value or the mask",
-              sorted(used), len(op.inputs))  # fmt: skip
+    c.require(
+        used == set(range(len(op.inputs))),
+        op,
+        "every input is a written value, an index value or the mask",
+        sorted(used),
+        len(op.inputs),
+    )
     return tensor.dtype
 
 
@@ -107,19 +127,31 @@ def _tile_item(c: Checker, op: Op, item: TileIndex, dims: tuple[Dim, ...]) -> No
     if tile is None:
         c.refuse(op, "an index names a tile of the region", item.tile, sorted(c.ir.tiles))
     c.require(0 <= item.axis < len(dims), op, "a tile's axis is one of the lanes'", item.axis, dims)
-    c.require(c.same_size(tile.block, dims[item.axis].extent), op, "a tile has the lanes of its axis", tile.block,
-              dims[item.axis])  # fmt: skip
+    c.require(
+        c.same_size(tile.block, dims[item.axis].extent),
+        op,
+        "a tile has the lanes of its axis",
+        tile.block,
+        dims[item.axis],
+    )
 
 
 def _value_item(c: Checker, op: Op, item: ValueIndex, dims: tuple[Dim, ...]) -> None:
     operand = op.inputs[item.input]
-    c.require(_dtype(operand) in (*INT_BITS, "int") and _dtype(operand) != "bool", op, "an index value is of ints",
-              operand)  # fmt: skip
-    c.require(all(0 <= a < len(dims) for a in item.axes), op, "an index value's axes are among the lanes'", item.axes,
-              dims)  # fmt: skip
+    c.require(
+        _dtype(operand) in (*INT_BITS, "int") and _dtype(operand) != "bool", op, "an index value is of ints", operand
+    )
+    c.require(
+        all(0 <= a < len(dims) for a in item.axes), op, "an index value's axes are among the lanes'", item.axes, dims
+    )
     if isinstance(operand, Value) and operand.dims:
-        c.require(len(operand.dims) == len(item.axes), op, "an index value has an axis for each of its dimensions",
-                  operand.dims, item.axes)  # fmt: skip
+        c.require(
+            len(operand.dims) == len(item.axes),
+            op,
+            "an index value has an axis for each of its dimensions",
+            operand.dims,
+            item.axes,
+        )
 
 
 # ---- lane by lane -------------------------------------------------------------------------------
@@ -140,14 +172,24 @@ def pointwise(c: Checker, op: Op) -> None:
     if POINTWISE[attrs.fn].boolean:
         c.require(op.output.type.dtype == "bool", op, f"{attrs.fn} gives bools", op.output.type)
     for operand in op.inputs:
-        c.require(c.broadcasts(operand, op.output.dims), op, "operands broadcast to the output's dimensions", operand,
-                  op.output.dims)  # fmt: skip
+        c.require(
+            c.broadcasts(operand, op.output.dims),
+            op,
+            "operands broadcast to the output's dimensions",
+            operand,
+            op.output.dims,
+        )
 
 
 def same_dims(c: Checker, op: Op) -> None:
     value = _value(c, op)
-    c.require(c.same_sizes(value.dims, op.output.dims), op, "the output has the input's dimensions", value.dims,
-              op.output.dims)  # fmt: skip
+    c.require(
+        c.same_sizes(value.dims, op.output.dims),
+        op,
+        "the output has the input's dimensions",
+        value.dims,
+        op.output.dims,
+    )
 
 
 def same_type(c: Checker, op: Op) -> None:
@@ -157,15 +199,21 @@ def same_type(c: Checker, op: Op) -> None:
 
 def _same_dtype(c: Checker, op: Op) -> None:
     for output in op.outputs:
-        c.require(output.type.dtype == _value(c, op).type.dtype, op, "the output has the input's dtype",
-                  _value(c, op).type, output.type)  # fmt: skip
+        c.require(
+            output.type.dtype == _value(c, op).type.dtype,
+            op,
+            "the output has the input's dtype",
+            _value(c, op).type,
+            output.type,
+        )
 
 
 def bitcast(c: Checker, op: Op) -> None:
     same_dims(c, op)
     sizes = [itemsize(v.type.dtype) for v in (_value(c, op), op.output)]
-    c.require(sizes[0] == sizes[1], op, "a dtype is reinterpreted as one of its width", _value(c, op).type,
-              op.output.type)  # fmt: skip
+    c.require(
+        sizes[0] == sizes[1], op, "a dtype is reinterpreted as one of its width", _value(c, op).type, op.output.type
+    )
 
 
 def full(c: Checker, op: Op) -> None:
@@ -177,8 +225,13 @@ def full(c: Checker, op: Op) -> None:
 
 
 def scalar_int(c: Checker, op: Op) -> None:
-    c.require(not op.output.dims and op.output.type.dtype in (*_INDICES, "bool"), op, "a size is an int",
-              op.output.type, SizeAttrs.of(op).value)  # fmt: skip
+    c.require(
+        not op.output.dims and op.output.type.dtype in (*_INDICES, "bool"),
+        op,
+        "a size is an int",
+        op.output.type,
+        SizeAttrs.of(op).value,
+    )
 
 
 def captured(c: Checker, op: Op) -> None:
@@ -212,8 +265,13 @@ def tile_part(c: Checker, op: Op) -> None:
     attrs, tiles = TilePartAttrs.of(op), c.ir.tiles
     c.require(attrs.whole in tiles, op, "a part is of a tile of the region", attrs.whole, sorted(tiles))
     c.require(attrs.part in (0, 1), op, "a tile has a left half, 0, and a right one, 1", attrs.part)
-    c.require(c.same_size(tiles[attrs.tile].block * 2, tiles[attrs.whole].block), op, "a half is half of its tile",
-              tiles[attrs.tile].block, tiles[attrs.whole].block)  # fmt: skip
+    c.require(
+        c.same_size(tiles[attrs.tile].block * 2, tiles[attrs.whole].block),
+        op,
+        "a half is half of its tile",
+        tiles[attrs.tile].block,
+        tiles[attrs.whole].block,
+    )
 
 
 def arange(c: Checker, op: Op) -> None:
@@ -224,10 +282,21 @@ def arange(c: Checker, op: Op) -> None:
 def random(c: Checker, op: Op) -> None:
     attrs, dims = RandomAttrs.of(op), op.output.dims
     inputs = 1 if op.output.type.dtype == "float32" else 3
-    c.require(len(op.inputs) == inputs, op, f"random numbers of this dtype take {inputs} operands", op.output.type,
-              len(op.inputs))  # fmt: skip
-    c.require(len(attrs.sizes) == len(attrs.offsets) == len(dims), op, "the whole has a size and an offset for each "
-              "dimension", attrs.sizes, attrs.offsets, dims)  # fmt: skip
+    c.require(
+        len(op.inputs) == inputs,
+        op,
+        f"random numbers of this dtype take {inputs} operands",
+        op.output.type,
+        len(op.inputs),
+    )
+    c.require(
+        len(attrs.sizes) == len(attrs.offsets) == len(dims),
+        op,
+        "the whole has a size and an offset for each dimension",
+        attrs.sizes,
+        attrs.offsets,
+        dims,
+    )
     c.require(None not in attrs.sizes[1:], op, "the sizes of the whole after the first are known", attrs.sizes)
 
 
@@ -245,8 +314,13 @@ def unsqueeze(c: Checker, op: Op) -> None:
     dims = op.output.dims
     axis = _axis(c, op, dims)
     c.require(c.number(dims[axis].extent) == 1, op, "the inserted dimension has the extent 1", axis, dims)
-    c.require(c.same_sizes(_value(c, op).dims, _without(dims, axis)), op, "the other dimensions are the input's",
-              _value(c, op).dims, dims)  # fmt: skip
+    c.require(
+        c.same_sizes(_value(c, op).dims, _without(dims, axis)),
+        op,
+        "the other dimensions are the input's",
+        _value(c, op).dims,
+        dims,
+    )
 
 
 def squeeze(c: Checker, op: Op) -> None:
@@ -254,8 +328,13 @@ def squeeze(c: Checker, op: Op) -> None:
     dims = _value(c, op).dims
     axis = _axis(c, op, dims)
     c.require(c.number(dims[axis].extent) == 1, op, "the dropped dimension has the extent 1", axis, dims)
-    c.require(c.same_sizes(op.output.dims, _without(dims, axis)), op, "the other dimensions are the input's", dims,
-              op.output.dims)  # fmt: skip
+    c.require(
+        c.same_sizes(op.output.dims, _without(dims, axis)),
+        op,
+        "the other dimensions are the input's",
+        dims,
+        op.output.dims,
+    )
 
 
 def _without(dims: tuple[Dim, ...], axis: int) -> tuple[Dim, ...]:
@@ -266,8 +345,14 @@ def permute(c: Checker, op: Op) -> None:
     _same_dtype(c, op)
     order, dims = PermuteAttrs.of(op).order, _value(c, op).dims
     c.require(sorted(order) == list(range(len(dims))), op, "an order names each dimension once", order, dims)
-    c.require(c.same_sizes(op.output.dims, (dims[a] for a in order)), op, "the output has the input's dimensions in "
-              "that order", dims, order, op.output.dims)  # fmt: skip
+    c.require(
+        c.same_sizes(op.output.dims, (dims[a] for a in order)),
+        op,
+        "the output has the input's dimensions in that order",
+        dims,
+        order,
+        op.output.dims,
+    )
 
 
 def expand(c: Checker, op: Op) -> None:
@@ -286,8 +371,13 @@ def reshape(c: Checker, op: Op) -> None:
             dims.remove(dim)
             found.remove(dim)
         alone = all(d.extent.op == "sym" or c.number(d.extent) == 1 for d in (*dims, *found))
-        c.require(alone and not (dims and found), op, "a reshape keeps the number of elements", _value(c, op).dims,
-                  op.output.dims)  # fmt: skip
+        c.require(
+            alone and not (dims and found),
+            op,
+            "a reshape keeps the number of elements",
+            _value(c, op).dims,
+            op.output.dims,
+        )
 
 
 def narrow(c: Checker, op: Op) -> None:
@@ -307,8 +397,13 @@ def _registers(size: int) -> int:
 def join(c: Checker, op: Op) -> None:
     _same_dtype(c, op)
     first, second = _value(c, op), _value(c, op, 1)
-    c.require(first.type.dtype == second.type.dtype and c.same_sizes(first.dims, second.dims), op,
-              "both sides have one type", first.type, second.type)  # fmt: skip
+    c.require(
+        first.type.dtype == second.type.dtype and c.same_sizes(first.dims, second.dims),
+        op,
+        "both sides have one type",
+        first.type,
+        second.type,
+    )
     _pairs(c, op, op.output.dims, first.dims)
 
 
@@ -336,11 +431,20 @@ def gather(c: Checker, op: Op) -> None:
     value, places = _value(c, op), _value(c, op, 1)
     axis = _axis(c, op, value.dims)
     c.require(places.type.dtype in INT_BITS and places.type.dtype != "bool", op, "indices are ints", places.type)
-    c.require(len(places.dims) == len(value.dims)
-              and c.same_sizes(_without(places.dims, axis), _without(value.dims, axis)), op,
-              "the indices have the tile's other dimensions", value.dims, places.dims)  # fmt: skip
-    c.require(c.same_sizes(places.dims, op.output.dims), op, "the output has the indices' dimensions", places.dims,
-              op.output.dims)  # fmt: skip
+    c.require(
+        len(places.dims) == len(value.dims) and c.same_sizes(_without(places.dims, axis), _without(value.dims, axis)),
+        op,
+        "the indices have the tile's other dimensions",
+        value.dims,
+        places.dims,
+    )
+    c.require(
+        c.same_sizes(places.dims, op.output.dims),
+        op,
+        "the output has the indices' dimensions",
+        places.dims,
+        op.output.dims,
+    )
 
 
 def sort(c: Checker, op: Op) -> None:
@@ -363,8 +467,9 @@ def _dropped(c: Checker, op: Op) -> None:
     for n, output in enumerate(op.outputs):
         dims = _value(c, op, n).dims
         rest = _without(dims, _axis(c, op, dims))
-        c.require(c.same_sizes(output.dims, rest), op, "the output has the dimensions but the reduced one", dims,
-                  output.dims)  # fmt: skip
+        c.require(
+            c.same_sizes(output.dims, rest), op, "the output has the dimensions but the reduced one", dims, output.dims
+        )
 
 
 def scan(c: Checker, op: Op) -> None:
@@ -377,8 +482,13 @@ def combine(c: Checker, op: Op) -> None:
     _combining(c, op)
     _dropped(c, op)
     other = CombineAttrs.of(op).other
-    c.require(other is None or len(other) == len(op.inputs), op, "each input has a neutral value, or none has", other,
-              len(op.inputs))  # fmt: skip
+    c.require(
+        other is None or len(other) == len(op.inputs),
+        op,
+        "each input has a neutral value, or none has",
+        other,
+        len(op.inputs),
+    )
 
 
 def combine_scan(c: Checker, op: Op) -> None:
@@ -399,8 +509,13 @@ def _combining(c: Checker, op: Op) -> None:
     found = [p.type.dtype for p in block.params]
     c.require(found == 2 * wanted, op, "the region takes two scalars of each input's dtype", found, wanted)
     given = [v.type.dtype if isinstance(v, Value) else dtype for v, dtype in zip(block.results, wanted, strict=False)]
-    c.require(given == wanted and len(block.results) == count, op, "the region gives a scalar of each input's dtype",
-              given, wanted)  # fmt: skip
+    c.require(
+        given == wanted and len(block.results) == count,
+        op,
+        "the region gives a scalar of each input's dtype",
+        given,
+        wanted,
+    )
     for output, dtype in zip(op.outputs, wanted, strict=True):
         c.require(output.type.dtype == dtype, op, "each output has its input's dtype", output.type, dtype)
 
@@ -411,11 +526,22 @@ def dot(c: Checker, op: Op) -> None:
     c.require(min(len(a.dims), len(b.dims)) >= 2, op, "a product is of matrices", a.type, b.type)
     _multiplied(c, op, a.dims[-1], b.dims[-2])
     matrix = (a.dims[-2], b.dims[-1])
-    c.require(c.same_sizes(matrix, out.dims[-2:]), op, "a product has the rows of a and the columns of b", a.dims,
-              b.dims, out.dims)  # fmt: skip
+    c.require(
+        c.same_sizes(matrix, out.dims[-2:]),
+        op,
+        "a product has the rows of a and the columns of b",
+        a.dims,
+        b.dims,
+        out.dims,
+    )
     for side in (a, b):
-        c.require(_spreads(c, side.dims[:-2], out.dims[:-2]), op, "each side's batches broadcast to the product's",
-                  side.dims, out.dims)  # fmt: skip
+        c.require(
+            _spreads(c, side.dims[:-2], out.dims[:-2]),
+            op,
+            "each side's batches broadcast to the product's",
+            side.dims,
+            out.dims,
+        )
     c.require(
         DotAttrs.of(op).acc in (*FLOAT_BITS, *INT_BITS), op, "a product is summed in a dtype", DotAttrs.of(op).acc
     )
@@ -433,11 +559,22 @@ def dot_scaled(c: Checker, op: Op) -> None:
     attrs, out = DotScaledAttrs.of(op), op.output
     a, b = _value(c, op), _value(c, op, 1)
     scales = sum(attrs.scaled)
-    c.require(len(op.inputs) in (2 + scales, 3 + scales), op, "each side that is scaled has its scale", attrs.scaled,
-              len(op.inputs))  # fmt: skip
+    c.require(
+        len(op.inputs) in (2 + scales, 3 + scales),
+        op,
+        "each side that is scaled has its scale",
+        attrs.scaled,
+        len(op.inputs),
+    )
     c.require(len(a.dims) == len(b.dims) == 2 == len(out.dims), op, "a scaled product is of matrices", a.type, b.type)
-    c.require(c.same_sizes((a.dims[0], b.dims[1]), out.dims), op, "a product has the rows of a and the columns of b",
-              a.dims, b.dims, out.dims)  # fmt: skip
+    c.require(
+        c.same_sizes((a.dims[0], b.dims[1]), out.dims),
+        op,
+        "a product has the rows of a and the columns of b",
+        a.dims,
+        b.dims,
+        out.dims,
+    )
     if len(op.inputs) == 3 + scales:
         _accumulator(c, op)
 
@@ -455,10 +592,20 @@ def _accumulator(c: Checker, op: Op) -> None:
 def where_mask(c: Checker, op: Op) -> None:
     same_type(c, op)
     axes = WhereMaskAttrs.of(op).axes
-    c.require(bool(axes) and all(0 <= a < len(op.output.dims) for a in axes), op, "the axes are among the dimensions",
-              axes, op.output.dims)  # fmt: skip
-    c.require(c.broadcasts(op.inputs[1], op.output.dims), op, "the other value has the same dimensions", op.inputs[1],
-              op.output.dims)  # fmt: skip
+    c.require(
+        bool(axes) and all(0 <= a < len(op.output.dims) for a in axes),
+        op,
+        "the axes are among the dimensions",
+        axes,
+        op.output.dims,
+    )
+    c.require(
+        c.broadcasts(op.inputs[1], op.output.dims),
+        op,
+        "the other value has the same dimensions",
+        op.inputs[1],
+        op.output.dims,
+    )
 
 
 # ---- escapes ------------------------------------------------------------------------------------
@@ -491,8 +638,13 @@ def loop(c: Checker, op: Op) -> None:
     if tile is None:
         c.refuse(op, "a loop is over a tile of the region", attrs.tile, sorted(c.ir.tiles))
     c.require(attrs.tile not in c.ir.grid, op, "a loop's tile is none of the grid's", attrs.tile, c.ir.grid)
-    c.require(op.inputs[: attrs.bounds] == tile.bounds, op, "a loop reads its tile's bounds first",
-              op.inputs[: attrs.bounds], tile.bounds)  # fmt: skip
+    c.require(
+        op.inputs[: attrs.bounds] == tile.bounds,
+        op,
+        "a loop reads its tile's bounds first",
+        op.inputs[: attrs.bounds],
+        tile.bounds,
+    )
     _carries(c, op, op.inputs[attrs.bounds :], body)
 
 
@@ -518,8 +670,9 @@ def _carries(c: Checker, op: Op, carried: tuple[Operand, ...], body: Block) -> N
 
 def branch(c: Checker, op: Op) -> None:
     test = IfAttrs.of(op).test
-    c.require(len(op.inputs) == (test is None), op, "the kernel or the config answers a branch, one of both", test,
-              op.inputs)  # fmt: skip
+    c.require(
+        len(op.inputs) == (test is None), op, "the kernel or the config answers a branch, one of both", test, op.inputs
+    )
     for operand in op.values:
         c.require(not operand.dims, op, "a condition is a scalar", operand.type)
     for side in op.regions:
@@ -528,8 +681,9 @@ def branch(c: Checker, op: Op) -> None:
 
 
 def _yields(c: Checker, op: Op, block: Block, wanted: tuple[Value, ...]) -> None:
-    c.require(len(block.results) == len(wanted), op, "a region gives a value for each result", len(block.results),
-              len(wanted))  # fmt: skip
+    c.require(
+        len(block.results) == len(wanted), op, "a region gives a value for each result", len(block.results), len(wanted)
+    )
     for result, value in zip(block.results, wanted, strict=True):
         fits = not isinstance(result, Value) or _fits(c, result, value)
         c.require(fits, op, "what a region gives has the result's type", result, value)

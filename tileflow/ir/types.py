@@ -8,10 +8,27 @@ from ..errors import Location
 from ..expr import Expr
 
 INT32_MAX = 2**31 - 1
-FLOAT_BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16,
-              "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e4m3fnuz": 8, "float8_e5m2fnuz": 8}  # fmt: skip
-INT_BITS = {"int64": 64, "int32": 32, "int16": 16, "int8": 8, "uint8": 8, "bool": 1,
-            "uint16": 16, "uint32": 32, "uint64": 64}  # fmt: skip
+FLOAT_BITS = {
+    "float64": 64,
+    "float32": 32,
+    "float16": 16,
+    "bfloat16": 16,
+    "float8_e4m3fn": 8,
+    "float8_e5m2": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2fnuz": 8,
+}
+INT_BITS = {
+    "int64": 64,
+    "int32": 32,
+    "int16": 16,
+    "int8": 8,
+    "uint8": 8,
+    "bool": 1,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+}
 
 
 def is_float(dtype: str) -> bool:

@@ -41,14 +41,22 @@ class _Verifier:
     def _region(self) -> None:
         ir = self.ir
         self._require(set(ir.grid) <= ir.tiles.keys(), "the grid is of tiles of the region", ir.grid, tuple(ir.tiles))
-        self._require(len({t.path for t in ir.tensors}) == len(ir.tensors), "a captured tensor is one parameter",
-                      tuple(t.path for t in ir.tensors))  # fmt: skip
+        self._require(
+            len({t.path for t in ir.tensors}) == len(ir.tensors),
+            "a captured tensor is one parameter",
+            tuple(t.path for t in ir.tensors),
+        )
         for name, tile in ir.tiles.items():
             self._require(tile.name == name, "a tile is found by its name", name, tile.name)
             self._require(tile.is_grid == (name in ir.grid), "the grid's tiles, and no others, say so", name)
         for tensor in ir.tensors:
-            self._require(len(tensor.shape) == len(tensor.strides), "a tensor has a stride for each dimension",
-                          tensor.path, tensor.shape, tensor.strides)  # fmt: skip
+            self._require(
+                len(tensor.shape) == len(tensor.strides),
+                "a tensor has a stride for each dimension",
+                tensor.path,
+                tensor.shape,
+                tensor.strides,
+            )
         self._require(not ir.body.params and not ir.body.results, "a region takes and gives nothing", ir.body.params)
 
     def _require(self, holds: bool, constraint: str, *got: object) -> None:

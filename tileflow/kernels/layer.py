@@ -154,13 +154,19 @@ def _add_backward(ctx: BackwardContext, grad: torch.Tensor, grad_sum: torch.Tens
 
 
 _plain = differentiable(
-    layer_norm_train, _backward, save=("x", "weight", "means", "scales"), outputs=("out", "means", "scales"),
+    layer_norm_train,
+    _backward,
+    save=("x", "weight", "means", "scales"),
+    outputs=("out", "means", "scales"),
     hidden=("means", "scales"),
-)  # fmt: skip
+)
 _added = differentiable(
-    add_layer_norm_forward, _add_backward, save=("summed", "weight", "means", "scales"),
-    outputs=("out", "summed", "means", "scales"), hidden=("means", "scales"),
-)  # fmt: skip
+    add_layer_norm_forward,
+    _add_backward,
+    save=("summed", "weight", "means", "scales"),
+    outputs=("out", "summed", "means", "scales"),
+    hidden=("means", "scales"),
+)
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = EPS) -> torch.Tensor:

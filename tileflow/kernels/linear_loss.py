@@ -120,9 +120,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         if ctx.is_spent:
-            raise CallError("the gradients of one call are asked for once: they are made in place",
-                            got="a second backward", where="tileflow.kernels.linear_cross_entropy",
-                            hint="add the losses up, then go backward")  # fmt: skip
+            raise CallError(
+                "the gradients of one call are asked for once: they are made in place",
+                got="a second backward",
+                where="tileflow.kernels.linear_cross_entropy",
+                hint="add the losses up, then go backward",
+            )
         ctx.is_spent = True
         grads = ctx.saved_tensors
         for found in grads:
@@ -183,11 +186,19 @@ def linear_cross_entropy(
     many rows logits exist at a time. The gradient of the weight is added up in its own dtype. Raises CallError.
     """
     if reduction == "none":
-        raise CallError("the losses of chunks are added up", got="reduction='none'", hint="mean or sum",
-                        where="tileflow.kernels.linear_cross_entropy")  # fmt: skip
+        raise CallError(
+            "the losses of chunks are added up",
+            got="reduction='none'",
+            hint="mean or sum",
+            where="tileflow.kernels.linear_cross_entropy",
+        )
     if x.dtype != weight.dtype:
-        raise CallError("rows and weight have one dtype", got=f"{x.dtype} and {weight.dtype}",
-                        where="tileflow.kernels.linear_cross_entropy", hint="x.to(weight.dtype)")  # fmt: skip
+        raise CallError(
+            "rows and weight have one dtype",
+            got=f"{x.dtype} and {weight.dtype}",
+            where="tileflow.kernels.linear_cross_entropy",
+            hint="x.to(weight.dtype)",
+        )
     divided_by = divisor(labels, ignore_index, reduction, num_items_in_batch)
     if not isinstance(divided_by, torch.Tensor):
         divided_by = torch.full((), float(divided_by), device=x.device)
@@ -222,6 +233,13 @@ class LinearCrossEntropyLoss(torch.nn.Module):
         num_items_in_batch: torch.Tensor | float | None = None,
     ) -> torch.Tensor:
         return linear_cross_entropy(
-            x, weight, labels, bias=bias, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
-            reduction=self.reduction, num_items_in_batch=num_items_in_batch, softcap=self.softcap,
-        )  # fmt: skip
+            x,
+            weight,
+            labels,
+            bias=bias,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            reduction=self.reduction,
+            num_items_in_batch=num_items_in_batch,
+            softcap=self.softcap,
+        )

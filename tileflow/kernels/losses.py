@@ -144,9 +144,12 @@ def _backward(ctx: BackwardContext, grad: torch.Tensor) -> tuple[torch.Tensor | 
 
 
 _losses = differentiable(
-    cross_entropy_forward, _backward, save=("logits", "labels", "lse", "ignore_index", "smoothing", "cap"),
-    outputs=("losses", "lse"), hidden=("lse",),
-)  # fmt: skip
+    cross_entropy_forward,
+    _backward,
+    save=("logits", "labels", "lse", "ignore_index", "smoothing", "cap"),
+    outputs=("losses", "lse"),
+    hidden=("lse",),
+)
 
 
 def divisor(
@@ -203,6 +206,11 @@ class CrossEntropyLoss(torch.nn.Module):
         self, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | float | None = None
     ) -> torch.Tensor:
         return cross_entropy(
-            logits, labels, ignore_index=self.ignore_index, label_smoothing=self.label_smoothing,
-            reduction=self.reduction, num_items_in_batch=num_items_in_batch, softcap=self.softcap,
-        )  # fmt: skip
+            logits,
+            labels,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            reduction=self.reduction,
+            num_items_in_batch=num_items_in_batch,
+            softcap=self.softcap,
+        )

@@ -145,13 +145,19 @@ def _add_backward(ctx: BackwardContext, grad: torch.Tensor, grad_sum: torch.Tens
 
 
 _plain = differentiable(
-    rms_norm_forward, _backward, save=("x", "weight", "factors", "offset"), outputs=("out", "factors"),
+    rms_norm_forward,
+    _backward,
+    save=("x", "weight", "factors", "offset"),
+    outputs=("out", "factors"),
     hidden=("factors",),
-)  # fmt: skip
+)
 _added = differentiable(
-    add_rms_norm_forward, _add_backward, save=("summed", "weight", "factors", "offset"),
-    outputs=("out", "summed", "factors"), hidden=("factors",),
-)  # fmt: skip
+    add_rms_norm_forward,
+    _add_backward,
+    save=("summed", "weight", "factors", "offset"),
+    outputs=("out", "summed", "factors"),
+    hidden=("factors",),
+)
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = EPS, *, offset: float = 0.0) -> torch.Tensor:

@@ -134,14 +134,19 @@ def rope(
     if layout not in LAYOUTS:
         raise CallError("a layout of rope is half or interleaved", got=repr(layout), where="tileflow.kernels.rope")
     if head_dim not in (1, 2) or q.ndim != 4 or k.ndim != 4:
-        raise CallError("rope turns tensors of four dimensions, of which heads are the second or the third",
-                        got=f"{q.ndim} and {k.ndim} dimensions, head_dim={head_dim}",
-                        where="tileflow.kernels.rope")  # fmt: skip
+        raise CallError(
+            "rope turns tensors of four dimensions, of which heads are the second or the third",
+            got=f"{q.ndim} and {k.ndim} dimensions, head_dim={head_dim}",
+            where="tileflow.kernels.rope",
+        )
     size = q.size(3)
     if cos.size(-1) not in (size // 2, size) or size % 2:
-        raise CallError("there is an angle for each pair of a head's elements", got=f"{cos.size(-1)} for {size}",
-                        where="tileflow.kernels.rope",
-                        hint="turn the part q[..., :rotary] and concatenate")  # fmt: skip
+        raise CallError(
+            "there is an angle for each pair of a head's elements",
+            got=f"{cos.size(-1)} for {size}",
+            where="tileflow.kernels.rope",
+            hint="turn the part q[..., :rotary] and concatenate",
+        )
     if positions is not None and positions.size(0) != q.size(0):
         positions = positions.expand(q.size(0), -1)
     q, k = (x.transpose(1, head_dim) for x in (q, k))

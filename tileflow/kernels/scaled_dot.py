@@ -51,8 +51,12 @@ def attention_backend(
         return Backend("torch", "it was asked for")
     if why := _not_served(q, k, v, causal, mask):
         if backend == "tileflow":
-            raise CallError("tileflow's attention serves the call", got=why, where="tileflow.kernels.attention",
-                            hint="backend='auto' takes torch's for it")  # fmt: skip
+            raise CallError(
+                "tileflow's attention serves the call",
+                got=why,
+                where="tileflow.kernels.attention",
+                hint="backend='auto' takes torch's for it",
+            )
         return Backend("torch", why)
     if backend == "tileflow":
         return Backend("tileflow", "it was asked for")

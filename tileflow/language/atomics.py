@@ -23,9 +23,15 @@ from .places import Places
 _INTS = ("int32", "int64")
 _WORDS = (*_INTS, "float32", "float64")
 DTYPES = {
-    "add": ("float16", "bfloat16", *_WORDS), "min": _WORDS, "max": _WORDS, "and": _INTS, "or": _INTS, "xor": _INTS,
-    "xchg": _WORDS, "cas": _WORDS,
-}  # fmt: skip
+    "add": ("float16", "bfloat16", *_WORDS),
+    "min": _WORDS,
+    "max": _WORDS,
+    "and": _INTS,
+    "or": _INTS,
+    "xor": _INTS,
+    "xchg": _WORDS,
+    "cas": _WORDS,
+}
 SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
 
 Mask = torch.Tensor | None
@@ -100,11 +106,19 @@ def atomic_cas(
 def check(fn: str, dtype: str, sem: str, where: Location | None = None) -> None:
     """Raises TraceError for a dtype that no device has this atomic for, and for an unknown ``sem``."""
     if dtype not in DTYPES[fn]:
-        raise TraceError(f"atomic_{fn} updates a tensor of {', '.join(DTYPES[fn])}", got=dtype, where=where,
-                         hint="accumulate into a tensor of such a dtype and convert it afterwards")  # fmt: skip
+        raise TraceError(
+            f"atomic_{fn} updates a tensor of {', '.join(DTYPES[fn])}",
+            got=dtype,
+            where=where,
+            hint="accumulate into a tensor of such a dtype and convert it afterwards",
+        )
     if sem not in SEMANTICS:
-        raise TraceError(f"sem is one of {', '.join(SEMANTICS)}", got=repr(sem), where=where,
-                         hint="relaxed orders nothing else; acq_rel orders the accesses around it")  # fmt: skip
+        raise TraceError(
+            f"sem is one of {', '.join(SEMANTICS)}",
+            got=repr(sem),
+            where=where,
+            hint="relaxed orders nothing else; acq_rel orders the accesses around it",
+        )
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -25,9 +25,11 @@ def axes(begin_or_end: Any, end: Any = None, block_size: Any = None) -> Box:
     begins = (0,) * len(ends) if end is None else _tuple(begin_or_end)
     blocks = _tuple(block_size) if isinstance(block_size, (list, tuple)) else (block_size,) * len(ends)
     if not len(begins) == len(ends) == len(blocks):
-        raise TraceError("a loop has a begin, an end and a block size for each axis",
-                         got=f"{len(begins)}, {len(ends)} and {len(blocks)} of them",
-                         hint="tfl.tile([a, b], [m, n], block_size=[16, 32]), with lists of one length")  # fmt: skip
+        raise TraceError(
+            "a loop has a begin, an end and a block size for each axis",
+            got=f"{len(begins)}, {len(ends)} and {len(blocks)} of them",
+            hint="tfl.tile([a, b], [m, n], block_size=[16, 32]), with lists of one length",
+        )
     return Box(begins, ends, blocks, several)
 
 

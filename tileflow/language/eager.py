@@ -149,9 +149,15 @@ def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> to
 
 # torch's factories, and how many of their arguments stand before the sizes
 _FACTORIES: dict[Any, int] = {
-    torch.zeros: 0, torch.ones: 0, torch.empty: 0, torch.full: 0, torch.Tensor.new_zeros: 1,
-    torch.Tensor.new_ones: 1, torch.Tensor.new_empty: 1, torch.Tensor.new_full: 1,
-}  # fmt: skip
+    torch.zeros: 0,
+    torch.ones: 0,
+    torch.empty: 0,
+    torch.full: 0,
+    torch.Tensor.new_zeros: 1,
+    torch.Tensor.new_ones: 1,
+    torch.Tensor.new_empty: 1,
+    torch.Tensor.new_full: 1,
+}
 
 
 def _made(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
@@ -252,8 +258,10 @@ def current(what: str) -> Session:
     """The session, or CallError: ``what`` was called outside a kernel."""
     found = _SESSION.get()
     if found is None:
-        raise CallError(f"tileflow.language.{what} works inside a @tileflow.kernel function only",
-                        hint="decorate the function, or use tileflow.interpret()")  # fmt: skip
+        raise CallError(
+            f"tileflow.language.{what} works inside a @tileflow.kernel function only",
+            hint="decorate the function, or use tileflow.interpret()",
+        )
     return found
 
 
@@ -306,8 +314,11 @@ def jagged_tiles(lengths: torch.Tensor, block_size: int | None) -> Iterator[Eage
     """Tiles up to the largest length, whose lanes know the lengths of their parents."""
     (parent,) = lanes_of(lengths) if lengths.ndim == 1 else (None,)
     if parent is None:
-        raise TraceError("jagged_tile takes a 1-D tile of ints over the tile of a loop around it", got=lengths.shape,
-                         hint="load one length for each lane: lengths[tile]")  # fmt: skip
+        raise TraceError(
+            "jagged_tile takes a 1-D tile of ints over the tile of a loop around it",
+            got=lengths.shape,
+            hint="load one length for each lane: lengths[tile]",
+        )
     for (tile,) in tiles([0], [int(lengths.max())], [block_size]):
         jagged = replace(tile, lanes=Lanes(tile.begin, parent, lengths))
         current("jagged_tile").loops[-1] = (jagged,)

@@ -23,8 +23,11 @@ def limits(low: int, high: int | None = None) -> tuple[int, int]:
     """The range of a block size, out of the arguments of ``register_block_size``. Raises CallError."""
     given = (1, low) if high is None else (low, high)
     if any(not isinstance(n, int) or isinstance(n, bool) for n in given) or given[0] < 1:
-        raise CallError("a block size lies between two ints, the lower of 1 or more", got=f"{given[0]!r}, {given[1]!r}",
-                        hint="tfl.register_block_size(high), tfl.register_block_size(low, high)")  # fmt: skip
+        raise CallError(
+            "a block size lies between two ints, the lower of 1 or more",
+            got=f"{given[0]!r}, {given[1]!r}",
+            hint="tfl.register_block_size(high), tfl.register_block_size(low, high)",
+        )
     return int(given[0]), max(int(given[1]), int(given[0]))  # a size may be 0, a block size not
 
 
@@ -42,12 +45,18 @@ def register_tunable(name: str, choices: Iterable[Choice]) -> Any:
 def check_choices(name: str, choices: Iterable[Choice]) -> tuple[Choice, ...]:
     """The choices of a tunable. Raises CallError."""
     if not isinstance(name, str) or isinstance(choices, str):
-        raise CallError("a tunable has a name and a list of choices", got=f"{name!r}, {choices!r}",
-                        hint='tfl.register_tunable("name", [1, 2, 4])')  # fmt: skip
+        raise CallError(
+            "a tunable has a name and a list of choices",
+            got=f"{name!r}, {choices!r}",
+            hint='tfl.register_tunable("name", [1, 2, 4])',
+        )
     found = tuple(choices)
     if not found or any(not isinstance(c, (int, str, bool)) for c in found) or len(set(map(type, found))) > 1:
-        raise CallError(f"the tunable {name} is one of some ints, some strings or some bools", got=repr(found),
-                        hint=f'tfl.register_tunable("{name}", [1, 2]); choose floats by an index')  # fmt: skip
+        raise CallError(
+            f"the tunable {name} is one of some ints, some strings or some bools",
+            got=repr(found),
+            hint=f'tfl.register_tunable("{name}", [1, 2]); choose floats by an index',
+        )
     return found
 
 

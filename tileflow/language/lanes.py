@@ -93,15 +93,21 @@ def filled(func: Any, args: Sequence[Any], kwargs: Any) -> Sequence[Any]:
     """The arguments of a reduction or a product, with lanes that do not count at what changes nothing."""
     name = func.__name__
     if name in _RESHAPES and counted(lanes_of(args[0]), args[0].shape, args[0].device) is not None:
-        raise TraceError("a reshape keeps a jagged tile's dimension and its parent's", got=name,
-                         hint="reduce over the jagged dimension first")  # fmt: skip
+        raise TraceError(
+            "a reshape keeps a jagged tile's dimension and its parent's",
+            got=name,
+            hint="reduce over the jagged dimension first",
+        )
     if name in _PRODUCTS:
         return [_fill(a, 0) if isinstance(a, torch.Tensor) else a for a in args]
     if not args or not isinstance(args[0], torch.Tensor) or not any(lanes_of(args[0])):
         return args
     if name in _STATISTICS and counted(lanes_of(args[0]), args[0].shape, args[0].device) is not None:
-        raise TraceError("statistics over a jagged tile are made of sums", got=name,
-                         hint="accumulate sums over the loop, and divide by the lengths after it")  # fmt: skip
+        raise TraceError(
+            "statistics over a jagged tile are made of sums",
+            got=name,
+            hint="accumulate sums over the loop, and divide by the lengths after it",
+        )
     if name in _NEUTRAL:
         return [_fill(args[0], _NEUTRAL[name](args[0].dtype)), *args[1:]]
     return args

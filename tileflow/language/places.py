@@ -225,8 +225,11 @@ class Places:
 
     def _ints(self, item: torch.Tensor, size: int) -> _Along:
         if item.dtype == torch.bool or item.dtype.is_floating_point:
-            raise TraceError("a tile of indices holds ints", got=item.dtype,
-                             hint="boolean masks select with torch.where or extra_mask=")  # fmt: skip
+            raise TraceError(
+                "a tile of indices holds ints",
+                got=item.dtype,
+                hint="boolean masks select with torch.where or extra_mask=",
+            )
         if not item.ndim:
             return self._checked(item.long(), (), size)
         together = any(v.ndim > 1 for v in self._vectors)
@@ -237,8 +240,10 @@ class Places:
         if key not in self._groups:
             members = self._vectors if together else [item]
             shape = torch.broadcast_shapes(*(v.shape for v in members))  # type: ignore[no-untyped-call]
-            lanes = [_first(lanes_of(v)[axis - len(shape)] for v in members if v.ndim >= len(shape) - axis)
-                     for axis in range(len(shape))]  # fmt: skip
+            lanes = [
+                _first(lanes_of(v)[axis - len(shape)] for v in members if v.ndim >= len(shape) - axis)
+                for axis in range(len(shape))
+            ]
             self._groups[key] = tuple(self._axis(n, own) for n, own in zip(shape, lanes, strict=True))
         return self._checked(item.long(), self._groups[key][-item.ndim :], size)
 

@@ -9,9 +9,12 @@ import torch
 
 GROUP = 32
 DTYPES = {
-    "e2m1": (torch.uint8,), "e4m3": (torch.uint8, torch.float8_e4m3fn), "e5m2": (torch.uint8, torch.float8_e5m2),
-    "bf16": (torch.bfloat16,), "fp16": (torch.float16,),
-}  # fmt: skip
+    "e2m1": (torch.uint8,),
+    "e4m3": (torch.uint8, torch.float8_e4m3fn),
+    "e5m2": (torch.uint8, torch.float8_e5m2),
+    "bf16": (torch.bfloat16,),
+    "fp16": (torch.float16,),
+}
 PACKED = {"e2m1": 2}  # numbers in an element
 _BYTES = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)

@@ -90,9 +90,12 @@ def results(fn: Callable[..., Any], is_tuple: bool, result: Any, count: int, whe
     """The items of what ``fn`` gave. Raises TraceError where there are not ``count``."""
     items = tuple(result) if is_tuple and isinstance(result, (tuple, list)) else (result,)
     if len(items) != count or isinstance(items[0], (tuple, list)):
-        raise TraceError(f"a combining function gives {'a tuple of ' if is_tuple else ''}{count} item(s)",
-                         got=f"{result!r}"[:200], where=where,
-                         hint="one for each tile of the scan, in a tuple only where the tiles are in one")  # fmt: skip
+        raise TraceError(
+            f"a combining function gives {'a tuple of ' if is_tuple else ''}{count} item(s)",
+            got=f"{result!r}"[:200],
+            where=where,
+            hint="one for each tile of the scan, in a tuple only where the tiles are in one",
+        )
     return items
 
 

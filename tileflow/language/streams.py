@@ -40,9 +40,10 @@ def stream_at(file: str, line: int, column: int, kernel: CodeType, names: frozen
         if (line, column) in _places(call):
             return _stream(tree, scopes, call, file, kernel, names)
     raise CallError(
-        "a random function is called by its name", got=f"another call at {file}:{line}",
+        "a random function is called by its name",
+        got=f"another call at {file}:{line}",
         hint=f"write a call of {', '.join(sorted(names))}, so that its place in the text names its stream",
-    )  # fmt: skip
+    )
 
 
 def _places(call: ast.Call) -> set[tuple[int, int]]:

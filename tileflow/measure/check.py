@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 
 # Four units of rounding for the short types; float32's allows for another order of long sums, not for TF32.
 _TOLERANCE = {
-    "float64": 1e-10, "float32": 1e-4, "float16": 4e-3, "bfloat16": 1.6e-2,
-    "float8_e4m3fn": 0.13, "float8_e4m3fnuz": 0.13, "float8_e5m2": 0.25, "float8_e5m2fnuz": 0.25,
-}  # fmt: skip
+    "float64": 1e-10,
+    "float32": 1e-4,
+    "float16": 4e-3,
+    "bfloat16": 1.6e-2,
+    "float8_e4m3fn": 0.13,
+    "float8_e4m3fnuz": 0.13,
+    "float8_e5m2": 0.25,
+    "float8_e5m2fnuz": 0.25,
+}
 _LEAST_RTOL = 1e-12  # an author's absolute tolerance alone is one relative to almost nothing
 
 

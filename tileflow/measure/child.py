@@ -136,9 +136,7 @@ class _Trial:
             if outcome.status in (Status.ILLEGAL_ACCESS, Status.DEVICE_LOST, Status.OOM):
                 return outcome
             outcomes.append(outcome)
-        spent = Outcome(
-            Status.OK, load_s=sum(o.load_s for o in outcomes), verify_s=sum(o.verify_s for o in outcomes)
-        )  # fmt: skip
+        spent = Outcome(Status.OK, load_s=sum(o.load_s for o in outcomes), verify_s=sum(o.verify_s for o in outcomes))
         if not samplers:
             return replace(spent, places=tuple(Place(outcome) for outcome in outcomes))
         report("time")
@@ -147,8 +145,10 @@ class _Trial:
         try:
             ranking = hold(
                 lambda order: sample_in_turn([samplers[playing[i]] for i in order]),
-                len(playing), rules, random.Random(self._request.seeds[0]),
-            )  # fmt: skip
+                len(playing),
+                rules,
+                random.Random(self._request.seeds[0]),
+            )
         except Exception as error:
             return self._failed(error, spent)
         places = _places(outcomes, playing, ranking)

@@ -37,7 +37,7 @@ def identity() -> DeviceInfo:
     runtime = f"hip {torch.version.hip}" if torch.version.hip else f"cuda {torch.version.cuda}"
     return DeviceInfo(
         properties.name, device_class(index), f"GPU-{properties.uuid}", total, free, torch.__version__, runtime
-    )  # fmt: skip
+    )
 
 
 def facts(uuid: str) -> DeviceFacts:

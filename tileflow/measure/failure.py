@@ -27,9 +27,15 @@ _STICKY = (
     "invalid program counter", "hardware stack error", "address space",
 )  # fmt: skip
 _LOST = (
-    "uncorrectable ecc", "ecc_uncorrectable", "device lost", "gpu is lost", "fallen off the bus",
-    "no cuda-capable device", "devices unavailable", "devices_unavailable",
-)  # fmt: skip
+    "uncorrectable ecc",
+    "ecc_uncorrectable",
+    "device lost",
+    "gpu is lost",
+    "fallen off the bus",
+    "no cuda-capable device",
+    "devices unavailable",
+    "devices_unavailable",
+)
 
 
 def build_failure(error: Exception) -> Outcome:

@@ -61,8 +61,9 @@ def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKern
         raise SpecError(
             f"a measured kernel must have {', '.join(_NEEDED)}",
             got=f"no {', '.join(missing)}",
-            where=reference, hint="is it decorated with @tileflow.kernel?",
-        )  # fmt: skip
+            where=reference,
+            hint="is it decorated with @tileflow.kernel?",
+        )
     return cast(MeasurableKernel, kernel)
 
 

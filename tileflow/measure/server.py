@@ -96,18 +96,21 @@ class MeasureProcess:
             outcome = self._run(request)
             if outcome.error_class == NO_ROOM and request.reference_on == "device":
                 log.warning(
-                    "the reference of %s %s is made on the CPU: %s", request.kernel, dict(request.problem),
+                    "the reference of %s %s is made on the CPU: %s",
+                    request.kernel,
+                    dict(request.problem),
                     outcome.error_digest,
-                )  # fmt: skip
+                )
                 self._on_cpu.add(key(request))
                 self._take_spare()
                 outcome = self._run(self._placed(request))
             if outcome.error_class == NO_ROOM:
                 raise SpecError(
-                    "a problem's inputs must fit the card", got=outcome.error_digest,
+                    "a problem's inputs must fit the card",
+                    got=outcome.error_digest,
                     where=f"{request.kernel} {dict(request.problem)}",
                     hint="take smaller sizes; is another process on the card?",
-                )  # fmt: skip
+                )
         return outcome
 
     def rest(self, limits: Limits | None = None) -> None:
@@ -160,10 +163,11 @@ class MeasureProcess:
         """Raises SlowProblem where a problem was not made in as much time as the request gives it."""
         if self._slow.get(key(request), 0.0) >= request.limits.prepare:
             raise SlowProblem(
-                f"a problem's inputs and its reference must be made in {request.limits.prepare:g} s", got="longer",
+                f"a problem's inputs and its reference must be made in {request.limits.prepare:g} s",
+                got="longer",
                 where=f"{request.kernel} {dict(request.problem)}",
                 hint="give the kernel a faster reference= or baseline=, or take smaller sizes",
-            )  # fmt: skip
+            )
 
     def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> Answer:
         answer = self._call(function, args, limits.phases(None))

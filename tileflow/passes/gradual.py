@@ -16,10 +16,21 @@ from ..ir.types import Value
 from .rewrite import map_ops, with_body
 
 _LOGARITHMS = frozenset({"log", "log2"})
-_ELEMENTWISE = frozenset({
-    OpKind.POINTWISE, OpKind.CAST, OpKind.UNSQUEEZE, OpKind.SQUEEZE, OpKind.EXPAND, OpKind.RESHAPE, OpKind.PERMUTE,
-    OpKind.WHERE_MASK, OpKind.JOIN, OpKind.SPLIT, OpKind.NARROW,
-})  # fmt: skip
+_ELEMENTWISE = frozenset(
+    {
+        OpKind.POINTWISE,
+        OpKind.CAST,
+        OpKind.UNSQUEEZE,
+        OpKind.SQUEEZE,
+        OpKind.EXPAND,
+        OpKind.RESHAPE,
+        OpKind.PERMUTE,
+        OpKind.WHERE_MASK,
+        OpKind.JOIN,
+        OpKind.SPLIT,
+        OpKind.NARROW,
+    }
+)
 
 
 def keep_small_exponentials(ir: KernelIR) -> KernelIR:

@@ -71,17 +71,22 @@ class TensorMap:
     def validate(self) -> None:
         """Raises TableError where its parts are of different ranks."""
         if len(self.strides) != len(self.shape) or len(self.box) not in (0, len(self.shape)):
-            raise TableError("a tensor map's shape, strides and box must be of one rank",
-                             got=f"{len(self.shape)}, {len(self.strides)} and {len(self.box)}")  # fmt: skip
+            raise TableError(
+                "a tensor map's shape, strides and box must be of one rank",
+                got=f"{len(self.shape)}, {len(self.strides)} and {len(self.box)}",
+            )
         check_symbols(self.shape, "shape")
         check_symbols(self.strides, "strides")
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "shape": [e.to_json() for e in self.shape], "strides": [e.to_json() for e in self.strides],
-            "box": list(self.box), "element_bytes": self.element_bytes, "element_type": self.element_type,
+            "shape": [e.to_json() for e in self.shape],
+            "strides": [e.to_json() for e in self.strides],
+            "box": list(self.box),
+            "element_bytes": self.element_bytes,
+            "element_type": self.element_type,
             "swizzle": self.swizzle,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +116,16 @@ class LaunchArg:
     def validate(self) -> None:
         """Raises TableError where the fields do not fit the kind."""
         if (self.value is not None) != (self.kind == "int") or (self.tensor_map is not None) != self._is_descriptor:
-            raise TableError("an int argument must have a value, a descriptor a tensor_map, and no other either",
-                             got=f"{self.kind} {self.name}")  # fmt: skip
+            raise TableError(
+                "an int argument must have a value, a descriptor a tensor_map, and no other either",
+                got=f"{self.kind} {self.name}",
+            )
         if not self._has_known_type:
-            raise TableError(f"the type of a {self.kind} argument must be a signature word of one",
-                             got=repr(self.type[:80]), where="type")  # fmt: skip
+            raise TableError(
+                f"the type of a {self.kind} argument must be a signature word of one",
+                got=repr(self.type[:80]),
+                where="type",
+            )
         if self.kind != "int":
             Path.parse(self.path)
         if self.value is not None:
@@ -187,11 +197,17 @@ class LaunchAbi:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "version": self.version, "symbol": self.symbol, "args": [a.to_json() for a in self.args],
-            "grid": [g.to_json() for g in self.grid], "threads": self.threads, "shared": self.shared,
-            "scratch": [list(s) for s in self.scratch], "cluster": list(self.cluster),
-            "cooperative": self.cooperative, "pdl": self.pdl,
-        }  # fmt: skip
+            "version": self.version,
+            "symbol": self.symbol,
+            "args": [a.to_json() for a in self.args],
+            "grid": [g.to_json() for g in self.grid],
+            "threads": self.threads,
+            "shared": self.shared,
+            "scratch": [list(s) for s in self.scratch],
+            "cluster": list(self.cluster),
+            "cooperative": self.cooperative,
+            "pdl": self.pdl,
+        }
 
     @staticmethod
     def json_fields(data: dict[str, Any]) -> dict[str, Any]:

@@ -225,9 +225,16 @@ def _open_function(value: FunctionType) -> tuple[Shell, tuple[Any, ...]]:
     named = positional[len(positional) - len(defaults) :]
     keywords = value.__kwdefaults__ or {}
     shell = FunctionShell(
-        code, value.__module__, id(value.__globals__), tuple(cells), tuple(itself), named, tuple(keywords),
-        value.__name__, value.__globals__,
-    )  # fmt: skip
+        code,
+        value.__module__,
+        id(value.__globals__),
+        tuple(cells),
+        tuple(itself),
+        named,
+        tuple(keywords),
+        value.__name__,
+        value.__globals__,
+    )
     return shell, (*cells.values(), *defaults, *keywords.values())
 
 
@@ -308,8 +315,11 @@ def check_levels(levels: int) -> None:
 
 def nests_too_deep() -> CallError:
     """The error of containers in containers without end."""
-    return CallError(f"a kernel's arguments nest at most {MOST_LEVELS} deep", got="more, or one that holds itself",
-                     hint="pass what the kernel needs of it: its tensors and its numbers")  # fmt: skip
+    return CallError(
+        f"a kernel's arguments nest at most {MOST_LEVELS} deep",
+        got="more, or one that holds itself",
+        hint="pass what the kernel needs of it: its tensors and its numbers",
+    )
 
 
 # ---- templates ----------------------------------------------------------------------------------------------------
@@ -422,8 +432,9 @@ def bind_call(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CallError(f"{name} must be called as {signature}", got=str(error),
-                        hint="arguments go by position or by these names") from None  # fmt: skip
+        raise CallError(
+            f"{name} must be called as {signature}", got=str(error), hint="arguments go by position or by these names"
+        ) from None
     bound.apply_defaults()
     return bound.arguments
 

@@ -69,8 +69,9 @@ class Bundle:
         code = self.code.get(variant.sha256)
         if code is None:
             code = self._read(variant.sha256, format_)
-        return Binary(region, variant.target, format_, code, variant.launch_abi, variant.guards, variant.resources,
-                      variant.mode)  # fmt: skip
+        return Binary(
+            region, variant.target, format_, code, variant.launch_abi, variant.guards, variant.resources, variant.mode
+        )
 
     def _read(self, sha256: str, format_: str) -> bytes:
         name = f"{sha256}.{format_}"
@@ -80,8 +81,12 @@ class Bundle:
             raise TableError("a bundle must hold every binary that its tables name", got=str(error)) from error
         digest = hashlib.sha256(code).hexdigest()
         if digest != sha256:
-            raise TableError("a binary's content must have the digest that is its name", got=digest, where=name,
-                             hint="the file was changed or damaged; export the bundle again")  # fmt: skip
+            raise TableError(
+                "a binary's content must have the digest that is its name",
+                got=digest,
+                where=name,
+                hint="the file was changed or damaged; export the bundle again",
+            )
         return code
 
 
@@ -103,14 +108,22 @@ def load_bundle(directory: str | os.PathLike[str], check: Check = "all") -> Bund
     for name, table_id in sorted(manifest.items()):
         table = _table(path, name)
         if table.table_id != table_id:
-            raise TableError("a bundle's table must be the one that its manifest names", got=table.table_id[:12],
-                             where=name, hint="the bundle is damaged; export it again")  # fmt: skip
+            raise TableError(
+                "a bundle's table must be the one that its manifest names",
+                got=table.table_id[:12],
+                where=name,
+                hint="the bundle is damaged; export it again",
+            )
         tables.append(table)
         ids[table.kernel.ref] = table_id
     digest = _digest(ids, tables)
     if history and digest != history[0]:
-        raise TableError("a snapshot must have the digest that is its name", got=digest, where=str(path),
-                         hint="the snapshot was changed or damaged; switch to another, or export it again")  # fmt: skip
+        raise TableError(
+            "a snapshot must have the digest that is its name",
+            got=digest,
+            where=str(path),
+            hint="the snapshot was changed or damaged; switch to another, or export it again",
+        )
     bundle = Bundle(path, tuple(tables), origin, digest)
     if check == "lazy":
         return bundle
@@ -123,8 +136,12 @@ def _table(root: Path, name: str) -> Table:
     try:
         text = read_inside(root, "tables", name, most=MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TableError("a bundle must hold every table that its manifest names", got=str(error), where=where,
-                         hint="the bundle is damaged; export it again") from error  # fmt: skip
+        raise TableError(
+            "a bundle must hold every table that its manifest names",
+            got=str(error),
+            where=where,
+            hint="the bundle is damaged; export it again",
+        ) from error
     return parse_table(text, where)
 
 
@@ -193,8 +210,11 @@ def _history(root: Path, data: Any) -> tuple[str, ...]:
             return tuple(digests)
         case {"schema_version": 1}:
             return ()
-    raise TableError("a bundle's manifest must hold schema_version, and tables or snapshots",
-                     got=reprlib.repr(data), where=str(root / MANIFEST))  # fmt: skip
+    raise TableError(
+        "a bundle's manifest must hold schema_version, and tables or snapshots",
+        got=reprlib.repr(data),
+        where=str(root / MANIFEST),
+    )
 
 
 def snapshot_path(root: Path, digest: str) -> Path:
@@ -212,8 +232,11 @@ def _manifest(root: Path, data: Any) -> dict[str, str]:
             isinstance(v, str) for v in tables.values()
         ):
             return tables
-    raise TableError("a snapshot's manifest must hold schema_version 1 and tables", got=reprlib.repr(data),
-                     where=str(root / MANIFEST))  # fmt: skip
+    raise TableError(
+        "a snapshot's manifest must hold schema_version 1 and tables",
+        got=reprlib.repr(data),
+        where=str(root / MANIFEST),
+    )
 
 
 def _content(root: Path) -> Any:
@@ -224,6 +247,10 @@ def _content(root: Path) -> Any:
         raise TableError("a bundle must have a readable manifest", got=str(error)[:200], where=where) from error
     match data:
         case {"schema_version": int() as version} if version > SCHEMA_VERSION:
-            raise TableError(f"a bundle's schema_version must be at most {SCHEMA_VERSION}", got=version, where=where,
-                             hint="upgrade tileflow to read a newer bundle")  # fmt: skip
+            raise TableError(
+                f"a bundle's schema_version must be at most {SCHEMA_VERSION}",
+                got=version,
+                where=where,
+                hint="upgrade tileflow to read a newer bundle",
+            )
     return data

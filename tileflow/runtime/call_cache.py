@@ -195,13 +195,17 @@ class CallCache:
         try:
             values = [
                 (_by_value if n in constants else _ints)(args[i] if i < len(args) else kwargs.get(n))
-                for i, n in enumerate(self._names) if n in self.by_value
-            ]  # fmt: skip
+                for i, n in enumerate(self._names)
+                if n in self.by_value
+            ]
             key = call_key(args, kwargs, self._ambient), *values
             hash(key)
         except TypeError as error:
-            raise CallError("a constexpr argument is a number, a string or a tuple of them", got=str(error),
-                            hint="pass tuple(...) in place of a list") from error  # fmt: skip
+            raise CallError(
+                "a constexpr argument is a number, a string or a tuple of them",
+                got=str(error),
+                hint="pass tuple(...) in place of a list",
+            ) from error
         except RecursionError:
             raise nests_too_deep() from None
         return key
@@ -310,9 +314,18 @@ class CallCache:
         if found is None and len(self.forms) < MOST_FORMS:
             unchanged = None if self._outside is None else self._outside.unchanged
             found = form_of(
-                args, kwargs, self._run, self._owner.host.constants, self._names, self._ambient, MOST_KEYS,
-                self._positional, tensors_key(), unchanged, self.by_value,
-            )  # fmt: skip
+                args,
+                kwargs,
+                self._run,
+                self._owner.host.constants,
+                self._names,
+                self._ambient,
+                MOST_KEYS,
+                self._positional,
+                tensors_key(),
+                unchanged,
+                self.by_value,
+            )
             self._use(self.forms if found is None else (*self.forms, found))
         return found
 

@@ -171,8 +171,12 @@ def decode(cls: type[T], data: Any, where: str = "") -> T:
         return cast(T, _decoder(cast(Any, cls))(data, 0))
     except _Misfit as misfit:
         place = (where + "".join(reversed(misfit.steps))).removeprefix(".")
-        raise TableError(misfit.constraint.replace("{place}", place or "a table", 1), got=misfit.got,
-                         where=place or None, hint=misfit.hint) from None  # fmt: skip
+        raise TableError(
+            misfit.constraint.replace("{place}", place or "a table", 1),
+            got=misfit.got,
+            where=place or None,
+            hint=misfit.hint,
+        ) from None
 
 
 @cache

@@ -58,8 +58,11 @@ def describe(
     for name, value in bind_call(signature, kernel_name, args, kwargs).items():
         own = [*_specs(name, value, callable_hash)]
         if name in constants and any(isinstance(s, TensorSpec) for _, s in own):
-            raise CallError("a constexpr parameter takes numbers, strings and tuples of them", got=f"a tensor, {name}",
-                            hint="annotate the parameter torch.Tensor")  # fmt: skip
+            raise CallError(
+                "a constexpr parameter takes numbers, strings and tuples of them",
+                got=f"a tensor, {name}",
+                hint="annotate the parameter torch.Tensor",
+            )
         specs += [(n, _constant_spec(s)) for n, s in own] if name in constants else own
     multiplies = multiplies or any(isinstance(s, CallableSpec) for _, s in specs)
     precision = float32_precision() if multiplies else "highest"
@@ -89,9 +92,11 @@ def _class_spec(shell: RecordShell | ObjectShell, callable_hash: CallableHash) -
     """What objects of a class do, and what of them no path leads to."""
     kind = shell.type
     if isinstance(shell, RecordShell):
-        return CallableSpec(kind.__qualname__, callable_hash(kind)) if has_methods(kind) else ScalarSpec(
-            "class", kind.__qualname__
-        )  # fmt: skip
+        return (
+            CallableSpec(kind.__qualname__, callable_hash(kind))
+            if has_methods(kind)
+            else ScalarSpec("class", kind.__qualname__)
+        )
     numbers = [(name, held) for name, held in shell.fixed if isinstance(held, tuple)]
     fixed = [(name, ScalarSpec(f"constexpr {of.__name__}", of(text))) for name, (of, text) in numbers]
     hooks = [(name, ScalarSpec("bool", True)) for name in shell.hooks]
@@ -161,22 +166,37 @@ def check_memory(name: str, values: Mapping[str, Any]) -> None:
 def _check_tensor(name: str, path: str, value: torch.Tensor) -> None:
     if value.layout is not torch.strided or value.is_quantized:
         kind = value.dtype if value.is_quantized else value.layout
-        raise CallError("a kernel's tensors are strided", got=f"{path} with {kind}", where=name,
-                        hint="pass its parts (values, indices, scales), or x.to_dense()")  # fmt: skip
+        raise CallError(
+            "a kernel's tensors are strided",
+            got=f"{path} with {kind}",
+            where=name,
+            hint="pass its parts (values, indices, scales), or x.to_dense()",
+        )
     try:
         value.data_ptr()
     except RuntimeError as error:
-        raise CallError("a kernel's tensors have memory", got=f"{path}: {error}", where=name,
-                        hint="call the kernel outside torch.func's transforms, or give it a backward by "
-                             "tileflow.differentiable") from error  # fmt: skip
+        raise CallError(
+            "a kernel's tensors have memory",
+            got=f"{path}: {error}",
+            where=name,
+            hint="call the kernel outside torch.func's transforms, or give it a backward by tileflow.differentiable",
+        ) from error
     if value.is_neg() or value.is_conj():
         lazily, remedy = ("negated", "resolve_neg") if value.is_neg() else ("conjugated", "resolve_conj")
-        raise CallError(f"a kernel's tensors are not lazily {lazily}: it reads their memory as it is", got=path,
-                        where=name, hint=f"pass {path}.{remedy}()")  # fmt: skip
+        raise CallError(
+            f"a kernel's tensors are not lazily {lazily}: it reads their memory as it is",
+            got=path,
+            where=name,
+            hint=f"pass {path}.{remedy}()",
+        )
     if is_dual(value):
-        raise CallError("a kernel has no forward-mode derivative: tangents would be lost", got=path, where=name,
-                        hint="leave torch.autograd.forward_ad.dual_level(), or differentiate backwards with "
-                             "tileflow.differentiable")  # fmt: skip
+        raise CallError(
+            "a kernel has no forward-mode derivative: tangents would be lost",
+            got=path,
+            where=name,
+            hint="leave torch.autograd.forward_ad.dual_level(), or differentiate backwards with "
+            "tileflow.differentiable",
+        )
 
 
 # ---- devices ------------------------------------------------------------------------------------------------------
@@ -197,8 +217,11 @@ def _class_of(index: int) -> str:
     if made.name not in CATALOGUE:
         _log.warning(
             "%s with %d SMs or CUs is not in the catalogue: it is the class %s, and borrows from %s",
-            found.display_name, found.sm_count, made.name, ", ".join(made.siblings) or "no other",
-        )  # fmt: skip
+            found.display_name,
+            found.sm_count,
+            made.name,
+            ", ".join(made.siblings) or "no other",
+        )
     return made.name
 
 

@@ -59,9 +59,15 @@ class RuntimeContext(Seeds):
         self._launchers = {region: tuple(variants) for region, variants in launchers.items()}
 
     def launch(
-        self, region: int, frame: dict[str, Any], begin_or_end: Any, end: Any = None, block_size: Any = None, *,
+        self,
+        region: int,
+        frame: dict[str, Any],
+        begin_or_end: Any,
+        end: Any = None,
+        block_size: Any = None,
+        *,
         step: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Launch the first variant whose guards hold. Raises VariantError where none does."""
         # the commonest form is spelled out: the rest costs a microsecond
         plain = type(begin_or_end) is int and end is None
@@ -73,9 +79,13 @@ class RuntimeContext(Seeds):
         return self._launchers.get(region, ())
 
     def accepting(
-        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...],
+        self,
+        region: int,
+        frame: Mapping[str, Any],
+        begins: tuple[int, ...],
+        ends: tuple[int, ...],
         given: tuple[Any, ...] = (),
-    ) -> tuple[Launcher, Sequence[Launcher]]:  # fmt: skip
+    ) -> tuple[Launcher, Sequence[Launcher]]:
         """The first variant whose guards hold, which has launched, and those before it, which declined. ``given``: the
         arguments of ``tile``.
 
@@ -108,9 +118,10 @@ def unmatched(
         reasons = [_why(launcher, frame, begins, ends) for launcher in declined]
         got = f"bounds {begins} to {ends}; " + "; ".join(dict.fromkeys(reasons))
     error = VariantError(
-        f"one variant of region {region} must accept the call", got=got,
+        f"one variant of region {region} must accept the call",
+        got=got,
         hint="the arguments differ from those that the kernel was lowered for",
-    )  # fmt: skip
+    )
     error.region = region
     return error
 

@@ -214,8 +214,10 @@ def _cuda_error(driver: Any, status: Any, where: str, exhausted: tuple[Any, ...]
     if status in (driver.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, *exhausted):
         return OutOfResources(
             "the device must have the registers and the shared memory of this binary",
-            got=text, where=where, hint="another config may fit",
-        )  # fmt: skip
+            got=text,
+            where=where,
+            hint="another config may fit",
+        )
     return LaunchError("the CUDA driver must accept the launch", got=text, where=where)
 
 
@@ -338,8 +340,9 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
     abi = binary.abi
     where = f"{abi.symbol} for {binary.target}"
     if _cluster_blocks(binary.abi) > 1 or abi.pdl:
-        raise LaunchError("AMD devices have neither block clusters nor dependent launches", got=str(abi.cluster),
-                          where=where)  # fmt: skip
+        raise LaunchError(
+            "AMD devices have neither block clusters nor dependent launches", got=str(abi.cluster), where=where
+        )
     hip = library or _hip_library()
 
     def checked(status: int) -> None:
@@ -408,8 +411,12 @@ def _hip_error(hip: Any, status: int, where: str) -> LaunchError:
     name = hip.hipGetErrorName(status)
     text = name.decode() if isinstance(name, bytes) else str(name)
     if status in (_HIP_OUT_OF_RESOURCES, _HIP_OUT_OF_MEMORY):
-        return OutOfResources("the device must have the registers and the LDS of this binary", got=text, where=where,
-                              hint="another config may fit")  # fmt: skip
+        return OutOfResources(
+            "the device must have the registers and the LDS of this binary",
+            got=text,
+            where=where,
+            hint="another config may fit",
+        )
     return LaunchError("the HIP driver must accept the launch", got=text, where=where)
 
 
@@ -417,8 +424,9 @@ def _hip_library() -> Any:
     try:
         hip = ctypes.CDLL("libamdhip64.so")
     except OSError as error:
-        raise LaunchError("launching an hsaco needs libamdhip64.so", got=str(error),
-                          hint="torch's ROCm builds bring it") from error  # fmt: skip
+        raise LaunchError(
+            "launching an hsaco needs libamdhip64.so", got=str(error), hint="torch's ROCm builds bring it"
+        ) from error
     pointer, unsigned = ctypes.c_void_p, ctypes.c_uint
     hip.hipModuleLaunchKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer, pointer]
     hip.hipModuleLaunchCooperativeKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer]

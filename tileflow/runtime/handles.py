@@ -53,7 +53,8 @@ def registered(handle: str) -> Owner:
             break
     if found is None:
         raise CallError(
-            "a graph's kernel is the one that it was traced with", got=f"none here is {handle}",
+            "a graph's kernel is the one that it was traced with",
+            got=f"none here is {handle}",
             hint="import the module that defines it, unchanged since, or compile the function anew",
-        )  # fmt: skip
+        )
     return found

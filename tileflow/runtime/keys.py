@@ -180,9 +180,11 @@ class _FormWriter:
 
     def __init__(self, reader: Callable[..., bytes] | None) -> None:
         self.namespace: dict[str, Any] = {
-            "grad_enabled": _grad_enabled, "inference": _inference, "unpack_dual": _unpack_dual,
+            "grad_enabled": _grad_enabled,
+            "inference": _inference,
+            "unpack_dual": _unpack_dual,
             "read_tensors": reader,
-        }  # fmt: skip
+        }
         self.reader = reader
         self.tensors: list[str] = []  # that the reader describes, each of a type that it takes
         self.parts: list[str] = []

@@ -32,9 +32,15 @@ if TYPE_CHECKING:
 
 # torch's names of a pointer's elements, for binaries whose ABI does not say them
 _DTYPES = {
-    "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
-    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-}  # fmt: skip
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+}
 _GRID = ("gx", "gy", "gz")
 _OF_TILE = "begin_or_end, end, block_size if step is None else step"
 _MISSING = (KeyError, AttributeError, IndexError, ValueError, TypeError)
@@ -135,10 +141,15 @@ _CHECKED = Settled()
 
 
 def _generate(
-    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any],
+    binary: Binary,
+    loaded: Loaded | Callable[[], Loaded],
+    index: int,
+    stream: Callable[[], Any],
     scope: FunctionType | None,
-    settled: Settled = _CHECKED, names: tuple[str, ...] | None = None, region: int = 0,
-) -> Launcher:  # fmt: skip
+    settled: Settled = _CHECKED,
+    names: tuple[str, ...] | None = None,
+    region: int = 0,
+) -> Launcher:
     """One function for one binary. It carries ``guards``, ``explain`` and ``settle``, which make it a Launcher.
 
     ``loaded``: the machine code, or what loads it at the first launch. With ``names`` the function takes a
@@ -184,9 +195,15 @@ def _generate(
 
 
 def _settle(
-    binary: Binary, loaded: Loaded | Callable[[], Loaded], index: int, stream: Callable[[], Any],
-    scope: FunctionType | None, settled: Settled, names: tuple[str, ...], region: int,
-) -> Launcher:  # fmt: skip
+    binary: Binary,
+    loaded: Loaded | Callable[[], Loaded],
+    index: int,
+    stream: Callable[[], Any],
+    scope: FunctionType | None,
+    settled: Settled,
+    names: tuple[str, ...],
+    region: int,
+) -> Launcher:
     """The launcher for calls with a key that settles some of it. It launches what has launched: the code is loaded."""
     now = loaded if isinstance(loaded, Loaded) else loaded()
     return _generate(binary, now, index, stream, scope, settled, names, region)
@@ -195,8 +212,11 @@ def _settle(
 def _driver(loaded: Loaded, maps: Mapping[int, LaunchArg]) -> dict[str, Any]:
     """What a launcher's text calls of the driver. ``module`` keeps the machine code in the device's memory."""
     names: dict[str, Any] = {
-        "enqueue": loaded.enqueue, "recover": loaded.recover, "refused": loaded.refused, "module": loaded.module,
-    }  # fmt: skip
+        "enqueue": loaded.enqueue,
+        "recover": loaded.recover,
+        "refused": loaded.refused,
+        "module": loaded.module,
+    }
     return names | {f"map{number}": loaded.tensor_map(arg) for number, arg in maps.items()}
 
 

@@ -25,10 +25,18 @@ def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]
         where = f"region {binary.region} ({binary.abi.symbol})"
         if any(tensor.get_device() != index for tensor in tensors):
             devices = ", ".join(str(tensor.device) for tensor in tensors)
-            return CallError(f"every tensor of a launch must be on device {index}", got=devices, where=where,
-                             hint="allocate outputs with device=x.device")  # fmt: skip
-        return CallError("a launch takes no lazily negated tensor: it reads the memory as it is",
-                         got="one that host code made", where=where, hint="call .resolve_neg() on it")  # fmt: skip
+            return CallError(
+                f"every tensor of a launch must be on device {index}",
+                got=devices,
+                where=where,
+                hint="allocate outputs with device=x.device",
+            )
+        return CallError(
+            "a launch takes no lazily negated tensor: it reads the memory as it is",
+            got="one that host code made",
+            where=where,
+            hint="call .resolve_neg() on it",
+        )
 
     return unfit
 

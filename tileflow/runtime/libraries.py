@@ -6,8 +6,9 @@ import sys
 
 # Plain functions of "builtins" are the user's: exec calls its module so where it is given no name.
 LIBRARIES = (frozenset({"torch", "tileflow", "tileflow_runtime", "triton", "numpy"}) | sys.stdlib_module_names) - {
-    "builtins", "__main__"
-}  # fmt: skip
+    "builtins",
+    "__main__",
+}
 
 
 KERNELS = "tileflow.kernels"  # written in the language, as a user writes: its text counts

@@ -54,5 +54,6 @@ def check_grid(grid: tuple[Expr, Expr, Expr]) -> None:
     """Raises TableError where a grid names what a launch does not have, or is larger than any device's."""
     check_symbols(grid, "grid")
     if any((g.constant or 0) > _MAX_GRID for g in grid):
-        raise TableError(f"a grid must have at most {_MAX_GRID} blocks an axis", got=", ".join(map(str, grid))[:120],
-                         where="grid")  # fmt: skip
+        raise TableError(
+            f"a grid must have at most {_MAX_GRID} blocks an axis", got=", ".join(map(str, grid))[:120], where="grid"
+        )

@@ -18,9 +18,11 @@ def merge(ours: Table, theirs: Table) -> Table:
     TableError for tables of two kernels or versions, or that disagree about a device.
     """
     if ours.kernel.ref != theirs.kernel.ref or ours.kernel.semantic_hash != theirs.kernel.semantic_hash:
-        raise TableError("tables must be of one kernel in one version to be merged",
-                         got=f"{ours.kernel.ref} {ours.kernel.semantic_hash[:12]} and "
-                             f"{theirs.kernel.ref} {theirs.kernel.semantic_hash[:12]}")  # fmt: skip
+        raise TableError(
+            "tables must be of one kernel in one version to be merged",
+            got=f"{ours.kernel.ref} {ours.kernel.semantic_hash[:12]} and "
+            f"{theirs.kernel.ref} {theirs.kernel.semantic_hash[:12]}",
+        )
     for name in ours.devices.keys() & theirs.devices.keys():
         if ours.devices[name] != theirs.devices[name]:
             raise TableError("tables must agree about a device to be merged", got=name)
@@ -31,7 +33,8 @@ def merge(ours: Table, theirs: Table) -> Table:
     portfolio = dict.fromkeys((r.arch, r.config, r.problem) for r in (*ours.portfolio, *theirs.portfolio))
     by_key = {(r.arch, r.config, r.problem): r for r in (*theirs.portfolio, *ours.portfolio)}
     return Table.of(
-        ours.kernel, rows,
+        ours.kernel,
+        rows,
         devices={**theirs.devices, **ours.devices},
         domain=_wider(ours.domain, theirs.domain),
         key_schema=tuple(sorted({*ours.key_schema, *theirs.key_schema}, key=lambda k: (k.name, k.kind))),
@@ -42,7 +45,7 @@ def merge(ours: Table, theirs: Table) -> Table:
         validators=_merged_validators(ours, theirs),
         created_by=ours.created_by,
         parent_table_id=ours.table_id,
-    )  # fmt: skip
+    )
 
 
 def _all_defaults(ours: Table, theirs: Table) -> dict[str, tuple[Fallback, ...]]:
@@ -92,8 +95,9 @@ def _merged_validators(ours: Table, theirs: Table) -> tuple[Validator, ...]:
     required: dict[str, str] = {}
     for v in merged:
         if v.level == "require" and required.setdefault(v.name, v.value) != v.value:
-            raise TableError("tables must require the same to be merged",
-                             got=f"{v.name} {required[v.name]} and {v.value}")  # fmt: skip
+            raise TableError(
+                "tables must require the same to be merged", got=f"{v.name} {required[v.name]} and {v.value}"
+            )
     return tuple(sorted(merged, key=lambda v: (v.name, v.value, v.level)))
 
 

@@ -80,12 +80,16 @@ def openmetrics() -> str:
 def _register(family: _Family) -> None:
     if not _is_name(family.name) or family.name.rpartition("_")[2] in _RESERVED:
         raise SpecError(
-            "a metric's name must be OpenMetrics' and have no suffix that it gives a meaning to", got=family.name,
+            "a metric's name must be OpenMetrics' and have no suffix that it gives a meaning to",
+            got=family.name,
             hint="letters, digits and _, as tileflow_bound_keys",
-        )  # fmt: skip
+        )
     if family.name in _families or family.name == _UNREADABLE:
-        raise SpecError("a metric must be registered once", got=family.name,
-                        hint="one reading can return several numbers, each with its labels")  # fmt: skip
+        raise SpecError(
+            "a metric must be registered once",
+            got=family.name,
+            hint="one reading can return several numbers, each with its labels",
+        )
     _families[family.name] = family
 
 

@@ -202,8 +202,12 @@ def record_misses(path: str | os.PathLike[str] | None) -> None:
         try:
             os.close(open_to_append(file))
         except OSError as error:
-            raise SpecError("the file of misses must be one that can be appended to", got=f"{error}", where=file,
-                            hint="name a folder that exists, or a file in one") from error  # fmt: skip
+            raise SpecError(
+                "the file of misses must be one that can be appended to",
+                got=f"{error}",
+                where=file,
+                hint="name a folder that exists, or a file in one",
+            ) from error
     with _exchange:
         before, _recorder = _recorder, recorder
         misses.listen(recorder)
@@ -246,8 +250,12 @@ def resolve(path: str) -> str:
     if "{rank}" in path:
         rank = os.environ.get("RANK", "")
         if not rank.isdecimal():
-            raise SpecError("a path with {rank} needs the environment's RANK", got=rank or "none", where=path,
-                            hint="torchrun sets it; {pid} and {host} are always known")  # fmt: skip
+            raise SpecError(
+                "a path with {rank} needs the environment's RANK",
+                got=rank or "none",
+                where=path,
+                hint="torchrun sets it; {pid} and {host} are always known",
+            )
         path = path.replace("{rank}", rank)
     if "{host}" in path:
         import socket
@@ -303,8 +311,12 @@ def _parse(line: bytes, where: str) -> Miss | None:
     values = data.pop("values", {})
     wrong = [name for name, kinds in _FIELDS.items() if type(data.get(name)) not in kinds]
     if wrong or len(data) != len(_FIELDS) or data["calls"] < 1 or not isinstance(values, dict):
-        raise TableError(f"a line of misses must have {', '.join(_FIELDS)}, of their types, and a call",
-                         got=f"{line[:200]!r}", where=where, hint=_HINT)  # fmt: skip
+        raise TableError(
+            f"a line of misses must have {', '.join(_FIELDS)}, of their types, and a call",
+            got=f"{line[:200]!r}",
+            where=where,
+            hint=_HINT,
+        )
     try:
         problem = Problem.from_json(data["problem"])
     except TableError as error:
@@ -318,9 +330,15 @@ def _parse(line: bytes, where: str) -> Miss | None:
 
 def _sum(one: Miss, other: Miss) -> Miss:
     return Miss(
-        one.kernel, one.problem, one.device, one.reason, one.calls + other.calls,
-        min(one.first, other.first), max(one.last, other.last), one.values or other.values,
-    )  # fmt: skip
+        one.kernel,
+        one.problem,
+        one.device,
+        one.reason,
+        one.calls + other.calls,
+        min(one.first, other.first),
+        max(one.last, other.last),
+        one.values or other.values,
+    )
 
 
 def _stop_at_exit() -> None:
@@ -341,5 +359,6 @@ if hasattr(os, "register_at_fork"):
 
 register_counter("tileflow_miss_lines", "Lines appended to files of misses.", lambda: _Totals.lines)
 register_counter("tileflow_miss_file_errors", "Failed attempts to append misses.", lambda: _Totals.errors)
-register_counter("tileflow_dropped_miss_lines", "Lines given up: the file or its queue was full.",
-                 lambda: _Totals.dropped)  # fmt: skip
+register_counter(
+    "tileflow_dropped_miss_lines", "Lines given up: the file or its queue was full.", lambda: _Totals.dropped
+)

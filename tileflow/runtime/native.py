@@ -23,9 +23,14 @@ _BUILD = "python -P tileflow/runtime/build_native.py builds it, TILEFLOW_NATIVE=
 
 
 def enqueuer(
-    address: int | None, function: int, threads: int, shared: int, formats: str, attributes: bytes = b"",
+    address: int | None,
+    function: int,
+    threads: int,
+    shared: int,
+    formats: str,
+    attributes: bytes = b"",
     device: tuple[int, int] | None = None,
-) -> Enqueue | None:  # fmt: skip
+) -> Enqueue | None:
     """An enqueue that calls the driver's launch function at ``address``; None where the extension cannot serve.
 
     ``address``: of cuLaunchKernel or hipModuleLaunchKernel, of cuLaunchKernelEx where there are ``attributes`` (each a

@@ -175,8 +175,10 @@ def has_methods(kind: type) -> bool:
     """Whether a user's class has methods of its own, more than ``dataclass`` makes."""
     return any(
         isinstance(held, FunctionType) and name not in _GENERATED
-        for owner in kind.__mro__ if not is_library(owner.__module__) for name, held in vars(owner).items()
-    )  # fmt: skip
+        for owner in kind.__mro__
+        if not is_library(owner.__module__)
+        for name, held in vars(owner).items()
+    )
 
 
 def attributes_of(value: Any) -> dict[str, Any]:

@@ -180,9 +180,14 @@ class _Walk:
     # ---- values -------------------------------------------------------------------------------------
 
     def _value(
-        self, text: str, value: Any, numbers: bool, attributes: frozenset[str], pinned: bool = False,
+        self,
+        text: str,
+        value: Any,
+        numbers: bool,
+        attributes: frozenset[str],
+        pinned: bool = False,
         functions_only: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A value that ``text`` reads. ``numbers``: whether those in it are baked into a trace; ``pinned``: whether the
         read cannot give another object; ``functions_only``: whether only functions matter."""
         kind = type(value)

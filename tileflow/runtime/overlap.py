@@ -47,9 +47,9 @@ def is_in_step(a: torch.Tensor, b: torch.Tensor) -> bool:
     raise CallError(
         "a tensor that a kernel stores into is the one that it loads from, or shares no memory with it",
         got=f"tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} that overlap, "
-            f"{abs(a.data_ptr() - b.data_ptr())} bytes apart",
+        f"{abs(a.data_ptr() - b.data_ptr())} bytes apart",
         hint="programs run in no order: clone one of them, x.clone()",
-    )  # fmt: skip
+    )
 
 
 def is_same(a: torch.Tensor, b: torch.Tensor) -> bool:

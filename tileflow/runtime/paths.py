@@ -105,8 +105,11 @@ class Symbol:
 
 def _axis(digits: str, name: str) -> int:
     if len(digits) > 2 or int(digits) > _MAX_AXIS:
-        raise TableError(f"a launch symbol's axis must be at most {_MAX_AXIS}", got=repr(name[:80]),
-                         hint="the table is damaged; export it again")  # fmt: skip
+        raise TableError(
+            f"a launch symbol's axis must be at most {_MAX_AXIS}",
+            got=repr(name[:80]),
+            hint="the table is damaged; export it again",
+        )
     return int(digits)
 
 

@@ -33,8 +33,10 @@ def choose_portfolio(times: Times, *, within: float = 0.005, limit: int = 8) -> 
     where categories differ or a problem has no time at all.
     """
     if len({problem.categories for problem in times}) > 1:
-        raise TableError("a portfolio must be chosen among problems of the same categories",
-                         got=sorted({problem.categories for problem in times}))  # fmt: skip
+        raise TableError(
+            "a portfolio must be chosen among problems of the same categories",
+            got=sorted({problem.categories for problem in times}),
+        )
     if untimed := [str(problem) for problem, row in times.items() if not row]:
         raise TableError("every problem of a portfolio must have been timed", got=", ".join(untimed))
     if not times:

@@ -36,8 +36,11 @@ class TensorSpec:
     def validate(self) -> None:
         """Raises TableError where shape and strides are of different ranks."""
         if len(self.shape) != len(self.strides):
-            raise TableError("a tensor must have a stride for each size", got=f"{len(self.shape)} and "
-                             f"{len(self.strides)}", where="strides")  # fmt: skip
+            raise TableError(
+                "a tensor must have a stride for each size",
+                got=f"{len(self.shape)} and {len(self.strides)}",
+                where="strides",
+            )
 
     @property
     def runs(self) -> str:
@@ -86,8 +89,9 @@ class ScalarSpec:
         """Raises TableError where the value is not of the type."""
         expected = _PLAIN.get(self.type.removeprefix("constexpr "))
         if expected is not None and type(self.value) is not expected:
-            raise TableError(f"a scalar's value must be of its type, {self.type}", got=repr(self.value)[:80],
-                             where="value")  # fmt: skip
+            raise TableError(
+                f"a scalar's value must be of its type, {self.type}", got=repr(self.value)[:80], where="value"
+            )
 
     @property
     def selects_code(self) -> bool:

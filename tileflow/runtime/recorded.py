@@ -66,8 +66,12 @@ def arguments(text: str, signature: inspect.Signature, device: str, interpreted:
     made = []
     for name in signature.parameters:
         if name not in specs:
-            raise SpecError("a call that was recorded is made of tensors and scalars", got=", ".join(specs), where=name,
-                            hint="tune it where it stands: kernel.tune(*args)")  # fmt: skip
+            raise SpecError(
+                "a call that was recorded is made of tensors and scalars",
+                got=", ".join(specs),
+                where=name,
+                hint="tune it where it stands: kernel.tune(*args)",
+            )
         made.append(_argument(name, specs[name], kept.get(name, {}), device))
     return tuple(made)
 
@@ -89,8 +93,12 @@ def _argument(name: str, spec: Any, values: Mapping[str, Any], device: str) -> A
                 return getattr(torch, str(spec.value))
             case "setting" if spec.value in ("cuda", "cpu"):
                 return torch.device(device)
-    raise SpecError("a call that was recorded is made of tensors and scalars", got=str(spec), where=name,
-                    hint="tune it where it stands: kernel.tune(*args)")  # fmt: skip
+    raise SpecError(
+        "a call that was recorded is made of tensors and scalars",
+        got=str(spec),
+        where=name,
+        hint="tune it where it stands: kernel.tune(*args)",
+    )
 
 
 def _room(spec: TensorSpec) -> int:

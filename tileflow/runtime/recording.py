@@ -71,8 +71,12 @@ class Recorder:
         try:
             descriptor = open_to_append(file)
         except OSError as error:
-            raise SpecError("the file of recorded calls must be one that can be appended to", got=str(error),
-                            where=file, hint="name a folder, or a .jsonl file in one") from error  # fmt: skip
+            raise SpecError(
+                "the file of recorded calls must be one that can be appended to",
+                got=str(error),
+                where=file,
+                hint="name a folder, or a .jsonl file in one",
+            ) from error
         try:
             for (kernel, _, device), found in sorted(self._found.items(), key=lambda item: -item[1].calls):
                 if kernel.startswith("__main__:"):

@@ -211,8 +211,11 @@ def unload(what: str | PathLike[str] | Table) -> tuple[Table, ...]:
         for known in _sources.values():
             known[:] = [source for source in known if source not in gone]
     if not gone:
-        raise TableError("what is unloaded must be loaded", got=str(getattr(what, "table_id", what))[:80],
-                         hint="runtime.loaded() lists the tables")  # fmt: skip
+        raise TableError(
+            "what is unloaded must be loaded",
+            got=str(getattr(what, "table_id", what))[:80],
+            hint="runtime.loaded() lists the tables",
+        )
     for source in gone:
         source.servers.clear()
     _changed()
@@ -302,13 +305,21 @@ def hits(kernel: str, semantic_hash: str, problem: Problem, device: str | None =
             observe.count(kernel, refusal[0], refusal[1], candidate.device)
             observe.say_once(logging.WARNING, kernel, f"{refusal[0]} {candidate.step}", refusal[1])
         elif strict and candidate.step != "exact":
-            raise TableError("a strict lookup must find this device and this key", got=candidate.reason,
-                             where=str(problem), hint="tune this problem, or load without strict")  # fmt: skip
+            raise TableError(
+                "a strict lookup must find this device and this key",
+                got=candidate.reason,
+                where=str(problem),
+                hint="tune this problem, or load without strict",
+            )
         else:
             yield _hit(candidate)
     if strict:
-        raise TableError("a strict lookup must find this device and this key", got="no row", where=str(problem),
-                         hint="tune this problem, or load without strict")  # fmt: skip
+        raise TableError(
+            "a strict lookup must find this device and this key",
+            got="no row",
+            where=str(problem),
+            hint="tune this problem, or load without strict",
+        )
 
 
 def stores_into_arguments(kernel: str, semantic_hash: str, parameters: Collection[str]) -> bool | None:
@@ -356,8 +367,12 @@ def _of_version(kernel: str, semantic_hash: str) -> list[_Source]:
             continue
         text = f"{stale.table.kernel.semantic_hash[:12]}, but the kernel is {semantic_hash[:12]}"
         if stale.strict:
-            raise TableError("a table must be of this version of the kernel", got=text, where=kernel,
-                             hint="the kernel was edited since: tune again, or check the old version out")  # fmt: skip
+            raise TableError(
+                "a table must be of this version of the kernel",
+                got=text,
+                where=kernel,
+                hint="the kernel was edited since: tune again, or check the old version out",
+            )
         observe.count(kernel, "other_version", text)
         observe.say_once(
             logging.WARNING, kernel, stale.table.table_id, f"a table of another version is not used: {text}"
@@ -538,9 +553,15 @@ def _hit(candidate: _Candidate) -> Hit:
     if source is None:
         return Hit(candidate.row, candidate.step, candidate.reason, candidate.exact, candidate.device)
     return Hit(
-        candidate.row, candidate.step, candidate.reason, candidate.exact, candidate.device, source.table, source.bundle,
+        candidate.row,
+        candidate.step,
+        candidate.reason,
+        candidate.exact,
+        candidate.device,
+        source.table,
+        source.bundle,
         source.servers,
-    )  # fmt: skip
+    )
 
 
 # ---- versions -----------------------------------------------------------------------------------------------------
@@ -557,8 +578,12 @@ def check_validators(table: Table) -> None:
             continue
         text = f"{validator.value}, here {here or 'not known'}"
         if validator.level == "require":
-            raise TableError(f"the table requires its {validator.name}", got=text, where=table.kernel.ref,
-                             hint="export the table for this version")  # fmt: skip
+            raise TableError(
+                f"the table requires its {validator.name}",
+                got=text,
+                where=table.kernel.ref,
+                hint="export the table for this version",
+            )
         if here is not None:
             level = logging.WARNING if validator.level == "warn" else logging.INFO
             observe.say_once(

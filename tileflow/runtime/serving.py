@@ -97,18 +97,26 @@ class Attempt(RuntimeContext):
     __slots__ = ("_again", "_asked", "_make", "_served", "_servers", "launched")
 
     def __init__(
-        self, first: Server, asked: Asked, again: Callable[[], Iterator[Server]], served: Callable[[Server], Any],
+        self,
+        first: Server,
+        asked: Asked,
+        again: Callable[[], Iterator[Server]],
+        served: Callable[[Server], Any],
         make: MakeServer | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(first.config, {})
         self._servers: tuple[Server, ...] = (first,)
         self._asked, self._again, self._served, self._make = asked, again, served, make
         self.launched = False
 
     def accepting(
-        self, region: int, frame: Mapping[str, Any], begins: tuple[int, ...], ends: tuple[int, ...],
+        self,
+        region: int,
+        frame: Mapping[str, Any],
+        begins: tuple[int, ...],
+        ends: tuple[int, ...],
         given: tuple[Any, ...] = (),
-    ) -> tuple[Launcher, Sequence[Launcher]]:  # fmt: skip
+    ) -> tuple[Launcher, Sequence[Launcher]]:
         """The first variant whose guards hold, which has launched, and those before it, which declined."""
         declined: list[Launcher] = []
 
@@ -221,10 +229,12 @@ def no_row(kernel: str, problem: Problem, device: str | None, tried: Sequence[st
 def refused(kernel: str, problem: Problem, device: str | None, why: str) -> MissError:
     """The error where nothing may serve a call."""
     return MissError(
-        "a call must be served by a row, a compiler or the reference", got=f"{problem.key} on {device}: {why}",
-        where=kernel, hint="tune it, put a default into the bundle (`tileflow bundle build`), or load with another "
-                           f"on_miss than {on_miss(kernel)!r}",
-    )  # fmt: skip
+        "a call must be served by a row, a compiler or the reference",
+        got=f"{problem.key} on {device}: {why}",
+        where=kernel,
+        hint="tune it, put a default into the bundle (`tileflow bundle build`), or load with another "
+        f"on_miss than {on_miss(kernel)!r}",
+    )
 
 
 # ---- decisions ----------------------------------------------------------------------------------------------------

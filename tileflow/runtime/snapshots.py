@@ -89,14 +89,18 @@ def switch(directory: str | os.PathLike[str], digest: str | None = None) -> Bund
         else:
             found = [s for s in known if s.digest.startswith(digest)]
         if len(found) != 1:
-            raise TableError("a bundle must hold exactly one such snapshot to switch to", where=str(root),
-                             got=f"{len(found)} for {digest or 'the one before'}",
-                             hint=f"it has {', '.join(s.digest[:12] for s in known)}")  # fmt: skip
+            raise TableError(
+                "a bundle must hold exactly one such snapshot to switch to",
+                where=str(root),
+                got=f"{len(found)} for {digest or 'the one before'}",
+                hint=f"it has {', '.join(s.digest[:12] for s in known)}",
+            )
         (snapshot,) = found
         held = load_bundle(snapshot.path)
         if held.digest != snapshot.digest:
-            raise TableError("a snapshot must have the digest that is its name", got=held.digest,
-                             where=str(snapshot.path))  # fmt: skip
+            raise TableError(
+                "a snapshot must have the digest that is its name", got=held.digest, where=str(snapshot.path)
+            )
         if not snapshot.is_current:
             _point(root, snapshot.digest)
     return load_bundle(root)
@@ -156,8 +160,12 @@ def withdraw(
         tables = {t.kernel.ref: t for t in old}
         table = tables.pop(kernel, None)
         if table is None:
-            raise TableError("a bundle must have the kernel that is withdrawn", got=kernel, where=str(directory),
-                             hint=f"it has {', '.join(t.kernel.ref for t in old)}")  # fmt: skip
+            raise TableError(
+                "a bundle must have the kernel that is withdrawn",
+                got=kernel,
+                where=str(directory),
+                hint=f"it has {', '.join(t.kernel.ref for t in old)}",
+            )
         if device is None and problem is None:
             return tables
         return tables | {kernel: _without(table, device, problem)}
@@ -190,14 +198,22 @@ def _without(table: Table, device: str | None, problem: str | None) -> Table:
     defaults = {name: rows for name, rows in table.defaults.items() if name not in gone}
     if (entries, portfolio, defaults) == (table.entries, table.portfolio, dict(table.defaults)):
         keys = dict.fromkeys(f"{e.device} {e.problem.key}" for e in table.entries if device in (None, e.device))
-        raise TableError("a bundle must have the row that is withdrawn", where=table.kernel.ref,
-                         got=f"none of {device or 'any device'} for {problem or 'any problem'}",
-                         hint=f"it has {'; '.join(keys) or 'no such rows'}")  # fmt: skip
+        raise TableError(
+            "a bundle must have the row that is withdrawn",
+            where=table.kernel.ref,
+            got=f"none of {device or 'any device'} for {problem or 'any problem'}",
+            hint=f"it has {'; '.join(keys) or 'no such rows'}",
+        )
     unseen = {name: served for name, served in table.unseen.items() if name not in gone}
     return dataclasses.replace(
-        table, entries=entries, portfolio=portfolio, defaults=defaults, unseen=unseen, domain=domain_of(entries),
+        table,
+        entries=entries,
+        portfolio=portfolio,
+        defaults=defaults,
+        unseen=unseen,
+        domain=domain_of(entries),
         parent_table_id=table.table_id,
-    )  # fmt: skip
+    )
 
 
 def _portfolio_goes(table: Table, row: Fallback, device: str | None, problem: str | None) -> bool:
@@ -240,8 +256,11 @@ def _publish(root: Path, tables: tuple[Table, ...], code: Mapping[str, bytes], k
 
 def _check_content(tables: tuple[Table, ...], code: Mapping[str, bytes]) -> None:
     if len({_file_name(t) for t in tables}) != len(tables):
-        raise TableError("a bundle must have one table a kernel", got=sorted(t.kernel.ref for t in tables),
-                         hint="merge(...) tables of one kernel first")  # fmt: skip
+        raise TableError(
+            "a bundle must have one table a kernel",
+            got=sorted(t.kernel.ref for t in tables),
+            hint="merge(...) tables of one kernel first",
+        )
     for table in tables:
         validate(table)
     wanted = {v.sha256 for v in variants_of(tables) if v.sha256 is not None}

@@ -92,16 +92,21 @@ class DeviceInfo:
     @staticmethod
     def of(entry: Target) -> DeviceInfo:
         return DeviceInfo(
-            entry.vendor, entry.arch, entry.sm_count, entry.mem_gb, entry.smem_per_block,
-            entry.display_names[0] if entry.display_names else "", entry.siblings,
-        )  # fmt: skip
+            entry.vendor,
+            entry.arch,
+            entry.sm_count,
+            entry.mem_gb,
+            entry.smem_per_block,
+            entry.display_names[0] if entry.display_names else "",
+            entry.siblings,
+        )
 
     def target(self, name: str) -> Target:
         """The class ``name``: as this version knows it, else as the table describes it. Raises SpecError for an
         architecture that is none."""
         figures = DeviceProperties(
             self.display_name, self.vendor, self.arch, self.sm_or_cu_count, self.mem_gb << 30, self.smem_per_block
-        )  # fmt: skip
+        )
         return find(name) or replace(described(figures), name=name, mem_gb=self.mem_gb)
 
 
@@ -337,17 +342,29 @@ def parse_table(text: str, where: str = "table") -> Table:
     try:
         data = parse_json(text)
     except ValueError as error:
-        raise TableError("a table must be complete JSON", got=str(error)[:200], where=where,
-                         hint="the file is truncated or damaged; export it again") from error  # fmt: skip
+        raise TableError(
+            "a table must be complete JSON",
+            got=str(error)[:200],
+            where=where,
+            hint="the file is truncated or damaged; export it again",
+        ) from error
     if not isinstance(data, dict):
         raise TableError("a table must be a JSON object", got=type(data).__name__, where=where)
     version = data.get("schema_version")
     if type(version) is not int or version < 1 or version > SCHEMA_VERSION:
-        raise TableError(f"schema_version must be 1 to {SCHEMA_VERSION}", got=reprlib.repr(version), where=where,
-                         hint="upgrade tileflow to read a newer table")  # fmt: skip
+        raise TableError(
+            f"schema_version must be 1 to {SCHEMA_VERSION}",
+            got=reprlib.repr(version),
+            where=where,
+            hint="upgrade tileflow to read a newer table",
+        )
     if late := sorted(name for name, since in FIELDS_SINCE.items() if since > version and name in data):
-        raise TableError(f"a table of schema {version} must have only its fields", got=", ".join(late), where=where,
-                         hint="the file was edited or damaged; export it again")  # fmt: skip
+        raise TableError(
+            f"a table of schema {version} must have only its fields",
+            got=", ".join(late),
+            where=where,
+            hint="the file was edited or damaged; export it again",
+        )
     claimed = data.pop("table_id", None)
     try:
         table = decode(Table, data)
@@ -356,8 +373,12 @@ def parse_table(text: str, where: str = "table") -> Table:
         place = where if error.where is None else f"{where}: {error.where}"
         raise TableError(error.constraint, got=error.got, where=place, hint=error.hint) from error
     if claimed != table.table_id:
-        raise TableError("table_id must be the digest of the table's content", got=reprlib.repr(claimed), where=where,
-                         hint="the file was edited or damaged; export it again")  # fmt: skip
+        raise TableError(
+            "table_id must be the digest of the table's content",
+            got=reprlib.repr(claimed),
+            where=where,
+            hint="the file was edited or damaged; export it again",
+        )
     return table
 
 
@@ -382,10 +403,11 @@ def dump_table(table: Table, path: str | os.PathLike[str], *, replaces: str | No
         current = load_table(target).table_id if target.exists() else None
         if current not in (replaces, table.table_id):
             raise TableError(
-                "the file must still hold the table that was read", where=str(path),
+                "the file must still hold the table that was read",
+                where=str(path),
                 got=f"{_short(current)}, expected {_short(replaces)}",
                 hint="load it, merge(...) with it, and write again",
-            )  # fmt: skip
+            )
         write_atomically(target, table_text(table).encode())
 
 
@@ -449,9 +471,10 @@ def _validate_relations(table: Table) -> None:
     for device_name, served in table.unseen.items():
         if served.problems < 1 or min(served.rows, served.default) < 1:
             raise TableError(
-                "unseen problems must be some, and take at least their best time", where=f"unseen.{device_name}",
+                "unseen problems must be some, and take at least their best time",
+                where=f"unseen.{device_name}",
                 got=f"{served.problems}, {served.rows}, {served.default}",
-            )  # fmt: skip
+            )
     for device_name, sizes in table.domain.items():
         for size, (low, high) in sizes.items():
             if low > high:
@@ -461,12 +484,18 @@ def _validate_relations(table: Table) -> None:
 def _validate_device(name: str, device: DeviceInfo) -> None:
     where = f"devices.{name}"
     if not device.arch or device.sm_or_cu_count < 1:
-        raise TableError("a device must have both its arch and its number of SMs or CUs",
-                         got=f"{device.arch!r}, {device.sm_or_cu_count}", where=where)  # fmt: skip
+        raise TableError(
+            "a device must have both its arch and its number of SMs or CUs",
+            got=f"{device.arch!r}, {device.sm_or_cu_count}",
+            where=where,
+        )
     known = find(name)
     if known and (device.vendor, device.arch, device.sm_or_cu_count) != (known.vendor, known.arch, known.sm_count):
-        raise TableError(f"{name} must be {known.vendor} {known.arch} with {known.sm_count} SMs or CUs",
-                         got=f"{device.vendor} {device.arch} with {device.sm_or_cu_count}", where=where)  # fmt: skip
+        raise TableError(
+            f"{name} must be {known.vendor} {known.arch} with {known.sm_count} SMs or CUs",
+            got=f"{device.vendor} {device.arch} with {device.sm_or_cu_count}",
+            where=where,
+        )
     for sibling in device.siblings:
         other = find(sibling)
         if other is not None and other.vendor != device.vendor:
@@ -481,14 +510,21 @@ def _validate_defaults(table: Table, name: str, rows: tuple[Fallback, ...]) -> N
     kinds = set()
     for row in rows:
         if (row.vendor, row.arch) != (device.vendor, device.arch):
-            raise TableError(f"a default of {name} must be of {device.vendor} {device.arch}",
-                             got=f"{row.vendor} {row.arch}", where=where)  # fmt: skip
+            raise TableError(
+                f"a default of {name} must be of {device.vendor} {device.arch}",
+                got=f"{row.vendor} {row.arch}",
+                where=where,
+            )
         if row.problem is None or row.problem.kernel != table.kernel.ref:
-            raise TableError(f"a default must say for which kinds of arguments of {table.kernel.ref} it is",
-                             got=row.problem, where=where)  # fmt: skip
+            raise TableError(
+                f"a default must say for which kinds of arguments of {table.kernel.ref} it is",
+                got=row.problem,
+                where=where,
+            )
         if row.problem.kinds in kinds:
-            raise TableError("a device must have one default for each kinds of arguments", got=row.problem.kinds,
-                             where=where)  # fmt: skip
+            raise TableError(
+                "a device must have one default for each kinds of arguments", got=row.problem.kinds, where=where
+            )
         kinds.add(row.problem.kinds)
         _validate_launches(row.launches, where)
 
@@ -502,9 +538,10 @@ def _validate_entry(table: Table, entry: Entry, where: str) -> None:
         raise TableError("best_us must be positive", got=entry.best_us, where=where)
     if entry.origin == "measured" and (entry.measured_on != entry.device or entry.best_us is None or entry.n < 1):
         raise TableError(
-            "a measured row must have been measured on its own device, with best_us and n", where=where,
+            "a measured row must have been measured on its own device, with best_us and n",
+            where=where,
             got=f"measured_on {entry.measured_on!r}, device {entry.device!r}, best_us {entry.best_us}, n {entry.n}",
-        )  # fmt: skip
+        )
     _validate_launches(entry.launches, where)
 
 

@@ -38,8 +38,12 @@ def tensor_map_encoder(
     tensor_map = arg.tensor_map
     assert tensor_map is not None
     form = (
-        len(tensor_map.shape), tensor_map.element_type, tensor_map.element_bytes, tensor_map.swizzle, tensor_map.box
-    )  # fmt: skip
+        len(tensor_map.shape),
+        tensor_map.element_type,
+        tensor_map.element_bytes,
+        tensor_map.swizzle,
+        tensor_map.box,
+    )
     name = _names.setdefault(form, next(_numbers))  # no two forms ever have one
     get, put = _maps.get, _maps.put
 
@@ -79,9 +83,11 @@ def _encode(driver: Any, arg: LaunchArg, key: tuple[int, ...], where: str, recov
         status, encoded = encode()
     if status != driver.CUresult.CUDA_SUCCESS:
         raise LaunchError(
-            "the driver must encode a tensor map", got=f"{status} for shape {shape}, strides {strides}", where=where,
+            "the driver must encode a tensor map",
+            got=f"{status} for shape {shape}, strides {strides}",
+            where=where,
             hint=f"choose access 'pointer' for {arg.path}",
-        )  # fmt: skip
+        )
     return encoded
 
 

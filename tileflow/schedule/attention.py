@@ -100,8 +100,13 @@ def attention(shape: Shape, groups: int, stages: int, ping_pong: bool, walks: bo
     if takes_turns:
         barriers.append(Barrier("order", groups, 1, "group", "it is a group's turn at the matrix units"))
     program = _walking if walks else _of_one_tile
-    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups],
-                    program(shape, takes_turns, "query" if shares_query else "out"))  # fmt: skip
+    consumer = Role(
+        "consumer",
+        groups,
+        WARPS_OF_A_GROUP,
+        CONSUMER_REGISTERS[groups],
+        program(shape, takes_turns, "query" if shares_query else "out"),
+    )
     filled: tuple[Step, ...] = (Repeat(0, (*_filled("key"), *_filled("value"))),)
     if walks:
         filled = (EachTile((*(step for g in range(groups) for step in _next_query(g)), *filled)),)
@@ -125,18 +130,20 @@ def _of_one_tile(shape: Shape, takes_turns: bool, out: str) -> tuple[Step, ...]:
 def _walking(shape: Shape, takes_turns: bool, out: str) -> tuple[Step, ...]:
     """A consumer's program for one tile after the other. What the last turn holds is let go as soon as it can be."""
     return (
-        EachTile((
-            Compute("start", (), ("sums", "carried"), _FIRST),
-            Wait("query_full", _OWN, Round(ThisTile())),
-            *_turns(shape, takes_turns),
-            Arrive("query_empty", _OWN),
-            *_last_product(shape),
-            Arrive("value_empty", Staged(_LAST)),
-            Compute("finish", ("sums", "carried"), ("result",), _LAST),
-            *(() if shape.out is None else (AwaitPuts(), Put("result", out, _OWN, _FIRST))),
-        )),
+        EachTile(
+            (
+                Compute("start", (), ("sums", "carried"), _FIRST),
+                Wait("query_full", _OWN, Round(ThisTile())),
+                *_turns(shape, takes_turns),
+                Arrive("query_empty", _OWN),
+                *_last_product(shape),
+                Arrive("value_empty", Staged(_LAST)),
+                Compute("finish", ("sums", "carried"), ("result",), _LAST),
+                *(() if shape.out is None else (AwaitPuts(), Put("result", out, _OWN, _FIRST))),
+            )
+        ),
         AwaitPuts(),
-    )  # fmt: skip
+    )
 
 
 def _next_query(group: int) -> tuple[Step, ...]:

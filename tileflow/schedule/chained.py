@@ -157,9 +157,24 @@ def _find(ir: KernelIR) -> Chained:
     after = ir.body.ops[position + 1 :]
     saved = next(iter(saved_rows(ir, after, rows)), None)
     found = Chained(
-        loop, rows, query, key, value, key_transposed, value_transposed, first, second, sums_at, before,
-        tuple(weigh), tuple(rescale), tuple(narrow), after, saved, weights,
-    )  # fmt: skip
+        loop,
+        rows,
+        query,
+        key,
+        value,
+        key_transposed,
+        value_transposed,
+        first,
+        second,
+        sums_at,
+        before,
+        tuple(weigh),
+        tuple(rescale),
+        tuple(narrow),
+        after,
+        saved,
+        weights,
+    )
     inside = (*found.weigh, *found.rescale, *found.narrow)
     check_operations(ir, rows, (*before, *inside), after)
     return found
@@ -290,8 +305,10 @@ def check_operations(ir: KernelIR, tile: str, computed: Iterable[Op], after: Ite
     """All that consumers compute is done lane by lane, or a row of the ``tile`` at a time: a group has a part of the
     rows. ``after`` the loop there are stores too."""
     rows = ir.tiles[tile].dim
-    for op, allowed in (*((op, CONSUMED) for op in _with_branches(computed)),
-                        *((op, CONSUMED | {K.STORE}) for op in _with_branches(after))):  # fmt: skip
+    for op, allowed in (
+        *((op, CONSUMED) for op in _with_branches(computed)),
+        *((op, CONSUMED | {K.STORE}) for op in _with_branches(after)),
+    ):
         if op.kind not in allowed:
             raise Refused(f"consumers compute what is done lane by lane or row by row, and no {op.kind}", op)
         if op.kind is K.REDUCE:

@@ -250,8 +250,9 @@ class _Execution:
         group = position if isinstance(step.slot, OfGroup) else self._part(step.slot, number)
         name = f"the copy of {step.buffer} for " + (f"group {group}" if at is None else f"turn {at}")
         gate = self._gate(step.full, step.slot, number, turn)
-        transfer = Transfer(self._memory.place(buffer, position), gate, buffer.slot_bytes,
-                            self._body.box(step.buffer, at, group), name)  # fmt: skip
+        transfer = Transfer(
+            self._memory.place(buffer, position), gate, buffer.slot_bytes, self._body.box(step.buffer, at, group), name
+        )
         self._memory.fill(transfer.place, at, transfer, where)
         gate.bytes += buffer.slot_bytes
         gate.arrive()
@@ -259,8 +260,12 @@ class _Execution:
     def _multiply(self, step: Multiply, number: int, turn: int, where: _Where) -> None:
         if step.in_order:
             if self._in_order not in (None, number):
-                raise ScheduleFault("order", "one group at a time issues products in order",
-                                    f"group {number} while it is group {self._in_order}'s turn", where)  # fmt: skip
+                raise ScheduleFault(
+                    "order",
+                    "one group at a time issues products in order",
+                    f"group {number} while it is group {self._in_order}'s turn",
+                    where,
+                )
             self._in_order = number
         group = self._groups[number]
         name = f"{step.into} of group {number} in turn {turn}"
@@ -278,8 +283,9 @@ class _Execution:
         """The slot that a product reads from now on."""
         place = self._place(operand.buffer, operand.slot, number, turn)
         if place.filling or place.contents is None:
-            raise ScheduleFault("early", "a slot is read once the copy into it was waited for",
-                                f"{operand.buffer} for {reader}", where)  # fmt: skip
+            raise ScheduleFault(
+                "early", "a slot is read once the copy into it was waited for", f"{operand.buffer} for {reader}", where
+            )
         if isinstance(operand.slot, Staged):
             due: int | None = operand.slot.turn.at(turn, self._turns)
         else:  # of a program with several tiles: what came for this one
@@ -316,8 +322,9 @@ class _Execution:
 
     def _leave_alone(self, place: Place, where: _Where) -> None:
         if place.filling or place.readers:
-            raise ScheduleFault("race", "a slot is written when nobody fills or reads it",
-                                ", ".join(place.readers) or "a copy", where)  # fmt: skip
+            raise ScheduleFault(
+                "race", "a slot is written when nobody fills or reads it", ", ".join(place.readers) or "a copy", where
+            )
 
     # ---- slots ----------------------------------------------------------------------------------
 

@@ -157,9 +157,19 @@ def _find(ir: KernelIR) -> GradientLoop:
     after = ir.body.ops[position + 1 :]
     check_operations(ir, rows, (*before, *rest), after)
     return GradientLoop(
-        loop, rows, tuple(found.held), tuple(found.blocks), scores, sums, before, turn.scalars, turn.ahead, turn.parts,
-        after, saved_rows(ir, after, rows),
-    )  # fmt: skip
+        loop,
+        rows,
+        tuple(found.held),
+        tuple(found.blocks),
+        scores,
+        sums,
+        before,
+        turn.scalars,
+        turn.ahead,
+        turn.parts,
+        after,
+        saved_rows(ir, after, rows),
+    )
 
 
 class _Boxes:

@@ -93,21 +93,38 @@ def gradients(shape: Shape, groups: int, stages: int) -> Schedule:
     """The schedule for ``groups`` consumer groups of 64 rows each, and rings of ``stages`` slots."""
     sums = tuple(f"sums_{n}" for n in range(len(shape.sums)))
     results = tuple(f"result_{n}" for n in range(len(shape.saved)))
-    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
-        Compute("start", (), sums),
-        *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
-        IfAny((
-            *(_loaded_ahead(n, Turn("first")) for n in shape.ahead),
-            Repeat(0, tuple(_Turn(shape).steps())),
-        )),
-        Compute("finish", sums, results),
-        *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
-    ))  # fmt: skip
-    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
-        *(Copy(f"held_{n}", OfGroup(number=g), f"held_{n}_full")
-          for n in range(len(shape.held)) for g in range(groups)),
-        Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(f"block_{n}"))),
-    ))  # fmt: skip
+    consumer = Role(
+        "consumer",
+        groups,
+        WARPS_OF_A_GROUP,
+        CONSUMER_REGISTERS[groups],
+        (
+            Compute("start", (), sums),
+            *(Wait(f"held_{n}_full", _OWN, Round(None)) for n in range(len(shape.held))),
+            IfAny(
+                (
+                    *(_loaded_ahead(n, Turn("first")) for n in shape.ahead),
+                    Repeat(0, tuple(_Turn(shape).steps())),
+                )
+            ),
+            Compute("finish", sums, results),
+            *(Save(f"result_{n}", saved_in(shape, n), _OWN) for n in range(len(shape.saved))),
+        ),
+    )
+    producer = Role(
+        "producer",
+        1,
+        1,
+        PRODUCER_REGISTERS,
+        (
+            *(
+                Copy(f"held_{n}", OfGroup(number=g), f"held_{n}_full")
+                for n in range(len(shape.held))
+                for g in range(groups)
+            ),
+            Repeat(0, tuple(step for n in range(len(shape.blocks)) for step in _filled(f"block_{n}"))),
+        ),
+    )
     return Schedule(producer, consumer, _buffers(shape, groups, stages), _barriers(shape, groups, stages), stages)
 
 
@@ -139,8 +156,9 @@ def _barriers(shape: Shape, groups: int, stages: int) -> tuple[Barrier, ...]:
     ]
     for n, box in enumerate(shape.blocks):
         found.append(Barrier(f"block_{n}_full", stages, 1, "stage", f"this turn's {box.name} is there"))
-        found.append(Barrier(f"block_{n}_empty", stages, groups, "stage",
-                             f"all groups have multiplied by this {box.name}"))  # fmt: skip
+        found.append(
+            Barrier(f"block_{n}_empty", stages, groups, "stage", f"all groups have multiplied by this {box.name}")
+        )
     return tuple(found)
 
 

@@ -180,16 +180,24 @@ class Group:
         for name in names:
             for product in self.products:
                 if product.step.into == name:
-                    raise ScheduleFault("early", "a product's result is read once the product was awaited",
-                                        f"{name} of {product.name}", where)  # fmt: skip
+                    raise ScheduleFault(
+                        "early",
+                        "a product's result is read once the product was awaited",
+                        f"{name} of {product.name}",
+                        where,
+                    )
         return {name: self.registers[name] for name in names}
 
     def write(self, values: Registers, where: object) -> None:
         for product in self.products:
             for name in (product.step.left, product.step.into):
                 if name in values:
-                    raise ScheduleFault("race", "registers of a product are left alone until it was awaited",
-                                        f"{name} of {product.name} is written", where)  # fmt: skip
+                    raise ScheduleFault(
+                        "race",
+                        "registers of a product are left alone until it was awaited",
+                        f"{name} of {product.name} is written",
+                        where,
+                    )
         self.registers.update(values)
 
     def complete(self, product: Product) -> None:

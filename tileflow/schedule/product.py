@@ -97,18 +97,37 @@ def product(shape: Shape, groups: int, stages: int, ping_pong: bool) -> Schedule
     ]
     if dealt:
         barriers.append(Barrier("order", groups, 1, "group", "the tile before has all its products issued"))
-    consumer = Role("consumer", groups, WARPS_OF_A_GROUP, CONSUMER_REGISTERS[groups], (
-        EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *_stored(shape)), dealt),
-        AwaitPuts(),
-    ))  # fmt: skip
+    consumer = Role(
+        "consumer",
+        groups,
+        WARPS_OF_A_GROUP,
+        CONSUMER_REGISTERS[groups],
+        (
+            EachTile((*_turn_comes(dealt), *_sums(shape, dealt), *_stored(shape)), dealt),
+            AwaitPuts(),
+        ),
+    )
     lefts = (Staged(_THIS),) if dealt else tuple(Staged(_THIS, OfGroup(number=g)) for g in range(groups))
-    producer = Role("producer", 1, 1, PRODUCER_REGISTERS, (
-        EachTile((Repeat(0, (
-            Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
-            *(Copy("left", slot, "full", _THIS) for slot in lefts),
-            Copy("right", Staged(_THIS), "full", _THIS),
-        )),)),
-    ))  # fmt: skip
+    producer = Role(
+        "producer",
+        1,
+        1,
+        PRODUCER_REGISTERS,
+        (
+            EachTile(
+                (
+                    Repeat(
+                        0,
+                        (
+                            Wait("empty", Staged(_THIS), Round(_THIS, behind=1)),
+                            *(Copy("left", slot, "full", _THIS) for slot in lefts),
+                            Copy("right", Staged(_THIS), "full", _THIS),
+                        ),
+                    ),
+                )
+            ),
+        ),
+    )
     return Schedule(producer, consumer, tuple(buffers), tuple(barriers), stages)
 
 
@@ -155,5 +174,8 @@ def _stored(shape: Shape) -> tuple[Step, ...]:
         parts = [(Compute("finish", (names[n],), results, _FIRST, n), *put("result", n)) for n in pieces]
         return (Cut("sums", names), *(step for steps in parts for step in steps))
     names = tuple(f"result_{n}" for n in pieces)
-    return (Compute("finish", ("sums",), results, _FIRST), Cut("result", names),
-            *(step for n in pieces for step in put(names[n], n)))  # fmt: skip
+    return (
+        Compute("finish", ("sums",), results, _FIRST),
+        Cut("result", names),
+        *(step for n in pieces for step in put(names[n], n)),
+    )

@@ -105,9 +105,18 @@ def _find(ir: KernelIR) -> Single:
     after = (*(op for op in outside if not is_scalar(op)), *ir.body.ops[position + 1 :])
     check_operations(ir, rows, (*outside, *inside), after)
     return Single(
-        loop, rows, left, right, left_transposed, right_transposed, product, before, inside, after,
+        loop,
+        rows,
+        left,
+        right,
+        left_transposed,
+        right_transposed,
+        product,
+        before,
+        inside,
+        after,
         _saved(ir, after, product),
-    )  # fmt: skip
+    )
 
 
 def _the_loop(ir: KernelIR) -> Op:

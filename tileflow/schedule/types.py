@@ -313,5 +313,6 @@ def _found(values: tuple[_Named, ...], name: str) -> _Named:
     for value in values:
         if value.name == name:
             return value
-    raise InternalError("a step names a buffer or barrier of its schedule", got=name,
-                        where=", ".join(v.name for v in values))  # fmt: skip
+    raise InternalError(
+        "a step names a buffer or barrier of its schedule", got=name, where=", ".join(v.name for v in values)
+    )

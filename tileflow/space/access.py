@@ -75,8 +75,10 @@ def access_constraints(ir: KernelIR, extents: Extents, target: Target) -> Iterab
             continue
         knob = access_of(op)
         check = knob.symbol(site).eq(knob.encoded("pointer")).or_(fits)
-        reason = (f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} "
-                  f"in all, at most {LONGEST} long")  # fmt: skip
+        reason = (
+            f"the copy engine of {target.name} moves boxes of at least {ALIGNMENT} bytes a row and {LEAST_BYTES} "
+            f"in all, at most {LONGEST} long"
+        )
         yield Constraint(f"{site} is a box", check, ((knob.name(site), "down"),), reason)
 
 

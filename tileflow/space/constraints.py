@@ -43,8 +43,14 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
-        found.append(Constraint(f"warps<={limit}", Expr.sym(warps).le(limit), ((warps, "down"),),
-                                f"a block of {target.name} has at most 1024 threads"))  # fmt: skip
+        found.append(
+            Constraint(
+                f"warps<={limit}",
+                Expr.sym(warps).le(limit),
+                ((warps, "down"),),
+                f"a block of {target.name} has at most 1024 threads",
+            )
+        )
     return found
 
 
@@ -60,9 +66,13 @@ def _tile_fits(e: Expr, knobs: dict[str, Knob], target: Target, warps: str) -> C
     threads = Expr.sym(warps) * target.warp_size
     fits = e.le(threads * REGISTERS_PER_TILE).and_(e.le(target.regs_per_sm))
     steps: list[tuple[str, Direction]] = [(warps, "up"), *_shrink(e, knobs)]
-    return Constraint(f"tile {e} fits registers", fits, tuple(steps),
-                      f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
-                      f"{target.regs_per_sm} in all")  # fmt: skip
+    return Constraint(
+        f"tile {e} fits registers",
+        fits,
+        tuple(steps),
+        f"a tile of {e} elements needs at most {REGISTERS_PER_TILE} registers a thread, and "
+        f"{target.regs_per_sm} in all",
+    )
 
 
 def _products_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> list[Constraint]:
@@ -105,10 +115,12 @@ def _sums_fit(
             fits = fits.and_(Expr.sym(bound).eq(0).or_(needed.lt(threads * Expr.sym(bound))))
             steps.insert(0, (bound, "down"))
         yield Constraint(
-            f"sums of {loop_site(ir, TileAttrs.of(op).tile)} fit registers", fits, tuple(steps),
+            f"sums of {loop_site(ir, TileAttrs.of(op).tile)} fit registers",
+            fits,
+            tuple(steps),
             f"the sums of a loop and a product beside them take less than the {target.regs_per_sm} registers of all, "
             f"and than {_MOST_REGISTERS} or maxnreg a thread",
-        )  # fmt: skip
+        )
 
 
 def _updates_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: Target) -> Iterator[Constraint]:
@@ -135,8 +147,12 @@ def _reshapes_come_out(ir: KernelIR, knobs: dict[str, Knob]) -> Iterator[Constra
             divided = need.symbols() & knobs.keys()
             is_part = any(a.op == "mod" and a.args[0].op == "sym" for a in need.args)
             steps: list[tuple[str, Direction]] = [(name, "up" if is_part else "down") for name in sorted(divided)]
-            yield Constraint(f"{need}", need.substitute(ir.hints), tuple(steps),
-                             "a reshape that cuts or merges tiles has whole tiles only")  # fmt: skip
+            yield Constraint(
+                f"{need}",
+                need.substitute(ir.hints),
+                tuple(steps),
+                "a reshape that cuts or merges tiles has whole tiles only",
+            )
 
 
 def _fewer_stages(ir: KernelIR, site: str, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:
@@ -152,10 +168,14 @@ def _streams_fit(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target:
     for site, size in _streams(ir, extents):
         needed = size * (stages_of(ir, site, knobs) - 1)
         steps = [*_fewer_stages(ir, site, knobs), *_shrink(size, knobs)]
-        found.append(Constraint(
-            f"{site} fits shared memory", needed.le(target.smem_per_block), tuple(steps),
-            f"what a loop loads ahead fits the {target.smem_per_block} bytes that a block of {target.name} has",
-        ))  # fmt: skip
+        found.append(
+            Constraint(
+                f"{site} fits shared memory",
+                needed.le(target.smem_per_block),
+                tuple(steps),
+                f"what a loop loads ahead fits the {target.smem_per_block} bytes that a block of {target.name} has",
+            )
+        )
     return found
 
 

@@ -27,8 +27,10 @@ def unsupported(ir: KernelIR, target: Target) -> Iterator[Constraint]:
             yield _never(f"{dtype} on {target.arch}", f"{dtype} needs sm_89 or newer; {target.name} is {target.arch}")
     for product, present in (("float64", target.has_float64_products), ("scaled", target.has_scaled_products)):
         if product in _products(ir) and not present:
-            yield _never(f"{product} products on {target.arch}",
-                         f"Triton's AMD backend has no {product} products for {target.arch}")  # fmt: skip
+            yield _never(
+                f"{product} products on {target.arch}",
+                f"Triton's AMD backend has no {product} products for {target.arch}",
+            )
 
 
 def _products(ir: KernelIR) -> set[str]:

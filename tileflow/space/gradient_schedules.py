@@ -29,24 +29,38 @@ def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, ta
     rows, columns = ir.tiles[found.rows].block, extents.of(found.columns)
     stages = NUM_STAGES.symbol(ir)
     yield from rows_of_groups(rows, tuple(CONSUMER_REGISTERS))
-    yield schedule_constraint("columns of a turn", Expr.of(_LEAST_COLUMNS).le(columns), block_steps(columns, "up"),
-                              f"a turn has at least {_LEAST_COLUMNS} rows of each block")  # fmt: skip
+    yield schedule_constraint(
+        "columns of a turn",
+        Expr.of(_LEAST_COLUMNS).le(columns),
+        block_steps(columns, "up"),
+        f"a turn has at least {_LEAST_COLUMNS} rows of each block",
+    )
     widest = columns
     for op in (*found.held, *found.blocks, *(s.product for s in found.sums)):
         widest = widest.max(extents.of(op.output.dims[1]))
     for op in found.blocks:
         widest = widest.max(extents.of(op.output.dims[0]))
-    yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(columns, "down"),
-                              "products, and the boxes of their operands, have at most "
-                              f"{LARGEST_WIDTH} columns")  # fmt: skip
-    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
-                              f"a block is copied while another one is read: there are at least {_LEAST_STAGES} "
-                              "stages")  # fmt: skip
+    yield schedule_constraint(
+        "columns of a product",
+        widest.le(LARGEST_WIDTH),
+        block_steps(columns, "down"),
+        f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns",
+    )
+    yield schedule_constraint(
+        "slots of a ring",
+        Expr.of(_LEAST_STAGES).le(stages),
+        ((NUM_STAGES.name(ir), "up"),),
+        f"a block is copied while another one is read: there are at least {_LEAST_STAGES} stages",
+    )
     yield _registers_fit(found, extents)
     yield _memory_fits(ir, found, extents, target)
     if ends_with_rows(ir, found.keys, found.rows):
-        yield schedule_constraint("blocks in a tile of rows", (rows % columns).eq(0), block_steps(columns, "down"),
-                                  "a loop that ends with a tile of rows has whole blocks before it")  # fmt: skip
+        yield schedule_constraint(
+            "blocks in a tile of rows",
+            (rows % columns).eq(0),
+            block_steps(columns, "down"),
+            "a loop that ends with a tile of rows has whole blocks before it",
+        )
 
 
 def _registers_fit(found: GradientLoop, extents: Extents) -> Constraint:
@@ -56,8 +70,12 @@ def _registers_fit(found: GradientLoop, extents: Extents) -> Constraint:
     for sum_ in found.sums:
         needed = needed + (extents.of(sum_.product.output.dims[1]) * ROWS_OF_A_GROUP).cdiv(_THREADS)
     most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return schedule_constraint("registers of a consumer", needed.le(most), block_steps(columns, "down"),
-                               f"sums, scores and an operand take at most {most} of a thread's registers")  # fmt: skip
+    return schedule_constraint(
+        "registers of a consumer",
+        needed.le(most),
+        block_steps(columns, "down"),
+        f"sums, scores and an operand take at most {most} of a thread's registers",
+    )
 
 
 def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Constraint:
@@ -76,9 +94,13 @@ def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Ta
             is_own = _row_bytes(ir, op, extents).eq(_row_bytes(ir, found.held[n], extents)).eq(0)
         total = total + own * is_own
     steps = ((NUM_STAGES.name(ir), "down"), *block_steps(extents.of(found.columns), "down"))
-    return schedule_constraint("buffers fit shared memory", total.le(target.smem_per_block), steps,
-                               f"what a program holds, and the blocks of all stages, fit the {target.smem_per_block} "
-                               f"bytes of shared memory of {target.name}")  # fmt: skip
+    return schedule_constraint(
+        "buffers fit shared memory",
+        total.le(target.smem_per_block),
+        steps,
+        f"what a program holds, and the blocks of all stages, fit the {target.smem_per_block} "
+        f"bytes of shared memory of {target.name}",
+    )
 
 
 def _row_bytes(ir: KernelIR, op: Op, extents: Extents) -> Expr:

@@ -75,8 +75,11 @@ class KnobDef(Generic[C]):
     def _bound(self, name: str, site: str, active: Expr, choices: tuple[Choice, ...], default: Choice) -> Knob:
         known = {*self.choices, *self.amd}
         if known and not known.issuperset(choices):
-            raise ConfigError(f"the knob {name} offers choices of its definition", got=choices,
-                              hint=f"{self.pattern} has {sorted(known, key=str)}")  # fmt: skip
+            raise ConfigError(
+                f"the knob {name} offers choices of its definition",
+                got=choices,
+                hint=f"{self.pattern} has {sorted(known, key=str)}",
+            )
         return Knob(name, site, choices, self.role, default, active)
 
 

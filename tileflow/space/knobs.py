@@ -35,15 +35,23 @@ TUNABLE = SizeKnob("tunable", (), default=0, role="tunable",
 
 # ---- Grid ------------------------------------------------------------------------------------------------
 
-PERSISTENT = LaunchKnob("persistent", (0, 1, 2, 4, 8), default=0, role="grid",
+PERSISTENT = LaunchKnob(
+    "persistent",
+    (0, 1, 2, 4, 8),
+    default=0,
+    role="grid",
     where="each launch",
     why="programs a multiprocessor that walk over the tiles; 0: a program for each tile",
-)  # fmt: skip
+)
 
-WALK = LaunchKnob("walk", ("interleaved", "blocked"), default="interleaved", role="grid",
+WALK = LaunchKnob(
+    "walk",
+    ("interleaved", "blocked"),
+    default="interleaved",
+    role="grid",
     where="persistent",
     why="neighbouring tiles at one time in many programs, or one after the other in one",
-)  # fmt: skip
+)
 
 FLATTEN = LaunchKnob("flatten", (False, True), default=False, role="grid",
     where="persistent, with one loop inside",
@@ -51,10 +59,14 @@ FLATTEN = LaunchKnob("flatten", (False, True), default=False, role="grid",
         "store",
 )  # fmt: skip
 
-DESCENDING = LaunchKnob("descending", (False, True), default=False, role="grid",
+DESCENDING = LaunchKnob(
+    "descending",
+    (False, True),
+    default=False,
+    role="grid",
     where="grids with a tile where a loop ends, as a causal one does",
     why="the last tiles, which take longest, first: short ones fill the gaps at the end",
-)  # fmt: skip
+)
 
 ORDER = LaunchKnob("order", (), default="", role="order",
     shown="permutations",
@@ -62,42 +74,67 @@ ORDER = LaunchKnob("order", (), default="", role="order",
     why="which axis runs fastest",
 )  # fmt: skip
 
-GROUP = LaunchKnob("group", (1, 2, 4, 8, 16, 32), default=1, role="group",
+GROUP = LaunchKnob(
+    "group",
+    (1, 2, 4, 8, 16, 32),
+    default=1,
+    role="group",
     where="grids of several axes",
     why="programs that share operands run at one time, for the second-level cache",
-)  # fmt: skip
+)
 
-GRID = LaunchKnob("grid", ("flat", "axes"), default="flat", role="grid",
+GRID = LaunchKnob(
+    "grid",
+    ("flat", "axes"),
+    default="flat",
+    role="grid",
     where="two or three axes; neither persistent nor grouped",
     why="the hardware counts the axes, without divisions; all but the first have at most 65535 programs",
-)  # fmt: skip
+)
 
-XCD = LaunchKnob("xcd", (False, True), default=False, role="grid",
+XCD = LaunchKnob(
+    "xcd",
+    (False, True),
+    default=False,
+    role="grid",
     where="AMD's devices of eight dies; several axes; flat",
     why="neighbours on one die, which has a second-level cache of its own, instead of one on each",
-)  # fmt: skip
+)
 
 # ---- Loops -----------------------------------------------------------------------------------------------
 
-STAGES = LoopKnob("stages", (0, 1, 2, 3, 4, 5, 6), amd=(0, 1, 2, 3), default=0,
+STAGES = LoopKnob(
+    "stages",
+    (0, 1, 2, 3, 4, 5, 6),
+    amd=(0, 1, 2, 3),
+    default=0,
     where="several loops with loads, or loads that no product waits for",
     why="a depth of its own; 0: that of the launch",
-)  # fmt: skip
+)
 
-UNROLL = LoopKnob("unroll", (1, 2, 4), default=1,
+UNROLL = LoopKnob(
+    "unroll",
+    (1, 2, 4),
+    default=1,
     where="innermost loops with products and more than one turn, bounds known before the launch",
     why="more loads in flight, less counting",
-)  # fmt: skip
+)
 
-STATIC = LoopKnob("static", (False, True), default=False,
+STATIC = LoopKnob(
+    "static",
+    (False, True),
+    default=False,
     where="two to eight turns, known when the kernel is compiled",
     why="no loop at all; there is then nothing to pipeline",
-)  # fmt: skip
+)
 
-MULTI_BUFFER = LoopKnob("multi_buffer", (True, False), default=True,
+MULTI_BUFFER = LoopKnob(
+    "multi_buffer",
+    (True, False),
+    default=True,
     where="Blackwell's data-centre devices; products in tensor memory (64 rows, 4 warps)",
     why="whether the accumulator is kept twice, so that reading one out hides behind the next product",
-)  # fmt: skip
+)
 
 WARP_SPECIALIZE = LoopKnob("warp_specialize", (False, True), default=False,
     where="the same; the only loop with products, all loads by descriptor, two stages, 4 or 8 warps",
@@ -122,30 +159,46 @@ PRECISION = ProductKnob("precision", ("ieee", "tf32x3", "bf16x6"), default="ieee
 
 # ---- Loads and stores ------------------------------------------------------------------------------------
 
-LOAD_ACCESS = LoadKnob("access", ("pointer", "descriptor"), default="pointer",
+LOAD_ACCESS = LoadKnob(
+    "access",
+    ("pointer", "descriptor"),
+    default="pointer",
     where="NVIDIA from Hopper on; boxes of an aligned tensor",
     why="addresses by threads, or one by the copy engine",
-)  # fmt: skip
+)
 
-EVICTION = LoadKnob("eviction", ("", "evict_first", "evict_last"), default="",
+EVICTION = LoadKnob(
+    "eviction",
+    ("", "evict_first", "evict_last"),
+    default="",
     where="NVIDIA; pointers; where the author left it open",
     why="what the caches keep. AMD's backend drops it: the same binary",
-)  # fmt: skip
+)
 
-LOAD_CACHE = LoadKnob("cache", ("", ".cg"), default="",
+LOAD_CACHE = LoadKnob(
+    "cache",
+    ("", ".cg"),
+    default="",
     where="pointers; no eviction policy, which an instruction cannot have beside it",
     why="past the first-level cache",
-)  # fmt: skip
+)
 
-STORE_ACCESS = StoreKnob("access", ("pointer", "descriptor"), default="pointer",
+STORE_ACCESS = StoreKnob(
+    "access",
+    ("pointer", "descriptor"),
+    default="pointer",
     where="as for loads",
     why="stores through shared memory by the copy engine",
-)  # fmt: skip
+)
 
-STORE_CACHE = StoreKnob("cache", ("", ".cs"), amd=("", ".cs", ".wt"), default="",
+STORE_CACHE = StoreKnob(
+    "cache",
+    ("", ".cs"),
+    amd=("", ".cs", ".wt"),
+    default="",
     where="pointers",
     why="what is not read again soon gives way first; .wt: written through",
-)  # fmt: skip
+)
 
 SUBTILE = StoreKnob("subtile", (1, 2), default=1,
     where="the result of a loop with products, of at least 128 x 128, in the region's end",
@@ -155,15 +208,23 @@ SUBTILE = StoreKnob("subtile", (1, 2), default=1,
 
 # ---- Launch ----------------------------------------------------------------------------------------------
 
-NUM_WARPS = LaunchKnob("num_warps", powers(1, 32), amd=powers(1, 16), default=4,
+NUM_WARPS = LaunchKnob(
+    "num_warps",
+    powers(1, 32),
+    amd=powers(1, 16),
+    default=4,
     where="each launch",
     why="threads that share a tile",
-)  # fmt: skip
+)
 
-NUM_STAGES = LaunchKnob("num_stages", (1, 2, 3, 4, 5, 6), amd=(1, 2, 3), default=2,
+NUM_STAGES = LaunchKnob(
+    "num_stages",
+    (1, 2, 3, 4, 5, 6),
+    amd=(1, 2, 3),
+    default=2,
     where="launches with a loop",
     why="how far loads run ahead",
-)  # fmt: skip
+)
 
 MAXNREG = LaunchKnob("maxnreg", (0, 64, 96, 128, 168), default=0,
     where="NVIDIA; products, reductions and scans; where it is less than the block's size allows anyway; no "
@@ -177,20 +238,29 @@ CUTLASS_NAME = LaunchKnob("cutlass_name", (False, True), default=False,
         "groups",
 )  # fmt: skip
 
-WAVES_PER_EU = LaunchKnob("waves_per_eu", (0, 1, 2, 4), default=0,
+WAVES_PER_EU = LaunchKnob(
+    "waves_per_eu",
+    (0, 1, 2, 4),
+    default=0,
     where="AMD; products, reductions and scans; no fewer than one block brings",
     why="how many waves a SIMD's registers are shared among",
-)  # fmt: skip
+)
 
-MATRIX_INSTR_NONKDIM = LaunchKnob("matrix_instr_nonkdim", (0, 16), default=0,
+MATRIX_INSTR_NONKDIM = LaunchKnob(
+    "matrix_instr_nonkdim",
+    (0, 16),
+    default=0,
     where="AMD; products of at least 32 x 32",
     why="the smaller matrix instruction; 32 is what 0 takes there: the same binary",
-)  # fmt: skip
+)
 
-KPACK = LaunchKnob("kpack", (1, 2), default=1,
+KPACK = LaunchKnob(
+    "kpack",
+    (1, 2),
+    default=1,
     where="gfx942; products",
     why="operands of two matrix instructions read at once; later architectures ignore it",
-)  # fmt: skip
+)
 
 # ---- Schedules -------------------------------------------------------------------------------------------
 
@@ -201,15 +271,21 @@ SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pi
         "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
 
-CONSUMERS = LaunchKnob("consumers", (1, 2, 3), default=2,
+CONSUMERS = LaunchKnob(
+    "consumers",
+    (1, 2, 3),
+    default=2,
     where="warp_specialised, one product",
     why="warp groups that multiply: they have parts of a tile's rows, or with ping_pong tiles of their own",
-)  # fmt: skip
+)
 
-PING_PONG = LaunchKnob("ping_pong", (True, False), default=True,
+PING_PONG = LaunchKnob(
+    "ping_pong",
+    (True, False),
+    default=True,
     where="warp_specialised, no gradients, two consumer groups or more",
     why="one group has the matrix units while the other one is at its exponentials, or at what follows the product",
-)  # fmt: skip
+)
 
 # by the heading of their table
 TABLES: Mapping[str, tuple[KnobDef[Any], ...]] = {
@@ -274,6 +350,9 @@ def definition(name: str) -> KnobDef[Any]:
     """The definition of the knob of this name. Raises ConfigError where there is none."""
     found = next((knob for knob in KNOBS if knob.matches(name)), None)
     if found is None:
-        raise ConfigError("a knob must be one of those that are defined", got=repr(name),
-                          hint="they are " + ", ".join(knob.pattern for knob in KNOBS))  # fmt: skip
+        raise ConfigError(
+            "a knob must be one of those that are defined",
+            got=repr(name),
+            hint="they are " + ", ".join(knob.pattern for knob in KNOBS),
+        )
     return found

@@ -50,17 +50,26 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
     groups, stages = CONSUMERS.symbol(ir), NUM_STAGES.symbol(ir)
     rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
     depth = NUM_STAGES.name(ir)
-    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((depth, "up"),),
-                              f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages")  # fmt: skip
+    yield schedule_constraint(
+        "slots of a ring",
+        Expr.of(_LEAST_STAGES).le(stages),
+        ((depth, "up"),),
+        f"a turn holds boxes of the turn before: at least {_LEAST_STAGES} stages",
+    )
     fit = (own * columns).cdiv(WARPS_OF_A_GROUP * 32).le(_FEW_SUMS + groups.ne(3) * _FEW_SUMS)
     repair = (*block_steps(columns, "down"), *block_steps(rows, "down"))
-    yield schedule_constraint("registers of a consumer", fit, repair,
-                              "the sums of a group leave a thread registers for the epilogue")  # fmt: skip
+    yield schedule_constraint(
+        "registers of a consumer", fit, repair, "the sums of a group leave a thread registers for the epilogue"
+    )
     needed = _memory(ir, found, own, columns, extents)
     repair = ((depth, "down"), *block_steps(inner, "down"), *block_steps(columns, "down"))
-    yield schedule_constraint("buffers fit shared memory", needed.le(target.smem_per_block), repair,
-                              f"boxes of all stages, and a piece of each group's result, fit the "
-                              f"{target.smem_per_block} bytes of shared memory of {target.name}")  # fmt: skip
+    yield schedule_constraint(
+        "buffers fit shared memory",
+        needed.le(target.smem_per_block),
+        repair,
+        f"boxes of all stages, and a piece of each group's result, fit the "
+        f"{target.smem_per_block} bytes of shared memory of {target.name}",
+    )
 
 
 def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[Constraint]:
@@ -70,19 +79,39 @@ def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[C
     size = itemsize(found.left.output.type.dtype)
     heights = f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each"
     for name, check, repair, reason in (
-        ("three groups", groups.ne(3).or_(PING_PONG.symbol(ir)), ((dealer, "down"),),
-         "three groups have tiles of their own: no block of rows is cut in three"),
+        (
+            "three groups",
+            groups.ne(3).or_(PING_PONG.symbol(ir)),
+            ((dealer, "down"),),
+            "three groups have tiles of their own: no block of rows is cut in three",
+        ),
         ("rows of a group", Expr.of(min(HEIGHTS)).le(own), ((dealer, "down"), *block_steps(rows, "up")), heights),
         ("rows of all groups", own.le(max(HEIGHTS)), block_steps(rows, "down"), heights),
-        ("columns of a product", columns.le(LARGEST_WIDTH), block_steps(columns, "down"),
-         f"products have at most {LARGEST_WIDTH} columns"),
-        ("least columns of a product", Expr.of(_LEAST_COLUMNS).le(columns), block_steps(columns, "up"),
-         f"products have at least {_LEAST_COLUMNS} columns"),
-        ("inner dimension of a turn", Expr.of(_LEAST_INNER // size).le(inner), block_steps(inner, "up"),
-         f"an instruction sums over {_LEAST_INNER} bytes of each operand"),
-        ("boxes", inner.le(_MOST_BOX), block_steps(inner, "down"),
-         f"boxes have at most {_MOST_BOX} elements along a dimension"),
-    ):  # fmt: skip
+        (
+            "columns of a product",
+            columns.le(LARGEST_WIDTH),
+            block_steps(columns, "down"),
+            f"products have at most {LARGEST_WIDTH} columns",
+        ),
+        (
+            "least columns of a product",
+            Expr.of(_LEAST_COLUMNS).le(columns),
+            block_steps(columns, "up"),
+            f"products have at least {_LEAST_COLUMNS} columns",
+        ),
+        (
+            "inner dimension of a turn",
+            Expr.of(_LEAST_INNER // size).le(inner),
+            block_steps(inner, "up"),
+            f"an instruction sums over {_LEAST_INNER} bytes of each operand",
+        ),
+        (
+            "boxes",
+            inner.le(_MOST_BOX),
+            block_steps(inner, "down"),
+            f"boxes have at most {_MOST_BOX} elements along a dimension",
+        ),
+    ):
         yield schedule_constraint(name, check, repair, reason)
 
 

@@ -132,24 +132,42 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
     inner = extents.of(found.query.output.dims[1])
     stages, groups = NUM_STAGES.symbol(ir), rows // ROWS_OF_A_GROUP
     yield from rows_of_groups(rows, _GROUPS)
-    yield schedule_constraint("keys of a turn", Expr.of(_LEAST_KEYS).le(keys), block_steps(keys, "up"),
-                      f"a turn has at least {_LEAST_KEYS} keys")  # fmt: skip
+    yield schedule_constraint(
+        "keys of a turn",
+        Expr.of(_LEAST_KEYS).le(keys),
+        block_steps(keys, "up"),
+        f"a turn has at least {_LEAST_KEYS} keys",
+    )
     widest = keys.max(depth).max(inner)
-    yield schedule_constraint("columns of a product", widest.le(LARGEST_WIDTH), block_steps(keys, "down"),
-                      f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns")  # fmt: skip
-    yield schedule_constraint("slots of a ring", Expr.of(_LEAST_STAGES).le(stages), ((NUM_STAGES.name(ir), "up"),),
-                      f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages")  # fmt: skip
+    yield schedule_constraint(
+        "columns of a product",
+        widest.le(LARGEST_WIDTH),
+        block_steps(keys, "down"),
+        f"products, and the boxes of their operands, have at most {LARGEST_WIDTH} columns",
+    )
+    yield schedule_constraint(
+        "slots of a ring",
+        Expr.of(_LEAST_STAGES).le(stages),
+        ((NUM_STAGES.name(ir), "up"),),
+        f"a turn holds values of the turn before: there are at least {_LEAST_STAGES} stages",
+    )
     loop = ir.tiles[found.keys]
     alike = isinstance(loop.begin, Expr) and isinstance(loop.end, Expr)
-    yield schedule_constraint("programs that walk", PERSISTENT.symbol(ir).le(int(alike)),
-                              ((PERSISTENT.name(ir), "down"),),
-                              "a program that walks over tiles is the only one of its multiprocessor, and has as many "
-                              "turns in each")  # fmt: skip
+    yield schedule_constraint(
+        "programs that walk",
+        PERSISTENT.symbol(ir).le(int(alike)),
+        ((PERSISTENT.name(ir), "down"),),
+        "a program that walks over tiles is the only one of its multiprocessor, and has as many turns in each",
+    )
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)
     if ends_with_rows(ir, found.keys, found.rows):
-        yield schedule_constraint("blocks of keys in a tile of rows", (rows % keys).eq(0), block_steps(keys, "down"),
-                          "a loop that ends with a tile of rows has whole blocks of keys before it")  # fmt: skip
+        yield schedule_constraint(
+            "blocks of keys in a tile of rows",
+            (rows % keys).eq(0),
+            block_steps(keys, "down"),
+            "a loop that ends with a tile of rows has whole blocks of keys before it",
+        )
 
 
 def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
@@ -157,8 +175,12 @@ def _registers_fit(keys: Expr, depth: Expr) -> Constraint:
     threads = WARPS_OF_A_GROUP * 32
     needed = (keys * ROWS_OF_A_GROUP * 3).cdiv(2 * threads) + (depth * ROWS_OF_A_GROUP).cdiv(threads)
     most = min(CONSUMER_REGISTERS.values()) - _OTHER_REGISTERS
-    return schedule_constraint("registers of a consumer", needed.le(most), block_steps(keys, "down"),
-                               f"scores, weights and sums take at most {most} of a thread's registers")  # fmt: skip
+    return schedule_constraint(
+        "registers of a consumer",
+        needed.le(most),
+        block_steps(keys, "down"),
+        f"scores, weights and sums take at most {most} of a thread's registers",
+    )
 
 
 def _memory_fits(
@@ -179,9 +201,15 @@ def _memory_fits(
     ring = stages * keys * (inner + depth) * size
     barriers = (stages * 4 + groups * (PERSISTENT.symbol(ir).ne(0) + 2)) * BARRIER_BYTES
     repair: tuple[tuple[str, Direction], ...] = (
-        (PERSISTENT.name(ir), "down"), (NUM_STAGES.name(ir), "down"), *block_steps(keys, "down"),
-    )  # fmt: skip
+        (PERSISTENT.name(ir), "down"),
+        (NUM_STAGES.name(ir), "down"),
+        *block_steps(keys, "down"),
+    )
     fits = (own + ring + barriers + OVERHEAD).le(target.smem_per_block)
-    return schedule_constraint("buffers fit shared memory", fits, repair,
-                               f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of "
-                               f"shared memory of {target.name}")  # fmt: skip
+    return schedule_constraint(
+        "buffers fit shared memory",
+        fits,
+        repair,
+        f"queries, and keys and values of all stages, fit the {target.smem_per_block} bytes of "
+        f"shared memory of {target.name}",
+    )

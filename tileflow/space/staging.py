@@ -121,8 +121,10 @@ class _Sizes:
     def _computed(self, op: Op, inside: set[Value], groups: Expr) -> Expr:
         """Bytes of the operand that a turn computes and passes by way of shared memory: any of single warps, which
         share it; the right one of warp groups."""
-        left, right = (Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
-                       for v in map(self._source, op.values[:2]))  # fmt: skip
+        left, right = (
+            Expr.of(0) if self._is_load(v) or v not in inside else self._bytes(v)
+            for v in map(self._source, op.values[:2])
+        )
         return left.max(right) * groups.eq(0) + right * groups * self._turned(op).eq(0) + self._parts(op)
 
     def _parts(self, op: Op) -> Expr:

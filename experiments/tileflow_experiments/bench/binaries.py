@@ -29,8 +29,16 @@ from tileflow.target import Target, target
 from .suite import Cell
 
 # an instruction's first word, by what it does; widths and the copy engine's boxes are told apart in each
-_GLOBAL = {"LDG": "loads", "LD": "loads", "LDGSTS": "loads", "UTMALDG": "loads",
-           "STG": "stores", "ST": "stores", "UTMASTG": "stores", "UBLKCP": "loads"}  # fmt: skip
+_GLOBAL = {
+    "LDG": "loads",
+    "LD": "loads",
+    "LDGSTS": "loads",
+    "UTMALDG": "loads",
+    "STG": "stores",
+    "ST": "stores",
+    "UTMASTG": "stores",
+    "UBLKCP": "loads",
+}
 _MATRIX = {"HGMMA": "wgmma", "QGMMA": "wgmma", "IGMMA": "wgmma", "HMMA": "mma", "QMMA": "mma", "IMMA": "mma"}
 _ATOMIC = {"RED", "REDG", "ATOM", "ATOMG", "UTMAREDG"}
 _LOCAL = {"LDL", "STL"}
@@ -84,9 +92,18 @@ def _facts(title: str, config: str, binary: Binary, on: Target) -> Facts:
     loads, stores, others = instructions(disassembly(binary.code)) if on.vendor == "nvidia" else _mix(binary)
     resources = binary.resources
     return Facts(
-        title, config, binary.abi.symbol, resources.registers, resources.spills, resources.shared,
-        resources.threads // on.warp_size, occupancy(resources, on), loads, stores, others,
-    )  # fmt: skip
+        title,
+        config,
+        binary.abi.symbol,
+        resources.registers,
+        resources.spills,
+        resources.shared,
+        resources.threads // on.warp_size,
+        occupancy(resources, on),
+        loads,
+        stores,
+        others,
+    )
 
 
 def disassembly(cubin: bytes) -> str:

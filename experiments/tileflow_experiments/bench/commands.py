@@ -33,13 +33,22 @@ def run(options: argparse.Namespace) -> int:
     there = host.importable(asked)
     if "helion" in there and options.peer_configs is None:
         print("no --peer-configs: Helion's cells are not timed", file=sys.stderr)
-    settings = Settings(_absolute(options.tables), there, _absolute(options.peer_configs),
-                        0.0 if options.no_compile else options.compile_seconds, is_dry=options.dry_run)  # fmt: skip
+    settings = Settings(
+        _absolute(options.tables),
+        there,
+        _absolute(options.peer_configs),
+        0.0 if options.no_compile else options.compile_seconds,
+        is_dry=options.dry_run,
+    )
     header = {**host.header(options.told, there), "absent": sorted(set(asked) - set(there)), "is_dry": options.dry_run}
     fleet: Fleet[Job | HostCalls, Result | Host] = Fleet(
-        seats, lane_work.measuring, settings, lane_work.lost, options.cell_seconds,
+        seats,
+        lane_work.measuring,
+        settings,
+        lane_work.lost,
+        options.cell_seconds,
         began + options.seconds - MARGIN_S,
-    )  # fmt: skip
+    )
     cells = _chosen(options)
     results: list[Result] = []
     dispatch: Mapping[str, Mapping[str, float | str]] = {}
@@ -72,12 +81,20 @@ def tune_peers(options: argparse.Namespace) -> int:
     settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
     # a search ends the generation that is under way when its budget is over
     fleet: Fleet[Cell, tuple[Cell, Tuned | None]] = Fleet(
-        seats, lane_work.tuning, settings, lane_work.search_lost, 3 * options.seconds + 120,
+        seats,
+        lane_work.tuning,
+        settings,
+        lane_work.search_lost,
+        3 * options.seconds + 120,
         began + options.total_seconds - MARGIN_S,
-    )  # fmt: skip
+    )
     found: dict[str, Any] = {}
-    facts = {**host.header(options.told, ["helion"]), "budget_s": options.seconds, "lanes": len(seats),
-             "cores_a_lane": len(seats[0].cores)}  # fmt: skip
+    facts = {
+        **host.header(options.told, ["helion"]),
+        "budget_s": options.seconds,
+        "lanes": len(seats),
+        "cores_a_lane": len(seats[0].cores),
+    }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for cell, tuned in fleet.run(cells):
         if tuned is not None:

@@ -87,8 +87,9 @@ def attention_backward(args: Sequence[Any]) -> Opponent:
     out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     return Opponent(
         lambda *_: torch.autograd.grad(out, (q, k, v), grad_out, retain_graph=True),
-        capture=False, note="called, not replayed; the forward pass was done beforehand",
-    )  # fmt: skip
+        capture=False,
+        note="called, not replayed; the forward pass was done beforehand",
+    )
 
 
 _LOSS = Opponent(cross_entropy, part=first, note="the loss alone")

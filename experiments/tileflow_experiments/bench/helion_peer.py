@@ -70,8 +70,13 @@ def tune(cell: Cell, seconds: float, effort: Effort, cores: int, device: str = "
 
     from . import helion_kernels
 
-    settings = {"autotune_budget_seconds": int(seconds), "autotune_effort": effort, "autotune_precompile_jobs": cores,
-                "autotune_compile_timeout": COMPILE_LIMIT_S, "autotune_progress_bar": False}  # fmt: skip
+    settings = {
+        "autotune_budget_seconds": int(seconds),
+        "autotune_effort": effort,
+        "autotune_precompile_jobs": cores,
+        "autotune_compile_timeout": COMPILE_LIMIT_S,
+        "autotune_progress_bar": False,
+    }
     kernel = helion_kernels.kernels(**settings).get(cell.kernel)
     if kernel is None:
         return None

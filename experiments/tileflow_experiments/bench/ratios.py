@@ -14,8 +14,19 @@ from tileflow.ir.types import itemsize
 from .results import EAGER, OURS, Result
 
 # The kernels of the chart that Helion was announced with (PyTorch blog, October 2025).
-LAUNCH_POST = ("cross_entropy", "matmul", "int4_matmul", "jsd", "kl_div", "layer_norm", "layer_norm_bwd", "rms_norm",
-               "rms_norm_bwd", "softmax", "welford")  # fmt: skip
+LAUNCH_POST = (
+    "cross_entropy",
+    "matmul",
+    "int4_matmul",
+    "jsd",
+    "kl_div",
+    "layer_norm",
+    "layer_norm_bwd",
+    "rms_norm",
+    "rms_norm_bwd",
+    "softmax",
+    "welford",
+)
 
 
 @dataclass(frozen=True, slots=True)

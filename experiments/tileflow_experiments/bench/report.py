@@ -98,8 +98,10 @@ def _time(timing: Timing | None) -> str:
 def _over(results: Sequence[Result]) -> list[str]:
     names = [name for name in PEERS if name in _present(results)]
     lines = ["What ours reaches, and how many times as fast as each it is.", ""]
-    lines += ["| cell | rate | of the roofline | " + " | ".join(names) + " | default's share of the tuned speed |",
-              "|---|" + "---:|" * (len(names) + 3)]  # fmt: skip
+    lines += [
+        "| cell | rate | of the roofline | " + " | ".join(names) + " | default's share of the tuned speed |",
+        "|---|" + "---:|" * (len(names) + 3),
+    ]
     for r in results:
         tuned, default, part = r.us(OURS), r.us(DEFAULT), share(r, OURS)
         ratios = [f"{ratio:.2f}x" if ratio else "" for ratio in (over(r, name) for name in names)]
@@ -162,8 +164,12 @@ def _dispatch(run: Run) -> list[str]:
 def _searches(searches: Mapping[str, Mapping[str, Tuned]]) -> list[str]:
     lines: list[str] = []
     for peer, cells in searches.items():
-        lines += [f"{peer}'s own search, before this run:", "", "| cell | effort | seconds | configs tried | found |",
-                  "|---|---|---:|---:|---|"]  # fmt: skip
+        lines += [
+            f"{peer}'s own search, before this run:",
+            "",
+            "| cell | effort | seconds | configs tried | found |",
+            "|---|---|---:|---:|---|",
+        ]
         lines += [
             f"| {title} | {t.effort} | {t.seconds:.0f} | {t.tried} | {t.error or 'yes'} |" for title, t in cells.items()
         ]

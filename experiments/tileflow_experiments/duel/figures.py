@@ -24,8 +24,14 @@ def figure(bout: Bout) -> Any:
         # with an even number of seeds the slower of the two in the middle
         middle = [_drawable(times[len(times) // 2]) for times in held]
         (line,) = axes.plot(points, middle, label=rival, drawstyle="steps-post")
-        axes.fill_between(points, [_drawable(times[0]) for times in held], [_drawable(times[-1]) for times in held],
-                          step="post", alpha=0.15, color=line.get_color())  # fmt: skip
+        axes.fill_between(
+            points,
+            [_drawable(times[0]) for times in held],
+            [_drawable(times[-1]) for times in held],
+            step="post",
+            alpha=0.15,
+            color=line.get_color(),
+        )
     for level, style in ((bout.best_us, "-"), (WITHIN * bout.best_us, ":")):
         axes.axhline(level, color="black", linewidth=0.6, linestyle=style)
     if math.isfinite(bout.default_us):

@@ -51,19 +51,35 @@ def to_json(bout: Bout) -> dict[str, Any]:
     """What the tables are made of; infinite and missing numbers are null."""
     runs = []
     for run in bout.runs:
-        numbers = {name: _finite(getattr(run, name)) for name in
-                   ("first_s", "near_s", "near_wall_s", "picked_us", "own_best_us")}  # fmt: skip
+        numbers = {
+            name: _finite(getattr(run, name))
+            for name in ("first_s", "near_s", "near_wall_s", "picked_us", "own_best_us")
+        }
         result = run.result
-        runs.append({
-            **result.search.to_json(), **numbers, "curve": run.curve, "ending": result.ending, "gpu": result.gpu,
-            "startup_s": result.startup_s, "done_s": result.done_s, "picked": result.picked,
-            "timed": sum(t.time_us is not None for t in result.series), "heard": len(result.series),
-        })  # fmt: skip
+        runs.append(
+            {
+                **result.search.to_json(),
+                **numbers,
+                "curve": run.curve,
+                "ending": result.ending,
+                "gpu": result.gpu,
+                "startup_s": result.startup_s,
+                "done_s": result.done_s,
+                "picked": result.picked,
+                "timed": sum(t.time_us is not None for t in result.series),
+                "heard": len(result.series),
+            }
+        )
     return {
-        "cell": bout.cell.title, "best_us": _finite(bout.best_us), "default_us": _finite(bout.default_us),
-        "final_ratio": _finite(bout.final_ratio), "selection_own": _finite(bout.selection_own),
-        "selection_pooled": _finite(bout.selection_pooled), "runs": runs, "failed": [asdict(t) for t in bout.failed],
-    }  # fmt: skip
+        "cell": bout.cell.title,
+        "best_us": _finite(bout.best_us),
+        "default_us": _finite(bout.default_us),
+        "final_ratio": _finite(bout.final_ratio),
+        "selection_own": _finite(bout.selection_own),
+        "selection_pooled": _finite(bout.selection_pooled),
+        "runs": runs,
+        "failed": [asdict(t) for t in bout.failed],
+    }
 
 
 def markdown(header: dict[str, Any], judged: Sequence[Bout], unstarted: Sequence[str]) -> str:
@@ -77,8 +93,11 @@ def markdown(header: dict[str, Any], judged: Sequence[Bout], unstarted: Sequence
         "|---|" + "---|" * 8,
         *[_overview(bout) for bout in judged],
         "",
-        *[f"{NAMES[rival]}: {got} of {every} searches came within 2 % of the pooled best."
-          for rival in RIVALS for got, every in [near(judged, rival)]],
+        *[
+            f"{NAMES[rival]}: {got} of {every} searches came within 2 % of the pooled best."
+            for rival in RIVALS
+            for got, every in [near(judged, rival)]
+        ],
         "",
         "| kernel | search | seeds | start-up s | first time s | s to 2 % | the same since the process began | "
         "picked after s | configs timed | of considered |",
@@ -86,7 +105,7 @@ def markdown(header: dict[str, Any], judged: Sequence[Bout], unstarted: Sequence
         *[_searches(bout, rival) for bout in judged for rival in rivals_of(bout)],
         "",
         *_missing(judged, unstarted),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -108,17 +127,23 @@ def _searches(bout: Bout, rival: Rival) -> str:
     cells = [bout.cell.title, NAMES[rival], str(len(runs)), spread([_or_inf(r.result.startup_s) for r in runs])]
     cells += [spread([getattr(run, what) for run in runs]) for what in ("first_s", "near_s", "near_wall_s")]
     cells.append(spread([_or_inf(run.result.done_s) for run in runs]))
-    cells += [f"{statistics.median(_timed(run) for run in runs):.0f}",
-              f"{statistics.median(len(run.result.series) for run in runs):.0f}"]  # fmt: skip
+    cells += [
+        f"{statistics.median(_timed(run) for run in runs):.0f}",
+        f"{statistics.median(len(run.result.series) for run in runs):.0f}",
+    ]
     return f"| {' | '.join(cells)} |"
 
 
 def _missing(judged: Sequence[Bout], unstarted: Sequence[str]) -> list[str]:
-    lines = [f"- {run.result.search.name}: {run.result.ending}"
-             for bout in judged for run in bout.runs if run.result.ending]  # fmt: skip
+    lines = [
+        f"- {run.result.search.name}: {run.result.ending}" for bout in judged for run in bout.runs if run.result.ending
+    ]
     lines += [f"- {name}: not started, no time was left" for name in unstarted]
-    lines += [f"- {bout.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
-              for bout in judged for t in bout.failed]  # fmt: skip
+    lines += [
+        f"- {bout.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
+        for bout in judged
+        for t in bout.failed
+    ]
     lines += [f"- {bout.cell.title}: nothing was timed again" for bout in judged if math.isinf(bout.best_us)]
     return ["Failed or missing:", "", *(lines or ["- nothing"])]
 

@@ -71,14 +71,16 @@ def run(search: Search, device: str, folder: Path, notes: Notes, tools: Tools) -
 
 def spec(search: Search, device: str) -> SweepSpec:
     """The sweep that ``kernel.tune(..., budget_s=search.limit_s)`` runs."""
-    return parse({
-        "name": "duel",
-        "kernels": [{"kernel": search.cell.kernel, "problems": [dict(search.cell.problem)]}],
-        "device_classes": [device],
-        "strategy": {"name": "default", "seed": search.seed},
-        "budget": {"seconds": search.limit_s},
-        "modes": ["static"],
-    })  # fmt: skip
+    return parse(
+        {
+            "name": "duel",
+            "kernels": [{"kernel": search.cell.kernel, "problems": [dict(search.cell.problem)]}],
+            "device_classes": [device],
+            "strategy": {"name": "default", "seed": search.seed},
+            "budget": {"seconds": search.limit_s},
+            "modes": ["static"],
+        }
+    )
 
 
 def ray_evaluator(wanted: SweepSpec) -> Evaluator:

@@ -19,9 +19,14 @@ Rival = Literal["tileflow", "helion"]
 RIVALS: tuple[Rival, ...] = get_args(Rival)
 # Beginnings of the suite's titles: two products, rows that fit a block and rows that do not, a sum over columns.
 DEFAULT_CELLS = (
-    "softmax m=8192 n=8192", "matmul m=4096", "attention batch=4 heads=32 m=4096 d=128 causal=F",
-    "cross_entropy m=8192 v=131072", "layer_norm m=8192 n=8192", "rms_norm_bwd m=8192", "kl_div m=4096 n=32768",
-)  # fmt: skip
+    "softmax m=8192 n=8192",
+    "matmul m=4096",
+    "attention batch=4 heads=32 m=4096 d=128 causal=F",
+    "cross_entropy m=8192 v=131072",
+    "layer_norm m=8192 n=8192",
+    "rms_norm_bwd m=8192",
+    "kl_div m=4096 n=32768",
+)
 TASK, NOTES, TRACE, RESULT = "task.json", "notes.jsonl", "helion.trace.jsonl", "result.json"
 
 
@@ -40,8 +45,13 @@ class Search:
         return f"{slug(self.cell)}.{self.rival}.{self.seed}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"kernel": self.cell.kernel, "problem": dict(self.cell.problem), "rival": self.rival, "seed": self.seed,
-                "limit_s": self.limit_s}  # fmt: skip
+        return {
+            "kernel": self.cell.kernel,
+            "problem": dict(self.cell.problem),
+            "rival": self.rival,
+            "seed": self.seed,
+            "limit_s": self.limit_s,
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Search:
@@ -80,8 +90,11 @@ def cells(titles: Iterable[str]) -> list[Cell]:
     for title in titles:
         matching = [cell for cell in SUITE if cell.title.startswith(title)]
         if len(matching) != 1:
-            raise SpecError("a title must begin exactly one cell of the suite", got=title,
-                            hint=f"it begins {[cell.title for cell in matching or SUITE]}")  # fmt: skip
+            raise SpecError(
+                "a title must begin exactly one cell of the suite",
+                got=title,
+                hint=f"it begins {[cell.title for cell in matching or SUITE]}",
+            )
         found += matching
     return found
 

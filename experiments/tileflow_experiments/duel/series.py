@@ -45,11 +45,14 @@ def of_trace(events: Iterable[Mapping[str, Any]], start: float) -> list[Timed]:
     """From Helion's detailed log (``HELION_AUTOTUNE_LOG_DETAILS``, schema version 1): first timings, and those that
     it repeats to be sure. ``start``: seconds since 1970."""
     return [
-        Timed(event["timestamp_s"] - start, canonical(event["config"]),
-              event["perf_ms"] * 1e3 if event["perf_ms"] is not None else None)
+        Timed(
+            event["timestamp_s"] - start,
+            canonical(event["config"]),
+            event["perf_ms"] * 1e3 if event["perf_ms"] is not None else None,
+        )
         for event in events
         if event["event"] in ("trial", "rebenchmark")
-    ]  # fmt: skip
+    ]
 
 
 def incumbents(series: Sequence[Timed]) -> list[tuple[float, str]]:

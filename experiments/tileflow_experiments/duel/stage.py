@@ -55,10 +55,15 @@ class Stage:
         folder, work = self._folder("retimed", slug(cell)), self._caches(f"retimed-{slug(cell)}")
         mine = [result for result in results(self._out) if result.search.cell == cell]
         wanted = entrants(mine, lambda result: at_checkpoints(result.series))
-        write(folder / WANTED, {
-            "kernel": cell.kernel, "problem": dict(cell.problem), "seconds": self.retime_s,
-            "entrants": [asdict(entrant) for entrant in wanted],
-        })  # fmt: skip
+        write(
+            folder / WANTED,
+            {
+                "kernel": cell.kernel,
+                "problem": dict(cell.problem),
+                "seconds": self.retime_s,
+                "entrants": [asdict(entrant) for entrant in wanted],
+            },
+        )
         environment = caches(work)
         for result in mine:
             gather(Path(caches(self._work / result.search.name)["TRITON_CACHE_DIR"]), work / "triton")

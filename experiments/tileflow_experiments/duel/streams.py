@@ -67,9 +67,12 @@ def slots(gpus: Sequence[str], cores: Sequence[int], cores_each: int) -> list[Sl
 
 
 def run(
-    jobs: Sequence[T], slots: Sequence[Slot], prepare: Callable[[T, Slot], Job[T]],
-    finish: Callable[[Ended[T]], None], until: float,
-) -> list[T]:  # fmt: skip
+    jobs: Sequence[T],
+    slots: Sequence[Slot],
+    prepare: Callable[[T, Slot], Job[T]],
+    finish: Callable[[Ended[T]], None],
+    until: float,
+) -> list[T]:
     """Run ``jobs`` in their order, one at a time in each slot; returns those that were not started.
 
     None runs on after ``until`` (on the monotonic clock); one that has less than its ``least_s`` is not started.
@@ -102,10 +105,14 @@ def _start(job: Job[T], slot: Slot, until: float) -> _Running[T]:
     cores = set(slot.cores) & os.sched_getaffinity(0)
     with job.log.open("wb") as log:
         process = subprocess.Popen(
-            job.command, env={**os.environ, **job.environment, "CUDA_VISIBLE_DEVICES": slot.gpu},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            job.command,
+            env={**os.environ, **job.environment, "CUDA_VISIBLE_DEVICES": slot.gpu},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )  # fmt: skip
+        )
     return _Running(job, slot, process, time.time(), min(time.monotonic() + job.limit_s, until))
 
 

@@ -69,8 +69,9 @@ def contestants(names: Iterable[str]) -> list[Contestant]:
     found = []
     for name in names:
         if name not in STRATEGIES:
-            raise SpecError("a search strategy must be one that is known", got=repr(name),
-                            hint=f"known: {', '.join(STRATEGIES)}")  # fmt: skip
+            raise SpecError(
+                "a search strategy must be one that is known", got=repr(name), hint=f"known: {', '.join(STRATEGIES)}"
+            )
         found.append(Contestant(name, STRATEGIES[name]))
     return found
 
@@ -92,14 +93,18 @@ def contest(
             recording,
             stale(recording.header, prepare),
             tuple(
-                Entry(c.name, tuple(
-                    simulate(recording, c.make, seed, seconds=seconds, seeded=c.seeded, clock=clock) for seed in seeds
-                ))
+                Entry(
+                    c.name,
+                    tuple(
+                        simulate(recording, c.make, seed, seconds=seconds, seeded=c.seeded, clock=clock)
+                        for seed in seeds
+                    ),
+                )
                 for c in who
             ),
         )
         for recording in recordings
-    ]  # fmt: skip
+    ]
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -64,8 +64,10 @@ def _random(space: ConfigSpace, rng: random.Random, seen: set[Config]) -> Iterat
 
 def _box(space: ConfigSpace, default: Config) -> Iterator[Config]:
     """Breadth first from the default, along the knobs of :data:`BOX_ROLES`."""
-    knobs = tuple(k if k.role in BOX_ROLES else replace(k, choices=(default[k.name],), default=default[k.name])
-                  for k in space.knobs)  # fmt: skip
+    knobs = tuple(
+        k if k.role in BOX_ROLES else replace(k, choices=(default[k.name],), default=default[k.name])
+        for k in space.knobs
+    )
     box = replace(space, knobs=knobs)
     found, waiting = {default}, deque([default])
     while waiting:

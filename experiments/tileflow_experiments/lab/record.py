@@ -149,9 +149,14 @@ class _Session:
     def _request(self, config: Config) -> TrialRequest:
         subject, best = self._subject, min(self._times.values(), default=None)
         return TrialRequest(
-            f"lab-{config.key}", subject.kernel, subject.key.problem, subject.key.device_class, config,
-            incumbent_us=best, seed=self._seed,
-        )  # fmt: skip
+            f"lab-{config.key}",
+            subject.kernel,
+            subject.key.problem,
+            subject.key.device_class,
+            config,
+            incumbent_us=best,
+            seed=self._seed,
+        )
 
     def _row(self, part: Part, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Row:
         known = self._trials.get(compiled.trial_id)
@@ -177,8 +182,9 @@ class _Session:
             self._prepare_s = outcome.prepare_s
             spent -= outcome.prepare_s
         facts = cost.static_facts(compiled.traffic, compiled.launches, target(request.device_class))
-        row = replace(row, status=outcome.status, facts=facts, verify_s=outcome.verify_s, bench_s=outcome.bench_s,
-                      measure_s=spent)  # fmt: skip
+        row = replace(
+            row, status=outcome.status, facts=facts, verify_s=outcome.verify_s, bench_s=outcome.bench_s, measure_s=spent
+        )
         if outcome.measurement is None:
             return row
         found = outcome.measurement
@@ -212,5 +218,7 @@ class _Session:
 def _summary(recording: Recording, path: Path) -> str:
     good = [row.median_us for row in recording.rows if row.status is Status.OK]
     best = f"best {min(good):.2f} us" if good else "nothing worked"
-    return (f"{recording.header.title}: {len(recording.rows)} configs, {len(good)} good, {best}, "
-            f"{recording.header.seconds:.0f} s -> {path}")  # fmt: skip
+    return (
+        f"{recording.header.title}: {len(recording.rows)} configs, {len(good)} good, {best}, "
+        f"{recording.header.seconds:.0f} s -> {path}"
+    )

@@ -104,8 +104,10 @@ def write(recording: Recording, path: Path) -> None:
         columns[_KNOB + knob.name] = [row.config[knob.name] for row in rows]
     values = [dict(row.facts.values) if row.facts else {} for row in rows]
     for name in sorted({name for found in values for name in found}):
-        columns[_FACT + name] = [None if row.facts is None else _rounded(found.get(name, 0.0))
-                                 for row, found in zip(rows, values, strict=True)]  # fmt: skip
+        columns[_FACT + name] = [
+            None if row.facts is None else _rounded(found.get(name, 0.0))
+            for row, found in zip(rows, values, strict=True)
+        ]
     for name in _BOUNDS:
         columns[name] = [_rounded(getattr(row.facts, name)) if row.facts else None for row in rows]
     data = asdict(header) | {"knobs": [_knob_json(k) for k in header.knobs], "default": header.default.to_dict()}
@@ -127,8 +129,12 @@ def read(path: Path) -> Recording:
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
     data = json.loads(metadata.get(b"tileflow.lab", b"{}"))
     if data.pop("schema", None) != SCHEMA:
-        raise SpecError(f"a recording must be of schema {SCHEMA}", got="another or none", where=str(path),
-                        hint="make it anew: tileflow lab record")  # fmt: skip
+        raise SpecError(
+            f"a recording must be of schema {SCHEMA}",
+            got="another or none",
+            where=str(path),
+            hint="make it anew: tileflow lab record",
+        )
     data["knobs"] = tuple(_knob(k) for k in data["knobs"])
     data["default"] = Config.of(data["default"])
     header = Header(**{f.name: data[f.name] for f in fields(Header)})
@@ -161,8 +167,13 @@ def _rounded(value: Any) -> Any:
 
 
 def _knob_json(knob: Knob) -> dict[str, Any]:
-    return {"name": knob.name, "site": knob.site, "choices": list(knob.choices), "role": knob.role,
-            "default": knob.default}  # fmt: skip
+    return {
+        "name": knob.name,
+        "site": knob.site,
+        "choices": list(knob.choices),
+        "role": knob.role,
+        "default": knob.default,
+    }
 
 
 def _knob(data: dict[str, Any]) -> Knob:

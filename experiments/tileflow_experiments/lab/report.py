@@ -37,8 +37,10 @@ def markdown(bouts: Sequence[Bout], seconds: float) -> str:
         header = bout.recording.header
         versions = ", ".join(f"{name} {value}" for name, value in sorted(header.versions.items()))
         times = f"default {_default_us(bout):.2f} us, best {bout.recording.best_us:.2f} us"
-        parts.append(f"## {header.title}\n\n{len(bout.recording.rows)} configs of {header.space_size}, {times}; "
-                     f"recorded on {header.recorded_on} with {header.cores} cores ({versions}).")  # fmt: skip
+        parts.append(
+            f"## {header.title}\n\n{len(bout.recording.rows)} configs of {header.space_size}, {times}; "
+            f"recorded on {header.recorded_on} with {header.cores} cores ({versions})."
+        )
         beaten = sum(row.facts is not None and row.median_us < row.facts.least_us for row in bout.recording.rows)
         if beaten:
             parts.append(f"**{beaten} configs beat the bound of their static facts**: the bound is wrong for them.")
@@ -82,8 +84,10 @@ def _table(bout: Bout, at_seconds: Sequence[float]) -> str:
             cells.append(_percent(quartiles([run.best_at(at) / best - 1 for run in entry.runs])[1]))
         cells += [f"{_median(entry, count):.0f}" for count in (_built, _measured, _pruned)]
         cells += [f"{_median(entry, _thinking):.1f}", f"{_median(entry, _snapped):.0f}"]
-        cells.append(f"{sum(bool(run.finished) for run in entry.runs)} of {len(entry.runs)}, "
-                     f"median {_median(entry, lambda run: run.seconds):.0f} s")  # fmt: skip
+        cells.append(
+            f"{sum(bool(run.finished) for run in entry.runs)} of {len(entry.runs)}, "
+            f"median {_median(entry, lambda run: run.seconds):.0f} s"
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -104,8 +108,9 @@ def figure(bout: Bout, seconds: float) -> Any:
             regrets = [[best_of(run, at) / bout.recording.best_us - 1 for run in entry.runs] for at in points]
             lows, middles, highs = zip(*map(quartiles, regrets), strict=True)
             (line,) = axis.plot(points, [_drawable(v) for v in middles], label=entry.contestant)
-            axis.fill_between(points, [_drawable(v) for v in lows], [_drawable(v) for v in highs],
-                              alpha=0.15, color=line.get_color())  # fmt: skip
+            axis.fill_between(
+                points, [_drawable(v) for v in lows], [_drawable(v) for v in highs], alpha=0.15, color=line.get_color()
+            )
         axis.axhline(NEAR - 1, color="black", linewidth=0.6, linestyle=":")
         axis.set_xscale("log")
         axis.set_yscale("symlog", linthresh=0.01)

@@ -107,9 +107,16 @@ class _Simulation:
             self._now = max(self._now, at)
             happen(row)
         return Replayed(
-            seed, tuple(self._curve), min(self._now, seconds), self._built, self._measured, self._pruned,
-            self._space.snapped, self._thinking, self._strategy.finished,
-        )  # fmt: skip
+            seed,
+            tuple(self._curve),
+            min(self._now, seconds),
+            self._built,
+            self._measured,
+            self._pruned,
+            self._space.snapped,
+            self._thinking,
+            self._strategy.finished,
+        )
 
     def _ask(self) -> None:
         while self._flying < AHEAD * (len(self._cores) + 1) and not self._strategy.finished:

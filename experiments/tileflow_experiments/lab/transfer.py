@@ -73,8 +73,11 @@ def transfer(
         groups.setdefault((recording.header.kernel, recording.header.device_class), []).append(recording)
     several = {key: group for key, group in groups.items() if len(group) > 1}
     if not several:
-        raise SpecError("transfer needs recordings of one kernel at several shapes", got=f"{len(groups)} of one each",
-                        hint="tileflow lab record configs/lab_shapes.yaml makes some")  # fmt: skip
+        raise SpecError(
+            "transfer needs recordings of one kernel at several shapes",
+            got=f"{len(groups)} of one each",
+            hint="tileflow lab record configs/lab_shapes.yaml makes some",
+        )
     seeds = tuple(seeds)
     return [
         Series(
@@ -122,8 +125,16 @@ def write(found: Sequence[Series], folder: Path) -> list[Path]:
 def markdown(series: Series) -> str:
     """By shape number the median over seeds, and the quartiles."""
     runs = len(series.of(ALONE, 1))
-    head = ["shape", "search", f"s to {NEAR - 1:.0%}", f"trials to {NEAR - 1:.0%}", "got there", "s until it ended",
-            "measured", "worst regret"]  # fmt: skip
+    head = [
+        "shape",
+        "search",
+        f"s to {NEAR - 1:.0%}",
+        f"trials to {NEAR - 1:.0%}",
+        "got there",
+        "s until it ended",
+        "measured",
+        "worst regret",
+    ]
     lines = [
         f"## {series.kernel} on {series.device_class}: {series.shapes} shapes, {runs} orders",
         "",

@@ -9,8 +9,20 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-COMPILER = ("triton", "tileflow.lowered", "tileflow.emit", "tileflow.build", "tileflow.passes", "tileflow.space",
-            "tileflow.default", "tileflow.portable", "ray", "optuna", "mlflow", "pyarrow")  # fmt: skip
+COMPILER = (
+    "triton",
+    "tileflow.lowered",
+    "tileflow.emit",
+    "tileflow.build",
+    "tileflow.passes",
+    "tileflow.space",
+    "tileflow.default",
+    "tileflow.portable",
+    "ray",
+    "optuna",
+    "mlflow",
+    "pyarrow",
+)
 
 
 @dataclass(slots=True)

@@ -66,13 +66,20 @@ def measure(bundle: Path, device: str, timed: int, kept: int) -> dict[str, Any]:
     steps = runtime.stats()
     runtime.unload(bundle)
     return {
-        "new_shape_us": {"median": statistics.median(first_us), "mean": statistics.fmean(first_us),
-                         "p99": sorted(first_us)[int(len(first_us) * 0.99)], "most": max(first_us), "shapes": timed},
+        "new_shape_us": {
+            "median": statistics.median(first_us),
+            "mean": statistics.fmean(first_us),
+            "p99": sorted(first_us)[int(len(first_us) * 0.99)],
+            "most": max(first_us),
+            "shapes": timed,
+        },
         "kept": {"shapes": kept, "bytes": after.minus(before), "modules": added},
         "kept_after_unload": {"bytes": memory(device).minus(before), "modules": len(MODULES)},
-        "revisit_us": interval(again).median, "warm_us": interval(warm).median,
-        "revisit_of_warm": ratio(again, warm).median, "steps": steps,
-    }  # fmt: skip
+        "revisit_us": interval(again).median,
+        "warm_us": interval(warm).median,
+        "revisit_of_warm": ratio(again, warm).median,
+        "steps": steps,
+    }
 
 
 def _views(large: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[Pair]:

@@ -17,9 +17,18 @@ class _Mallinfo2(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_size_t)
         for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
         )
-    ]  # fmt: skip
+    ]
 
 
 def resident_bytes() -> int:
@@ -39,5 +48,7 @@ def memory() -> dict[str, float]:
     mallinfo2.restype = _Mallinfo2
     heap = mallinfo2()
     return found | {
-        "heap_mb": heap.uordblks / 1e6, "heap_free_mb": heap.fordblks / 1e6, "heap_mapped_mb": heap.hblkhd / 1e6
-    }  # fmt: skip
+        "heap_mb": heap.uordblks / 1e6,
+        "heap_free_mb": heap.fordblks / 1e6,
+        "heap_mapped_mb": heap.hblkhd / 1e6,
+    }

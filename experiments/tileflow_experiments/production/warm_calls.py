@@ -49,8 +49,14 @@ def measure(bundle: Path, device: str, calls: int, rounds: int) -> dict[str, Any
             "of_torch_add": asdict(ratio(found[name], added)),
         }
     others = {name: asdict(interval(times)) for name, times in found.items() if name not in OURS}
-    return {"others": others, "ours": ours, "steps": runtime.stats(), "calls": calls, "rounds": rounds,
-            "has_native": NATIVE_FLOOR in found}  # fmt: skip
+    return {
+        "others": others,
+        "ours": ours,
+        "steps": runtime.stats(),
+        "calls": calls,
+        "rounds": rounds,
+        "has_native": NATIVE_FLOOR in found,
+    }
 
 
 def contenders(bundle: Path, device: str) -> dict[str, Batch]:

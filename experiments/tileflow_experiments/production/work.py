@@ -113,17 +113,27 @@ def _twice() -> Task:
 def _softmax() -> Task:
     name = "examples.softmax:softmax"
     return Task(
-        "softmax", (name,), (512, 2000), lambda pool, rng, shape: (pool.cut(rng, shape, torch.bfloat16),),
-        _kernel(name), lambda x: torch.softmax(x, dim=1), 1.6e-2,
-    )  # fmt: skip
+        "softmax",
+        (name,),
+        (512, 2000),
+        lambda pool, rng, shape: (pool.cut(rng, shape, torch.bfloat16),),
+        _kernel(name),
+        lambda x: torch.softmax(x, dim=1),
+        1.6e-2,
+    )
 
 
 def _long_sum() -> Task:
     name = "examples.long_sum:long_sum_split"
     return Task(
-        "long_sum_split", (name,), (64, 8000), lambda pool, rng, shape: (pool.cut(rng, shape),), _kernel(name),
-        lambda x: x.sum(1), 1e-3,
-    )  # fmt: skip
+        "long_sum_split",
+        (name,),
+        (64, 8000),
+        lambda pool, rng, shape: (pool.cut(rng, shape),),
+        _kernel(name),
+        lambda x: x.sum(1),
+        1e-3,
+    )
 
 
 def _operands(pool: Pool, rng: random.Random, shape: Shape) -> Tensors:

@@ -150,9 +150,11 @@ def find_experiment(client: Any, uri: str, name: str, artifacts: Path | None) ->
         return str(client.create_experiment(name, artifact_location=location, tags=dict((KIND, ABOUT))))
     if known.lifecycle_stage != "active":
         raise MlflowUnusable(
-            "a sweep's experiment must not be deleted", got=f"{name!r}, deleted", where=masked(uri),
+            "a sweep's experiment must not be deleted",
+            got=f"{name!r}, deleted",
+            where=masked(uri),
             hint=f"`mlflow experiments restore --experiment-id {known.experiment_id}`, then `tileflow sweep log OUT`",
-        )  # fmt: skip
+        )
     if KIND[0] not in known.tags:
         client.set_experiment_tag(known.experiment_id, *KIND)
     return str(known.experiment_id)

@@ -266,9 +266,11 @@ def _whole(make: Callable[[], Any], uri: str) -> Any:
 
 def _unusable(uri: str, got: str) -> MlflowUnusable:
     return MlflowUnusable(
-        "MLflow's store must have the schema of the MLflow that is installed", got=got, where=masked(uri),
+        "MLflow's store must have the schema of the MLflow that is installed",
+        got=got,
+        where=masked(uri),
         hint="take a copy, then `mlflow db upgrade URI`; or move it away, and `tileflow sweep log OUT` writes another",
-    )  # fmt: skip
+    )
 
 
 def _sqlite_path(uri: str) -> Path | None:

@@ -13,9 +13,13 @@ from ..records import StudyKey, TrialRecord
 
 MODELLED = "modelled"
 _DTYPES = {
-    "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "float8_e4m3fn": "fp8_e4m3",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2",
-}  # fmt: skip
+}
 _VENDORS = ("nvidia-", "amd-")
 _BLOCK = "block:"
 _FEW = 4  # knobs that still read as a name

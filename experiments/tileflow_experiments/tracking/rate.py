@@ -47,8 +47,14 @@ def write_journal(path: Path, name: str, trials: int) -> None:
     journal = Journal.create(path, {"sweep_id": f"{name}-{uuid.uuid4().hex[:6]}", "spec": {"name": name}})
     begun = time.time() - trials
     configs = [Config.of({n: draw.choice(choices) for n, choices in KNOBS.items()}) for _ in range(trials)]
-    journal.event("study", study=STUDY.id, semantic_hash="c0ffee", space_fingerprint="", mode="static",
-                  default=configs[0].to_dict())  # fmt: skip
+    journal.event(
+        "study",
+        study=STUDY.id,
+        semantic_hash="c0ffee",
+        space_fingerprint="",
+        mode="static",
+        default=configs[0].to_dict(),
+    )
     for number, config in enumerate(configs):
         journal.add(_record(journal.header["sweep_id"], number, config, begun + number, draw))
     journal.event("closed", epoch=1, reason="")
@@ -59,9 +65,17 @@ def _record(sweep_id: str, number: int, config: Config, at: float, draw: random.
     time_us = 100.0 + 900.0 * draw.random()
     used = Launch(Resources(128, 0, 65536, 256), 1)
     build = Build(
-        f"{number:024x}", f"{number:032x}", (("triton", "3.7.1"),), 0.4, "gpu-1", launches=(used,),
-        traffic=Traffic(10**8, 10**11, "bfloat16"), roofline_us=90.0, modelled_us=120.0, occupancy=0.5,
-    )  # fmt: skip
+        f"{number:024x}",
+        f"{number:032x}",
+        (("triton", "3.7.1"),),
+        0.4,
+        "gpu-1",
+        launches=(used,),
+        traffic=Traffic(10**8, 10**11, "bfloat16"),
+        roofline_us=90.0,
+        modelled_us=120.0,
+        occupancy=0.5,
+    )
     times = Measurement(tuple(time_us + n for n in range(20)), time_us, time_us - 1, time_us + 1, 0.2)
     outcome = Outcome(Status.OK, times, max_err=0.25, load_s=0.01, verify_s=0.01, bench_s=0.05)
     device = DeviceIdentity(STUDY.device_class, "gpu-1", "GPU-1", (("torch", "2.13"),))
@@ -99,8 +113,10 @@ def main(arguments: list[str] | None = None) -> int:
         state = replay(folder / "journal.jsonl", uri, artifacts=folder / "artifacts")
         took, busy = time.monotonic() - started, time.process_time() - busy
         found = read_back(uri, name)
-        print(f"{wanted.trials / took:.0f} trials/s, {busy / wanted.trials * 1e3:.2f} ms of CPU a trial here; "
-              f"{found} of {wanted.trials} read back, {len(state.set_aside)} set aside")  # fmt: skip
+        print(
+            f"{wanted.trials / took:.0f} trials/s, {busy / wanted.trials * 1e3:.2f} ms of CPU a trial here; "
+            f"{found} of {wanted.trials} read back, {len(state.set_aside)} set aside"
+        )
     return 0 if found == wanted.trials else 1
 
 

@@ -120,9 +120,13 @@ class Replay:
         if study is None:
             begun = self._defaults.get(key.id, {})
             log = StudyLog(
-                key, self._sweep_id, record.semantic_hash, record.started_at,
-                Config.of(begun.get("default", {})), begun.get("mode", record.mode),
-            )  # fmt: skip
+                key,
+                self._sweep_id,
+                record.semantic_hash,
+                record.started_at,
+                Config.of(begun.get("default", {})),
+                begun.get("mode", record.mode),
+            )
             name = unique_name(key, self._names)
             log.run(name, None, record.started_at)  # raises for one that MLflow takes no run of
             self._names[name] = key
@@ -231,9 +235,10 @@ class _Ending:
         won = winner(folded, log)
         at = max((float(event["at"]) for event in folded.events if "at" in event), default=0.0)
         return _Ending(
-            Result.of(won) if won is not None else None, at,
+            Result.of(won) if won is not None else None,
+            at,
             finished and log.key.id not in journals.stopped(folded.events),
-        )  # fmt: skip
+        )
 
 
 def _draw(folded: journals.Folded, log: StudyLog, folder: Path, tables: Sequence[Path]) -> None:

@@ -19,8 +19,17 @@ SCALARS: dict[str, Any] = {
     "waves_per_eu": None, "matrix_instr_nonkdim": None,
 }  # fmt: skip
 OTHER_BACKENDS = (  # and what only its own compiler can do: accepted, said once
-    "cute_", "pallas_", "metal_", "tileir_", "tcgen05_", "flash_", "triton_", "_triton_", "cross_loop_", "advanced_",
-)  # fmt: skip
+    "cute_",
+    "pallas_",
+    "metal_",
+    "tileir_",
+    "tcgen05_",
+    "flash_",
+    "triton_",
+    "_triton_",
+    "cross_loop_",
+    "advanced_",
+)
 
 
 class Config(Mapping[str, Any]):

@@ -275,8 +275,11 @@ class BoundKernel:
         names one for the cost model, and where no config works.
         """
         if self.device.type != "cuda" and "device_class" not in options:
-            raise CallError("configs are timed on a GPU", got=f"arguments on {self.device}",
-                            hint="name one by config=, or sweep elsewhere and load the table")  # fmt: skip
+            raise CallError(
+                "configs are timed on a GPU",
+                got=f"arguments on {self.device}",
+                hint="name one by config=, or sweep elsewhere and load the table",
+            )
         if len(self.kernel.configs) > 1:
             best = self.fastest(self.kernel.configs, args)
         else:
@@ -285,8 +288,9 @@ class BoundKernel:
             budget = {"budget_s": self.settings.autotune_budget_seconds or 60.0}
             (row,) = api.tune([(self._traced, self.kernel.normalize_args(*args))], **budget | options)
             if row is None:
-                raise CallError("a kernel is tuned where one of its configs works", got="none does",
-                                where=self._traced.name)  # fmt: skip
+                raise CallError(
+                    "a kernel is tuned where one of its configs works", got="none does", where=self._traced.name
+                )
             best = from_native(self.lowered.space.adapt(row.config.to_dict()), self.lowered)
         self.set_config(best)
         return best
@@ -316,9 +320,11 @@ def _config(config: Config | Mapping[str, Any]) -> Config:
     if isinstance(config, Config):
         return config
     if not isinstance(config, Mapping):
-        raise ConfigError("a config is a Config, or a dictionary of one's keys",
-                          got=f"{type(config).__name__} {config!r}"[:120],
-                          hint="helion.Config(block_sizes=[16], num_warps=4)")  # fmt: skip
+        raise ConfigError(
+            "a config is a Config, or a dictionary of one's keys",
+            got=f"{type(config).__name__} {config!r}"[:120],
+            hint="helion.Config(block_sizes=[16], num_warps=4)",
+        )
     return Config.from_dict(config)
 
 

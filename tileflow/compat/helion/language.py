@@ -105,9 +105,15 @@ def arange(
 
 @inline
 def dot_scaled(
-    mat1: Any, mat1_scale: Any, mat1_format: str, mat2: Any, mat2_scale: Any, mat2_format: str, acc: Any = None,
+    mat1: Any,
+    mat1_scale: Any,
+    mat1_format: str,
+    mat2: Any,
+    mat2_scale: Any,
+    mat2_format: str,
+    acc: Any = None,
     out_dtype: torch.dtype | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The product of two tiles in a format of few bits, with a scale for each 32 elements of the inner dimension."""
     product = tfl.dot_scaled(mat1, mat1_scale, mat1_format, mat2, mat2_scale, mat2_format, acc)
     return product if out_dtype is None else product.to(out_dtype)

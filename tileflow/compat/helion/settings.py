@@ -36,9 +36,15 @@ class CuteStructuralPolicy:
 _defaults: dict[str, Any] = {}
 
 MEANT = {
-    "autotune_budget_seconds": None, "autotuner_fn": None, "dot_precision": None, "ignore_warnings": (),
-    "output_origin_lines": True, "print_output_code": None, "ref_mode": None, "static_shapes": True,
-}  # fmt: skip
+    "autotune_budget_seconds": None,
+    "autotuner_fn": None,
+    "dot_precision": None,
+    "ignore_warnings": (),
+    "output_origin_lines": True,
+    "print_output_code": None,
+    "ref_mode": None,
+    "static_shapes": True,
+}
 UNUSED = {
     "advanced_controls_file": None, "allow_warp_specialize": True, "backend": "triton", "debug_dtype_asserts": False,
     "fast_math": False, "force_autotune": False, "index_dtype": None, "persistent_reserved_sms": 0,
@@ -68,8 +74,11 @@ class Settings:
                 if value != UNUSED[name]:
                     notes.once(name, "the setting has no meaning here")
             elif not name.startswith(ELSEWHERE):
-                raise ConfigError("a setting is one that the dialect documents", got=name,
-                                  hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and autotune_*")  # fmt: skip
+                raise ConfigError(
+                    "a setting is one that the dialect documents",
+                    got=name,
+                    hint=f"it has {', '.join(sorted((*MEANT, *UNUSED)))} and autotune_*",
+                )
         self.values: dict[str, Any] = {**MEANT, **UNUSED, **merged}
         if self.precision not in PRECISIONS:
             known = [*PRECISIONS, *ALIASES]

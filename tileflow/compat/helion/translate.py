@@ -21,9 +21,18 @@ PERSISTENT = ("persistent_blocked", "persistent_interleaved")
 PER_SITE = {"indexing", "atomic_indexing", "host_tensor_descriptors"}  # lists too, one entry a site
 PROGRAM_IDS = ("flat", "xyz", *PERSISTENT)
 MEANT = {
-    "block_sizes", "loop_orders", "l2_groupings", "reduction_loops", "load_eviction_policies", "indexing",
-    "num_warps", "num_stages", "pid_type", "num_sm_multiplier", "maxnreg",
-}  # fmt: skip
+    "block_sizes",
+    "loop_orders",
+    "l2_groupings",
+    "reduction_loops",
+    "load_eviction_policies",
+    "indexing",
+    "num_warps",
+    "num_stages",
+    "pid_type",
+    "num_sm_multiplier",
+    "maxnreg",
+}
 
 
 def to_native(config: Mapping[str, Any], lowered: Lowered) -> native.Config:
@@ -90,8 +99,9 @@ def _program_ids(config: native.Config, lowered: Lowered, is_persistent: bool) -
 
 def _plural(config: Mapping[str, Any]) -> dict[str, Any]:
     """``block_size=16`` is ``block_sizes=[16]``; a list's own key with a scalar means it for all sites."""
-    singular = {name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s"): name
-                for name in LISTS}  # fmt: skip
+    singular = {
+        name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s"): name for name in LISTS
+    }
     return {singular.get(k, k): [v] if k in singular else v for k, v in config.items()}
 
 
@@ -100,8 +110,9 @@ def _singular(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in SCALARS.keys() - PER_SITE:
         value = config.get(name)
         if isinstance(value, (list, tuple)) and len(value) > 1:
-            raise ConfigError(f"{name} is one choice for the whole kernel", got=repr(value),
-                              hint=f"write {name}={value[0]!r}")  # fmt: skip
+            raise ConfigError(
+                f"{name} is one choice for the whole kernel", got=repr(value), hint=f"write {name}={value[0]!r}"
+            )
     ones = {k: v for k, v in config.items() if k in SCALARS and k not in PER_SITE and isinstance(v, (list, tuple))}
     return {**config, **{k: v[0] if v else SCALARS[k] for k, v in ones.items()}}
 
@@ -119,14 +130,20 @@ def _check_keys(given: Mapping[str, Any], sites: Sites) -> None:
             if value != SCALARS.get(name) and any(value if isinstance(value, (list, tuple)) else [value]):
                 notes.once(name, "the config's key has no meaning here")
         else:
-            raise ConfigError("a config's key is the dialect's, or a tunable of the kernel", got=repr(name),
-                              hint=f"the kernel's tunables are {list(sites.tunables)}")  # fmt: skip
+            raise ConfigError(
+                "a config's key is the dialect's, or a tunable of the kernel",
+                got=repr(name),
+                hint=f"the kernel's tunables are {list(sites.tunables)}",
+            )
 
 
 def _paired(key: str, values: Sequence[Any], names: Sequence[str]) -> list[tuple[str, Any]]:
     if len(values) != len(names):
-        raise ConfigError(f"{key} has one entry a site", got=f"{len(values)} for {len(names)}: {list(values)}",
-                          hint=f"the sites are {', '.join(names) or 'none'}")  # fmt: skip
+        raise ConfigError(
+            f"{key} has one entry a site",
+            got=f"{len(values)} for {len(names)}: {list(values)}",
+            hint=f"the sites are {', '.join(names) or 'none'}",
+        )
     return list(zip(names, values, strict=True))
 
 

@@ -29,8 +29,9 @@ from .functions import Function, free_names, function
 
 _LEAST_WIDTH = 8  # columns of an instruction
 _FROM_NOTHING = frozenset({OpKind.TILE_INDEX, OpKind.ARANGE})
-_LANE_BY_LANE = frozenset({OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.WHERE_MASK,
-                           OpKind.EXPAND})  # fmt: skip
+_LANE_BY_LANE = frozenset(
+    {OpKind.POINTWISE, OpKind.CAST, OpKind.BITCAST, OpKind.UNSQUEEZE, OpKind.WHERE_MASK, OpKind.EXPAND}
+)
 
 
 class GluonContext(Context):
@@ -43,8 +44,11 @@ class GluonContext(Context):
         super().__init__(ir, config, target, divisible)
         found = find_structure(ir)
         if isinstance(found, Refusal):
-            raise ConfigError("a warp-specialised schedule is of a structure that has one", got=str(found),
-                              hint="choose the schedule pipelined")  # fmt: skip
+            raise ConfigError(
+                "a warp-specialised schedule is of a structure that has one",
+                got=str(found),
+                hint="choose the schedule pipelined",
+            )
         self.structure: Structure = found
         self.functions: list[Function] = []
         self._auto: set[Value] = set()
@@ -97,8 +101,11 @@ class GluonContext(Context):
         """The layout of a group's rows by so many columns: that of a product's result."""
         columns = max(columns, _LEAST_WIDTH)
         if columns > LARGEST_WIDTH:
-            raise ConfigError(f"a consumer's tiles have at most {LARGEST_WIDTH} columns", got=columns,
-                              hint="smaller blocks of keys; a head of 256 or less")  # fmt: skip
+            raise ConfigError(
+                f"a consumer's tiles have at most {LARGEST_WIDTH} columns",
+                got=columns,
+                hint="smaller blocks of keys; a head of 256 or less",
+            )
         text = f"gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, {columns}, {self.depth}]))"
         return self.module.constant(f"BY_{columns}", text)
 

@@ -8,10 +8,21 @@ from dataclasses import dataclass
 
 from ..writer import Writer
 
-_IMPORTED = frozenset({
-    "triton", "tl", "gluon", "gl", "mbarrier", "tma", "fence_async_shared", "warpgroup_mma", "warpgroup_mma_wait",
-    "float", "range",
-})  # fmt: skip
+_IMPORTED = frozenset(
+    {
+        "triton",
+        "tl",
+        "gluon",
+        "gl",
+        "mbarrier",
+        "tma",
+        "fence_async_shared",
+        "warpgroup_mma",
+        "warpgroup_mma_wait",
+        "float",
+        "range",
+    }
+)
 _CONSTEXPR = frozenset({"who"})  # the number of a consumer group, which each is compiled for
 
 

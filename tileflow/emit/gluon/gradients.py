@@ -148,8 +148,9 @@ class GradientsKernel(GluonKernel):
 
     def _check(self) -> None:
         if self.walks:
-            raise ConfigError("a program of a loop of gradients works on one tile", got="persistent",
-                              hint="choose persistent 0")  # fmt: skip
+            raise ConfigError(
+                "a program of a loop of gradients works on one tile", got="persistent", hint="choose persistent 0"
+            )
         super()._check()
 
     def _schedule(self) -> Schedule:

@@ -50,8 +50,11 @@ class GluonKernel(GluonContext):
         self._check()
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:
-            raise ConfigError(f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
-                              got=shared_bytes(self.specialised), hint="fewer stages or keys in a turn")  # fmt: skip
+            raise ConfigError(
+                f"a schedule's buffers fit the {self.target.smem_per_block} bytes of a block",
+                got=shared_bytes(self.specialised),
+                hint="fewer stages or keys in a turn",
+            )
         with self.writer.indented():
             self._begin()
         launch_grid = self._launch_grid()
@@ -101,8 +104,9 @@ class GluonKernel(GluonContext):
         self.writer.line(f"tiles = ({total} - tl.program_id(0) + tl.num_programs(0) - 1) // tl.num_programs(0)")
         tile = self.plan.ir.tiles[self.structure.keys]
         if not (isinstance(tile.begin, Expr) and isinstance(tile.end, Expr)):
-            raise ConfigError("all tiles of a persistent program have as many turns", got=tile.name,
-                              hint="choose persistent 0")  # fmt: skip
+            raise ConfigError(
+                "all tiles of a persistent program have as many turns", got=tile.name, hint="choose persistent 0"
+            )
         turns = (tile.end - tile.begin).cdiv(self.plan.block(tile.block))
         if self.plan.number(turns) == 0:
             raise ConfigError("a persistent program has a turn in each tile", got=tile.name, hint="choose persistent 0")
@@ -138,9 +142,15 @@ class GluonKernel(GluonContext):
         out = None if saved is None else box_of(self, saved).block
         out_dtype = "" if saved is None else self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype
         shape = Shape(
-            query, key, value, itemsize(found.query.output.type.dtype), out, itemsize(out_dtype) if out_dtype else 0,
-            found.key_transposed, found.value_transposed,
-        )  # fmt: skip
+            query,
+            key,
+            value,
+            itemsize(found.query.output.type.dtype),
+            out,
+            itemsize(out_dtype) if out_dtype else 0,
+            found.key_transposed,
+            found.value_transposed,
+        )
         self.by(self.extent(found.sums.output.dims[1]))
         return attention(shape, self.groups, self.plan.launch(NUM_STAGES), self.plan.launch(PING_PONG), self.walks)
 

@@ -104,8 +104,11 @@ class ProductKernel(GluonKernel):
 
     def _check(self) -> None:
         if self.group_rows not in HEIGHTS:
-            raise ConfigError(f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each", got=self.group_rows,
-                              where=self.structure.rows)  # fmt: skip
+            raise ConfigError(
+                f"consumer groups have {' or '.join(map(str, HEIGHTS))} rows each",
+                got=self.group_rows,
+                where=self.structure.rows,
+            )
 
     def _schedule(self) -> Schedule:
         found, saved = self.single, self.single.saved
@@ -115,8 +118,17 @@ class ProductKernel(GluonKernel):
         if saved is not None:
             out = block_of(self, saved)
             out_bytes = itemsize(self.plan.ir.tensor(AccessAttrs.of(saved).tensor).dtype)
-        shape = Shape(left, right, size, out, out_bytes, found.left_transposed, found.right_transposed, self._sums(),
-                      found.by_columns)  # fmt: skip
+        shape = Shape(
+            left,
+            right,
+            size,
+            out,
+            out_bytes,
+            found.left_transposed,
+            found.right_transposed,
+            self._sums(),
+            found.by_columns,
+        )
         self.pieces = shape.pieces
         return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 

@@ -30,8 +30,13 @@ class Roles(Steps):
     # ---- the author's parts ---------------------------------------------------------------------
 
     def _compute(self, step: Compute) -> None:
-        {"start": self._start, "weigh": self._weigh, "rescale": self._rescale,
-         "narrow": self._narrow, "finish": self._finish}[step.part]()  # fmt: skip
+        {
+            "start": self._start,
+            "weigh": self._weigh,
+            "rescale": self._rescale,
+            "narrow": self._narrow,
+            "finish": self._finish,
+        }[step.part]()
 
     def _start(self) -> None:
         """What the loop begins with."""

@@ -29,8 +29,12 @@ def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1 + t.pointwise("tanh", inner))
     if approximate != "none":
-        raise TraceError("gelu is exact or by tanh", got=repr(approximate), where=t.location(),
-                         hint='F.gelu(x), F.gelu(x, approximate="tanh")')  # fmt: skip
+        raise TraceError(
+            "gelu is exact or by tanh",
+            got=repr(approximate),
+            where=t.location(),
+            hint='F.gelu(x), F.gelu(x, approximate="tanh")',
+        )
     return 0.5 * x * (1 + t.pointwise("erf", x * math.sqrt(0.5)))
 
 
@@ -119,8 +123,12 @@ def threshold(t: Tracer, x: Any, threshold: float, value: float, inplace: bool =
 @row("prelu")
 def prelu(t: Tracer, x: Any, weight: Any) -> Any:
     if weight.ndim:
-        raise TraceError("prelu's weight is a 0-d tile", got=weight.shape, where=t.location(),
-                         hint="torch.where(x > 0, x, weight[:, None] * x)")  # fmt: skip
+        raise TraceError(
+            "prelu's weight is a 0-d tile",
+            got=weight.shape,
+            where=t.location(),
+            hint="torch.where(x > 0, x, weight[:, None] * x)",
+        )
     return t.pointwise("where", x > 0, x, weight * x)
 
 
@@ -139,6 +147,10 @@ def softmin(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dty
 def dropout(t: Tracer, x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """The identity where nothing is dropped. Raises TraceError elsewhere: a kernel's random numbers have a seed."""
     if training and not (isinstance(p, (int, float)) and p == 0):
-        raise TraceError("dropout in a kernel draws from a seed", got=f"dropout with p={p}", where=t.location(),
-                         hint="torch.where(tfl.rand([tile_m, tile_n], seed) >= p, x / (1 - p), 0.0)")  # fmt: skip
+        raise TraceError(
+            "dropout in a kernel draws from a seed",
+            got=f"dropout with p={p}",
+            where=t.location(),
+            hint="torch.where(tfl.rand([tile_m, tile_n], seed) >= p, x / (1 - p), 0.0)",
+        )
     return x

@@ -17,8 +17,12 @@ from .device_table import DEVICE, Meaning
 
 def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:
     if not isinstance(ref, TensorRef):
-        raise TraceError(f"atomic_{fn} updates a tensor that reaches the kernel from outside", got=repr(ref),
-                         where=t.location(), hint="pass it and the index: tfl.atomic_add(out, [tile], 1)")  # fmt: skip
+        raise TraceError(
+            f"atomic_{fn} updates a tensor that reaches the kernel from outside",
+            got=repr(ref),
+            where=t.location(),
+            hint="pass it and the index: tfl.atomic_add(out, [tile], 1)",
+        )
     check(fn, ref.dtype_name, sem, t.location())
     index = tuple(index) if isinstance(index, (tuple, list)) else (index,)
     if any(item is None for item in index):

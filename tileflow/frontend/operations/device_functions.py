@@ -39,8 +39,12 @@ def grid(t: Tracer, begin_or_end: Any, end: Any = None, step: Any = 1) -> TileLo
 def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
     value = t.operand(lengths)
     if not isinstance(value, Value) or len(value.dims) != 1 or value.dims[0].tile is None or is_float(value.type.dtype):
-        raise TraceError("jagged_tile takes a 1-D tile of ints over the tile of a loop around it", got=repr(lengths),
-                         where=t.location(), hint="load one length for each lane: lengths[tile]")  # fmt: skip
+        raise TraceError(
+            "jagged_tile takes a 1-D tile of ints over the tile of a loop around it",
+            got=repr(lengths),
+            where=t.location(),
+            hint="load one length for each lane: lengths[tile]",
+        )
     longest = reduce_tile(t, "max", t.wrap(value), None, False)
     return TileLoop((0,), (longest,), (block_size,), several=False, scalar=False, lengths=value)
 
@@ -48,8 +52,12 @@ def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
 def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoop:
     box = axes(begin_or_end, end, block_size)
     if not box.ends:
-        raise TraceError("a tile loop has an axis or more", got="an empty list", where=None,
-                         hint="for tile in tfl.tile(n), for a, b in tfl.tile([m, n])")  # fmt: skip
+        raise TraceError(
+            "a tile loop has an axis or more",
+            got="an empty list",
+            where=None,
+            hint="for tile in tfl.tile(n), for a, b in tfl.tile([m, n])",
+        )
     return TileLoop(box.begins, box.ends, box.blocks, box.several, scalar)
 
 
@@ -83,8 +91,12 @@ def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = 
 @device_function("specialize")
 def specialize(t: Tracer, value: Any) -> Any:
     if isinstance(value, TileValue):
-        raise TraceError("tfl.specialize takes a size or an int argument", got=repr(value), where=t.location(),
-                         hint="what a tensor holds is known to the kernel only")  # fmt: skip
+        raise TraceError(
+            "tfl.specialize takes a size or an int argument",
+            got=repr(value),
+            where=t.location(),
+            hint="what a tensor holds is known to the kernel only",
+        )
     return t.specialize(value.expr) if isinstance(value, SymInt) else value
 
 
@@ -118,8 +130,9 @@ def _float(t: Tracer, x: Any) -> Any:
 def _scalar(t: Tracer, x: Any, name: str) -> Any:
     """``x``, of one element at most, as Python wants it for a number."""
     if isinstance(x, TileValue) and any(d.extent.constant != 1 for d in x.value.dims):
-        raise TraceError(f"{name}(...) takes a scalar", got=repr(x), where=t.location(),
-                         hint=f"convert a tile by .{name}()")  # fmt: skip
+        raise TraceError(
+            f"{name}(...) takes a scalar", got=repr(x), where=t.location(), hint=f"convert a tile by .{name}()"
+        )
     return x
 
 
@@ -130,12 +143,14 @@ def _pointwise(fn: str) -> Callable[..., Any]:
 def _range(t: Tracer, *args: Any) -> Any:
     """A range that the trace does not know: a loop of the kernel."""
     if not 1 <= len(args) <= 3 or any(isinstance(a, float) for a in args):
-        raise TraceError("a range is between ints and sizes", got=f"range{args!r}", where=t.location(),
-                         hint="divide sizes by //")  # fmt: skip
+        raise TraceError(
+            "a range is between ints and sizes", got=f"range{args!r}", where=t.location(), hint="divide sizes by //"
+        )
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     if not isinstance(step, (int, SymInt)) or (isinstance(step, int) and step == 0):
-        raise TraceError("the step of a range in device code is a size, or an int other than 0", got=repr(step),
-                         where=t.location())  # fmt: skip
+        raise TraceError(
+            "the step of a range in device code is a size, or an int other than 0", got=repr(step), where=t.location()
+        )
     return scalar_loop(start, stop, step)
 
 
@@ -147,9 +162,12 @@ def static_range(t: Tracer, *args: Any) -> Any:
 
 @device_function("barrier")
 def barrier(t: Tracer) -> None:
-    raise TraceError("a barrier stands between two outermost tile loops", got="one inside a tile loop",
-                     where=t.location(),
-                     hint="end the loop, call tfl.barrier(), and begin another: each is a launch")  # fmt: skip
+    raise TraceError(
+        "a barrier stands between two outermost tile loops",
+        got="one inside a tile loop",
+        where=t.location(),
+        hint="end the loop, call tfl.barrier(), and begin another: each is a launch",
+    )
 
 
 def _bool(t: Tracer, x: Any) -> Any:
@@ -161,8 +179,12 @@ def _any_or_all(fn: str) -> Callable[..., Any]:
 
 
 def _no_breakpoint(t: Tracer, *args: Any, **kwargs: Any) -> None:
-    raise TraceError("a breakpoint stops Python, which a compiled kernel is not", got="breakpoint()",
-                     where=t.location(), hint="run the kernel as Python: with tileflow.interpret(): ...")  # fmt: skip
+    raise TraceError(
+        "a breakpoint stops Python, which a compiled kernel is not",
+        got="breakpoint()",
+        where=t.location(),
+        hint="run the kernel as Python: with tileflow.interpret(): ...",
+    )
 
 
 PYTHON: dict[Any, Callable[..., Any]] = {

@@ -36,12 +36,17 @@ def _parsed(t: Tracer, equation: str, operands: Sequence[Any]) -> tuple[list[str
     if not arrow:  # torch's rule: what appears once, in the alphabet's order
         result = "".join(sorted(c for c in set(inputs) - {","} if inputs.count(c) == 1))
     if any(not c.isalpha() for c in "".join(terms) + result) or any(len(set(x)) < len(x) for x in (*terms, result)):
-        raise TraceError("einsum in a tile loop takes letters, each once a tile", got=equation, where=t.location(),
-                         hint="name every dimension")  # fmt: skip
+        raise TraceError(
+            "einsum in a tile loop takes letters, each once a tile",
+            got=equation,
+            where=t.location(),
+            hint="name every dimension",
+        )
     ranks = [len(value_of(t, x).dims) for x in operands]
     if [len(x) for x in terms] != ranks:
-        raise ShapeError("einsum's equation has a letter for each dimension", got=f"{equation} for {ranks}",
-                         where=t.location())  # fmt: skip
+        raise ShapeError(
+            "einsum's equation has a letter for each dimension", got=f"{equation} for {ranks}", where=t.location()
+        )
     return terms, result
 
 

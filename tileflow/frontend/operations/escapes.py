@@ -24,9 +24,16 @@ Reference = Callable[..., Any]
 
 @device_function("inline_asm_elementwise")
 def inline_asm_elementwise(
-    t: Tracer, asm: str, constraints: str, args: Sequence[Any], dtype: Any, is_pure: bool = True, pack: int = 1, *,
+    t: Tracer,
+    asm: str,
+    constraints: str,
+    args: Sequence[Any],
+    dtype: Any,
+    is_pure: bool = True,
+    pack: int = 1,
+    *,
     reference: Reference | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     operands = [t.operand(a) for a in args]
     tiles = [t.wrap(o) if isinstance(o, Value) else t.full((), o, _number_dtype(o)) for o in operands]
     dims = t.broadcast([tile.value.dims for tile in tiles])
@@ -51,8 +58,11 @@ def _traced_reference(t: Tracer, reference: Reference, args: Sequence[Any], outp
     results = reference(*args)
     results = results if isinstance(results, (tuple, list)) else (results,)
     if len(results) != len(outputs):
-        raise TraceError("a reference gives what the assembly gives", got=f"{len(results)} for {len(outputs)} results",
-                         where=t.location())  # fmt: skip
+        raise TraceError(
+            "a reference gives what the assembly gives",
+            got=f"{len(results)} for {len(outputs)} results",
+            where=t.location(),
+        )
     pairs = zip(results, outputs, strict=True)
     yields = tuple(t.expand(t.cast(r, o.type.dtype), o.dims).value for r, o in pairs)
     return Block((), t.close_scope(), yields)
@@ -63,8 +73,9 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
     named = dict(args) if isinstance(args, Mapping) else {str(n): a for n, a in enumerate(args)}
     body = parse(text, list(named))
     if output_like is not None and not has_result(body):
-        raise TraceError("inline Triton with a result ends with an expression", got=body.splitlines()[-1],
-                         where=t.location())  # fmt: skip
+        raise TraceError(
+            "inline Triton with a result ends with an expression", got=body.splitlines()[-1], where=t.location()
+        )
     return foreign(t, body, named, output_like, ())
 
 
@@ -106,8 +117,11 @@ def _argument(t: Tracer, value: Any, inputs: list[Operand]) -> Any:
     if isinstance(value, (bool, int, float, str)) or value is None:
         return repr(value)
     t.operand(value)  # says what is wrong with it
-    raise TraceError("an argument of Triton text is a tile, a tensor, a size or a constant", got=repr(value)[:200],
-                     where=t.location())  # fmt: skip
+    raise TraceError(
+        "an argument of Triton text is a tile, a tensor, a size or a constant",
+        got=repr(value)[:200],
+        where=t.location(),
+    )
 
 
 def _type_of(t: Tracer, like: Any) -> TileType:
@@ -121,8 +135,12 @@ def _type_of(t: Tracer, like: Any) -> TileType:
 @device_function("device_print")
 def device_print(t: Tracer, prefix: str, *values: Any) -> None:
     if not isinstance(prefix, str) or any(isinstance(v, str) for v in values):
-        raise TraceError("a kernel prints one text, then tiles and numbers", got=repr((prefix, *values))[:200],
-                         where=t.location(), hint='tfl.device_print("x and y", x, y)')  # fmt: skip
+        raise TraceError(
+            "a kernel prints one text, then tiles and numbers",
+            got=repr((prefix, *values))[:200],
+            where=t.location(),
+            hint='tfl.device_print("x and y", x, y)',
+        )
     inputs = tuple(t.operand(v) for v in values)
     t.builder.append(Op(OpKind.DEVICE_PRINT, inputs, (), PrintAttrs(prefix), (), t.location()))
 
@@ -130,8 +148,12 @@ def device_print(t: Tracer, prefix: str, *values: Any) -> None:
 def print_(t: Tracer, *values: Any, **options: Any) -> None:
     """Python's ``print`` in device code: texts first, then tiles and numbers."""
     if options:
-        raise TraceError("print in device code takes values only", got=", ".join(options), where=t.location(),
-                         hint='tfl.device_print("text", *values) prints from the GPU')  # fmt: skip
+        raise TraceError(
+            "print in device code takes values only",
+            got=", ".join(options),
+            where=t.location(),
+            hint='tfl.device_print("text", *values) prints from the GPU',
+        )
     texts = [str(v) if _is_text(v) else v for v in values]
     count = next((n for n, v in enumerate(texts) if not isinstance(v, str)), len(texts))
     device_print(t, " ".join(texts[:count]), *texts[count:])

@@ -38,11 +38,19 @@ def _check_options(t: Tracer, name: str, options: dict[str, Any]) -> None:
     such options say nothing; those that ask for more are refused."""
     wrong = next((n for n in options if n not in _IDLE), None)
     if wrong is not None:
-        raise TraceError(f"torch.{name} takes sizes, dtype= and device=", got=f"{wrong}=", where=t.location(),
-                         hint="a tile is a value in registers: leave it out")  # fmt: skip
+        raise TraceError(
+            f"torch.{name} takes sizes, dtype= and device=",
+            got=f"{wrong}=",
+            where=t.location(),
+            hint="a tile is a value in registers: leave it out",
+        )
     if options.get("requires_grad"):
-        raise TraceError("a tile in registers takes no gradient", got="requires_grad=True", where=t.location(),
-                         hint="pair the kernel with a backward: tileflow.differentiable")  # fmt: skip
+        raise TraceError(
+            "a tile in registers takes no gradient",
+            got="requires_grad=True",
+            where=t.location(),
+            hint="pair the kernel with a backward: tileflow.differentiable",
+        )
 
 
 def _fill_dtype(value: Any) -> torch.dtype:
@@ -61,8 +69,12 @@ def _number(t: Tracer, value: Any) -> Any:
     """What a tile is filled with: a number or a scalar of the kernel."""
     value = value[()] if isinstance(value, TensorRef) and not value.dims else value
     if isinstance(value, TileValue) and value.value.dims:
-        raise TraceError("a tile is filled with a number or a scalar of the kernel", got=repr(value),
-                         where=t.location(), hint="broadcast it: value.expand(shape)")  # fmt: skip
+        raise TraceError(
+            "a tile is filled with a number or a scalar of the kernel",
+            got=repr(value),
+            where=t.location(),
+            hint="broadcast it: value.expand(shape)",
+        )
     return value
 
 
@@ -164,8 +176,12 @@ def _of_ints(t: Tracer, start: Any, end: Any, step: Any) -> TileValue:
     if tile is not None:
         return TileProxy(tile[0], t, t.scopes[-1], tile[1]).index
     if not is_known(length):
-        raise TraceError("an arange has a length in sizes and block sizes", got=f"{start!r} to {end!r}"[:200],
-                         where=t.location(), hint="as many as a block, and a mask: start + tfl.arange(b)")  # fmt: skip
+        raise TraceError(
+            "an arange has a length in sizes and block sizes",
+            got=f"{start!r} to {end!r}"[:200],
+            where=t.location(),
+            hint="as many as a block, and a mask: start + tfl.arange(b)",
+        )
     dim = Dim(t.extent(_steps(t, length, step)))
     if is_plain and is_known(first):
         return t.emit(OpKind.ARANGE, (), TileType("int32", (dim,)), ArangeAttrs(first))
@@ -182,8 +198,12 @@ def _steps(t: Tracer, length: Expr, step: Any) -> Expr:
         length, step = -length, -step
     count = length.cdiv(t.as_expr(step, "arange's step"))
     if count.symbols() <= t.hints.keys() and count.evaluate(t.hints) < 0:
-        raise TraceError("an arange ends after its start, by its step", got=f"{count.evaluate(t.hints)} elements",
-                         where=t.location(), hint="a negative step goes down: (7, -1, -1) is 7 to 0")  # fmt: skip
+        raise TraceError(
+            "an arange ends after its start, by its step",
+            got=f"{count.evaluate(t.hints)} elements",
+            where=t.location(),
+            hint="a negative step goes down: (7, -1, -1) is 7 to 0",
+        )
     return count
 
 
@@ -192,16 +212,24 @@ def _scalar(t: Tracer, x: Any, what: str) -> Any:
     if isinstance(x, TileValue):
         if not x.value.dims and not is_float(x.value.type.dtype):
             return x
-        raise TraceError(f"arange's {what} is an integer scalar", got=repr(x), where=t.location(),
-                         hint="convert a float by .int(), take an element with x[0]")  # fmt: skip
+        raise TraceError(
+            f"arange's {what} is an integer scalar",
+            got=repr(x),
+            where=t.location(),
+            hint="convert a float by .int(), take an element with x[0]",
+        )
     t.as_expr(x, f"arange's {what}")
     return x
 
 
 def _of_floats(t: Tracer, start: Any, end: Any, step: Any, dtype: Any) -> TileValue:
     if not all(isinstance(x, (int, float)) for x in (start, end, step)):
-        raise TraceError("an arange of floats is between numbers", got=f"{start!r} to {end!r} by {step!r}"[:200],
-                         where=t.location(), hint="scale one of ints: start + step * tfl.arange(n)")  # fmt: skip
+        raise TraceError(
+            "an arange of floats is between numbers",
+            got=f"{start!r} to {end!r} by {step!r}"[:200],
+            where=t.location(),
+            hint="scale one of ints: start + step * tfl.arange(n)",
+        )
     with t.plain_torch():
         count = len(torch.arange(start, end, step, device="cpu"))
     if not count:

@@ -88,8 +88,12 @@ def _operands(t: Tracer, a: Any, b: Any) -> tuple[Value, Value]:
         raise TraceError("a product takes two tiles", got=f"{a!r} and {b!r}"[:200], where=t.location())
     x, y = left.type.dtype, right.type.dtype
     if x != y and not (x.startswith("float8") and y.startswith("float8")):
-        raise TraceError("the operands of a matrix product have one dtype", got=f"{x} and {y}", where=t.location(),
-                         hint=f"convert one: .to(torch.{_meeting(t, x, y)})")  # fmt: skip
+        raise TraceError(
+            "the operands of a matrix product have one dtype",
+            got=f"{x} and {y}",
+            where=t.location(),
+            hint=f"convert one: .to(torch.{_meeting(t, x, y)})",
+        )
     return left, right
 
 
@@ -107,8 +111,12 @@ def _as_value(t: Tracer, x: Any, dtype: str) -> Value:
 
 def _inner(t: Tracer, a: Value, b: Value) -> None:
     if not t.same_size(a.dims[-1].extent, b.dims[-2].extent):
-        raise ShapeError("the inner dimensions of a matrix product agree", got=f"{show(a.dims)} @ {show(b.dims)}",
-                         where=t.location(), hint="transpose one: b.T; index both by one tile, or by :")  # fmt: skip
+        raise ShapeError(
+            "the inner dimensions of a matrix product agree",
+            got=f"{show(a.dims)} @ {show(b.dims)}",
+            where=t.location(),
+            hint="transpose one: b.T; index both by one tile, or by :",
+        )
 
 
 def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:
@@ -152,15 +160,23 @@ def vector_dot(t: Tracer, a: Any, b: Any) -> TileValue:
 def _check_ranks(t: Tracer, name: str, *operands: tuple[Any, int]) -> None:
     for x, rank in operands:
         if len(value_of(t, x).dims) != rank:
-            raise ShapeError(f"torch.{name} takes a tile of {rank} dimensions", got=show(x.value.dims),
-                             where=t.location(), hint="torch.matmul takes any")  # fmt: skip
+            raise ShapeError(
+                f"torch.{name} takes a tile of {rank} dimensions",
+                got=show(x.value.dims),
+                where=t.location(),
+                hint="torch.matmul takes any",
+            )
 
 
 def _torch_product(t: Tracer, name: str, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
     left, _ = _operands(t, a, b)
     if left.type.dtype.startswith("float8"):
-        raise TraceError(f"torch.{name} takes no fp8 tiles", got=left.type.dtype, where=t.location(),
-                         hint="tfl.dot does, and accumulates in float32")  # fmt: skip
+        raise TraceError(
+            f"torch.{name} takes no fp8 tiles",
+            got=left.type.dtype,
+            where=t.location(),
+            hint="tfl.dot does, and accumulates in float32",
+        )
     return dot(t, a, b, out_dtype=None if out_dtype is None else dtype_name(out_dtype))
 
 

@@ -25,17 +25,26 @@ _CHANNEL = 1
 
 @row("batch_norm")
 def batch_norm(
-    t: Tracer, x: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-    training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5, *unused: Any,
-) -> Any:  # fmt: skip
+    t: Tracer,
+    x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+    *unused: Any,
+) -> Any:
     """By statistics that are given: those of a batch are of more elements than a tile has."""
     if training or running_mean is None or running_var is None:
         raise TraceError(
-            "batch_norm in a tile loop takes the statistics that it normalises by", got="training=True"
-            if training else "none", where=t.location(),
+            "batch_norm in a tile loop takes the statistics that it normalises by",
+            got="training=True" if training else "none",
+            where=t.location(),
             hint="module.eval(), F.batch_norm(x, mean, var, training=False); a batch's own: two tile loops, the first "
-                 "for sums by channel",
-        )  # fmt: skip
+            "for sums by channel",
+        )
     _needs_channels(t, "batch_norm", x)
     wide = _wide(t, x)
     inverse = t.pointwise("rsqrt", _by_channel(t, running_var, wide) + eps)
@@ -44,20 +53,33 @@ def batch_norm(
 
 @row("instance_norm")
 def instance_norm(
-    t: Tracer, x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-    use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5, *unused: Any,
-) -> Any:  # fmt: skip
+    t: Tracer,
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+    *unused: Any,
+) -> Any:
     if not use_input_stats:
         return batch_norm(t, x, running_mean, running_var, weight, bias, False, momentum, eps)
     if x.ndim < 3:
-        raise ShapeError("instance_norm takes examples, channels and what each channel is normalised over",
-                         got=show(x.value.dims), where=t.location(), hint="x[tile, :, :]")  # fmt: skip
+        raise ShapeError(
+            "instance_norm takes examples, channels and what each channel is normalised over",
+            got=show(x.value.dims),
+            where=t.location(),
+            hint="x[tile, :, :]",
+        )
     return group_norm(t, x, x.shape[_CHANNEL], weight, bias, eps)
 
 
 @row("group_norm")
-def group_norm(t: Tracer, x: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5,
-               *unused: Any) -> Any:  # fmt: skip
+def group_norm(
+    t: Tracer, x: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *unused: Any
+) -> Any:
     _needs_channels(t, "group_norm", x)
     rest = tuple(range(_CHANNEL + 1, x.ndim))
     for axis in rest:
@@ -88,8 +110,9 @@ class _Groups:
             return
         size, number = size_of(t, x, _CHANNEL, "group_norm"), t.specialize(t.as_expr(groups, "num_groups"))
         if number < 1 or size % number:
-            raise ShapeError("group_norm's groups divide the channels", got=f"{size} channels in {number} groups",
-                             where=t.location())  # fmt: skip
+            raise ShapeError(
+                "group_norm's groups divide the channels", got=f"{size} channels in {number} groups", where=t.location()
+            )
         self.size, self.width = size, size // number
 
     def sums(self, by_channel: TileValue) -> TileValue:
@@ -130,8 +153,12 @@ def _scaled(t: Tracer, x: TileValue, result: TileValue, weight: Any, bias: Any) 
 def _by_channel(t: Tracer, values: Any, x: TileValue) -> Any:
     """A 1-D tile of the channels, against ``x``."""
     if values.ndim != 1:
-        raise ShapeError("what is given by channel has one dimension", got=f"{values.ndim}", where=t.location(),
-                         hint="load it as x's channels are: weight[:] or weight[tile_c]")  # fmt: skip
+        raise ShapeError(
+            "what is given by channel has one dimension",
+            got=f"{values.ndim}",
+            where=t.location(),
+            hint="load it as x's channels are: weight[:] or weight[tile_c]",
+        )
     for _ in range(x.ndim - _CHANNEL - 1):
         values = unsqueeze(t, values, -1)
     return values
@@ -139,12 +166,17 @@ def _by_channel(t: Tracer, values: Any, x: TileValue) -> Any:
 
 def _needs_channels(t: Tracer, what: str, x: TileValue) -> None:
     if x.ndim < 2:
-        raise ShapeError(f"{what} takes examples and channels", got=show(x.value.dims), where=t.location(),
-                         hint="x[tile, :]")  # fmt: skip
+        raise ShapeError(
+            f"{what} takes examples and channels", got=show(x.value.dims), where=t.location(), hint="x[tile, :]"
+        )
 
 
 def _needs_whole(t: Tracer, what: str, x: TileValue, axis: int) -> None:
     dims: Sequence[Dim] = x.value.dims
     if dims[axis_of(t, axis, x.ndim)].tile is not None:
-        raise ShapeError(f"{what} normalises over whole dimensions", got=show(tuple(dims)), where=t.location(),
-                         hint="x[tile, :, :]; over a loop, sum first and normalise in a second loop")  # fmt: skip
+        raise ShapeError(
+            f"{what} normalises over whole dimensions",
+            got=show(tuple(dims)),
+            where=t.location(),
+            hint="x[tile, :, :]; over a loop, sum first and normalise in a second loop",
+        )

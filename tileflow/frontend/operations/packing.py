@@ -42,8 +42,12 @@ def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
     """The two halves of a last dimension of 2."""
     value = value_of(t, x)
     if not value.dims or known(t, value.dims[-1].extent).constant != 2 or value.dims[-1].tile is not None:
-        raise ShapeError("tfl.split takes a tile whose last dimension is 2", got=show(value.dims), where=t.location(),
-                         hint="reshape or permute it first; torch.chunk cuts other dimensions")  # fmt: skip
+        raise ShapeError(
+            "tfl.split takes a tile whose last dimension is 2",
+            got=show(value.dims),
+            where=t.location(),
+            hint="reshape or permute it first; torch.chunk cuts other dimensions",
+        )
     halves = tuple(t.builder.value(TileType(value.type.dtype, value.dims[:-1]), t.location()) for _ in range(2))
     t.builder.append(Op(OpKind.SPLIT, (value,), halves, NO_ATTRS, (), t.location()))
     return t.wrap(halves[0]), t.wrap(halves[1])
@@ -66,9 +70,12 @@ def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     if len(set(sizes)) == 1 and (len(values) == 1 or _is_joined(values[0].dims[axis], len(values))):
         return _cat_alike(t, values, axis)
     if any(s is None or s.constant is None or v.dims[axis].tile for s, v in zip(sizes, values, strict=True)):
-        raise ShapeError("tiles side by side have constant sizes, or are a power of two of a loop's",
-                         got=" and ".join(show(v.dims) for v in values), where=t.location(),
-                         hint="store each into a slice of a tensor")  # fmt: skip
+        raise ShapeError(
+            "tiles side by side have constant sizes, or are a power of two of a loop's",
+            got=" and ".join(show(v.dims) for v in values),
+            where=t.location(),
+            hint="store each into a slice of a tensor",
+        )
     return _cat_by_lanes(t, values, axis, [s.constant or 0 for s in sizes if s is not None])
 
 
@@ -90,8 +97,12 @@ def _cat_alike(t: Tracer, values: Sequence[Value], axis: int) -> TileValue:
     if len(padded) == len(tiles):
         return merged
     if one.tile is not None:
-        raise TraceError("tiles of a loop are concatenated in powers of two", got=len(tiles), where=t.location(),
-                         hint="store each into a slice of a tensor")  # fmt: skip
+        raise TraceError(
+            "tiles of a loop are concatenated in powers of two",
+            got=len(tiles),
+            where=t.location(),
+            hint="store each into a slice of a tensor",
+        )
     return narrow(t, merged, axis, Dim(one.extent * len(tiles)))
 
 
@@ -140,8 +151,12 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
         cut = to_dims(t, value, (*value.dims[:axis], Dim(Expr.of(chunks)), Dim(part), *value.dims[axis + 1 :]))
         return unbind(t, cut, axis)
     if size is None:
-        raise ShapeError("a tile of a loop is cut into a power of two of equal parts", got=f"{d} in {chunks}",
-                         where=t.location(), hint="load the parts from the tensor by slices")  # fmt: skip
+        raise ShapeError(
+            "a tile of a loop is cut into a power of two of equal parts",
+            got=f"{d} in {chunks}",
+            where=t.location(),
+            hint="load the parts from the tensor by slices",
+        )
     return _parts(t, value, axis, _in_steps(size, -(-size // chunks)))
 
 
@@ -161,9 +176,12 @@ def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) ->
     if found and len(set(found)) == 1 and whole.quotient(found[0]) == Expr.of(len(found)):
         return chunk(t, x, len(found), dim)
     if sum(found, start=Expr.of(0)) != whole or whole.constant is None or value.dims[axis].tile is not None:
-        raise ShapeError("the parts of a tile make up a dimension of a constant size", where=t.location(),
-                         got=f"{whole} by {split_size_or_sections!r}",
-                         hint="load the parts from the tensor by slices")  # fmt: skip
+        raise ShapeError(
+            "the parts of a tile make up a dimension of a constant size",
+            where=t.location(),
+            got=f"{whole} by {split_size_or_sections!r}",
+            hint="load the parts from the tensor by slices",
+        )
     return _parts(t, value, axis, [size.constant or 0 for size in found])
 
 
@@ -196,9 +214,12 @@ def _common(t: Tracer, values: Sequence[Value], shapes: Sequence[tuple[Dim, ...]
         if len(shape) != len(dims) or any(
             not t.same_size(a.extent, b.extent) for a, b in zip(dims, shape, strict=True)
         ):
-            raise ShapeError("tiles that are joined have one shape",
-                             got=f"{show(values[0].dims)} and {show(value.dims)}", where=t.location(),
-                             hint="expand the smaller one")  # fmt: skip
+            raise ShapeError(
+                "tiles that are joined have one shape",
+                got=f"{show(values[0].dims)} and {show(value.dims)}",
+                where=t.location(),
+                hint="expand the smaller one",
+            )
         dims = t.broadcast([dims, shape])
         with t.plain_torch():
             dtype = promote(((dtype, True), (value.type.dtype, True)))

@@ -33,9 +33,12 @@ def reshaped(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
 def _sizes(t: Tracer, dims: Sequence[Dim], old: Sequence[Dim], new: Sequence[Dim]) -> list[int]:
     sizes = [known(t, d.extent).constant for d in dims]
     if None in sizes or any(d.tile is not None for d in dims):
-        raise TraceError("a reshape in registers changes dimensions of constant sizes, and a loop's of a power of two",
-                         got=f"{show(tuple(old))} as {show(tuple(new))}", where=t.location(),
-                         hint="index the tensor with the shape that is needed")  # fmt: skip
+        raise TraceError(
+            "a reshape in registers changes dimensions of constant sizes, and a loop's of a power of two",
+            got=f"{show(tuple(old))} as {show(tuple(new))}",
+            where=t.location(),
+            hint="index the tensor with the shape that is needed",
+        )
     return [size for size in sizes if size is not None]
 
 

@@ -14,9 +14,31 @@ from ..values import SymInt, TensorRef, TileValue
 from .torch_table import METHODS, TABLE, Handler, row
 
 _UNARY = (
-    "neg", "abs", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "erf",
-    "tanh", "sigmoid", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not",
-)  # fmt: skip
+    "neg",
+    "abs",
+    "reciprocal",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "erf",
+    "tanh",
+    "sigmoid",
+    "floor",
+    "ceil",
+    "trunc",
+    "sign",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "logical_not",
+)
 _BINARY = {
     "mul": "mul", "multiply": "mul", "minimum": "minimum", "not_equal": "ne", "less": "lt", "less_equal": "le",
     "greater": "gt", "greater_equal": "ge", "maximum": "maximum", "fmod": "fmod",
@@ -62,8 +84,12 @@ def _simple_power(t: Tracer, a: Any, exponent: Any) -> Any:
         return _product_power(t, a, exponent)
     if isinstance(a, int) and a == 2:
         return t.pointwise("shift_left", t.cast(1, exponent.value.type.dtype), exponent)
-    raise TraceError("a power of ints has the base 2, or a constant exponent of 0 or more", where=t.location(),
-                     got=f"{a!r} ** {exponent!r}", hint="convert one with .float()")  # fmt: skip
+    raise TraceError(
+        "a power of ints has the base 2, or a constant exponent of 0 or more",
+        where=t.location(),
+        got=f"{a!r} ** {exponent!r}",
+        hint="convert one with .float()",
+    )
 
 
 def _exponent_for(t: Tracer, a: Any, exponent: float) -> float:
@@ -170,8 +196,9 @@ def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
 @row("clamp", "clip")
 def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
-        raise TraceError("clamp has a min, a max or both", got="neither", where=t.location(),
-                         hint="torch.clamp(x, min=0)")  # fmt: skip
+        raise TraceError(
+            "clamp has a min, a max or both", got="neither", where=t.location(), hint="torch.clamp(x, min=0)"
+        )
     if min is not None:
         x = t.pointwise("maximum", x, min)
     return x if max is None else t.pointwise("minimum", x, max)
@@ -232,8 +259,18 @@ def to(t: Tracer, x: Any, *wanted: Any, dtype: Any = None, device: Any = None, *
 
 
 def _cast_rows() -> None:
-    names = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64", "int": "int32",
-             "long": "int64", "short": "int16", "char": "int8", "bool": "bool", "byte": "uint8"}  # fmt: skip
+    names = {
+        "float": "float32",
+        "half": "float16",
+        "bfloat16": "bfloat16",
+        "double": "float64",
+        "int": "int32",
+        "long": "int64",
+        "short": "int16",
+        "char": "int8",
+        "bool": "bool",
+        "byte": "uint8",
+    }
 
     def caster(dtype: str) -> Handler:
         return lambda t, x: t.cast(x, dtype)

@@ -29,8 +29,16 @@ def _averages(size: int) -> Callable[..., Any]:
     name = f"avg_pool{size}d"
 
     @row(name)
-    def average(t: Tracer, x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                count_include_pad: bool = True, divisor_override: Any = None) -> Any:  # fmt: skip
+    def average(
+        t: Tracer,
+        x: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Any:
         _refuse(t, name, ceil_mode=ceil_mode)
         widths = _each(t, name, kernel_size, size)
         steps = widths if _is_none(stride) else _each(t, name, stride, size)
@@ -43,9 +51,7 @@ def _averages(size: int) -> Callable[..., Any]:
     return average
 
 
-def _averaged(
-    t: Tracer, name: str, x: Any, widths: list[int], steps: list[int], divisor: Any, room: list[int]
-) -> Any:  # fmt: skip
+def _averaged(t: Tracer, name: str, x: Any, widths: list[int], steps: list[int], divisor: Any, room: list[int]) -> Any:
     dtype = x.value.type.dtype
     wide = t.cast(x, "float32") if dtype in ("float16", "bfloat16") else x
     padded = _padded(t, name, wide, room, 0.0)
@@ -63,8 +69,16 @@ def _largest(size: int) -> Callable[..., Any]:
     name = f"max_pool{size}d"
 
     @row(name)
-    def largest(t: Tracer, x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def largest(
+        t: Tracer,
+        x: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         _refuse(t, name, ceil_mode=ceil_mode, return_indices=return_indices)
         widths = _each(t, name, kernel_size, size)
         steps = widths if _is_none(stride) else _each(t, name, stride, size)
@@ -87,8 +101,12 @@ def _adaptive(kind: str, size: int) -> Callable[..., Any]:
         given = [output_size] * size if isinstance(output_size, (int, SymInt)) else list(output_size)
         wanted = [own if g is None else _each(t, name, g, 1)[0] for g, own in zip(given, sizes, strict=True)]
         if any(own % number for own, number in zip(sizes, wanted, strict=True)):
-            raise ShapeError(f"{name}'s windows tile the dimension", got=f"{wanted} of {sizes}", where=t.location(),
-                             hint="sizes that divide it; windows of other widths by F.avg_pool1d")  # fmt: skip
+            raise ShapeError(
+                f"{name}'s windows tile the dimension",
+                got=f"{wanted} of {sizes}",
+                where=t.location(),
+                hint="sizes that divide it; windows of other widths by F.avg_pool1d",
+            )
         widths = [own // number for own, number in zip(sizes, wanted, strict=True)]
         if widths == sizes:
             return _whole(t, kind, x, size)
@@ -113,9 +131,14 @@ for _size in (1, 2, 3):
 
 
 def _pooled(
-    t: Tracer, name: str, x: TileValue, widths: list[int], steps: list[int], apart: list[int],
+    t: Tracer,
+    name: str,
+    x: TileValue,
+    widths: list[int],
+    steps: list[int],
+    apart: list[int],
     join: Callable[[Any, Any], Any],
-) -> Any:  # fmt: skip
+) -> Any:
     """``x`` with the windows of its last dimensions joined, one dimension after another."""
     _check(t, name, x, len(widths))
     for axis, width, step, gap in zip(range(x.ndim - len(widths), x.ndim), widths, steps, apart, strict=True):
@@ -124,8 +147,12 @@ def _pooled(
         if number < 1 or min(width, step, gap) < 1:
             raise ShapeError(f"{name}'s window fits into the dimension", got=f"{width} of {size}", where=t.location())
         if width > MOST_MEMBERS:
-            raise ShapeError(f"{name}'s windows have {MOST_MEMBERS} members at most", got=width, where=t.location(),
-                             hint="load x[tile, i, :] in a loop over windows, and reduce it")  # fmt: skip
+            raise ShapeError(
+                f"{name}'s windows have {MOST_MEMBERS} members at most",
+                got=width,
+                where=t.location(),
+                hint="load x[tile, i, :] in a loop over windows, and reduce it",
+            )
         members = [part(t, x, axis, slice(at, at + step * (number - 1) + 1, step)) for at in range(0, gap * width, gap)]
         x = members[0]
         for member in members[1:]:
@@ -137,8 +164,9 @@ def _room(t: Tracer, name: str, padding: Any, widths: list[int]) -> list[int]:
     """The padding of each dimension. Raises ShapeError where a window may lie in it altogether, as torch does."""
     found = _each(t, name, padding, len(widths))
     if any(not 0 <= room <= width // 2 for room, width in zip(found, widths, strict=True)):
-        raise ShapeError(f"{name}'s padding is half of the window at most", got=f"{found} of {widths}",
-                         where=t.location())  # fmt: skip
+        raise ShapeError(
+            f"{name}'s padding is half of the window at most", got=f"{found} of {widths}", where=t.location()
+        )
     return found
 
 
@@ -161,8 +189,11 @@ def _least(dtype: str) -> float:
 
 def _check(t: Tracer, name: str, x: TileValue, size: int) -> None:
     if x.ndim not in (size + 1, size + 2):
-        raise ShapeError(f"{name} takes channels and {size} more dimensions, examples before them or not",
-                         got=show(x.value.dims), where=t.location())  # fmt: skip
+        raise ShapeError(
+            f"{name} takes channels and {size} more dimensions, examples before them or not",
+            got=show(x.value.dims),
+            where=t.location(),
+        )
 
 
 def _is_none(stride: Any) -> bool:
@@ -184,5 +215,9 @@ def _refuse(t: Tracer, name: str, **options: Any) -> None:
     for option, value in options.items():
         if any(value) if isinstance(value, (tuple, list)) else value:
             hint = "load with the padding: torch.where(inside, x[...], 0.0)" if option == "ceil_mode" else ""
-            raise TraceError(f"{name} in a tile loop has no {option}", got=f"{option}={value!r}", where=t.location(),
-                             hint=hint or "compare the windows with their extremes")  # fmt: skip
+            raise TraceError(
+                f"{name} in a tile loop has no {option}",
+                got=f"{option}={value!r}",
+                where=t.location(),
+                hint=hint or "compare the windows with their extremes",
+            )

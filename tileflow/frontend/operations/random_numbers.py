@@ -54,9 +54,13 @@ def _stream(t: Tracer, names: frozenset[str]) -> tuple[int, int]:
 
 
 def _drawn(
-    t: Tracer, dtype: str, items: Sequence[Any], scalars: tuple[Any, ...], sizes: tuple[Expr | None, ...],
+    t: Tracer,
+    dtype: str,
+    items: Sequence[Any],
+    scalars: tuple[Any, ...],
+    sizes: tuple[Expr | None, ...],
     stream: tuple[int, int],
-) -> TileValue:  # fmt: skip
+) -> TileValue:
     dims = t.dims_of(items)
     attrs = RandomAttrs(stream, sizes, tuple(s.offset if isinstance(s, TileProxy) else Expr.of(0) for s in items))
     return t.emit(OpKind.RANDOM, tuple(_scalar(t, s) for s in scalars), TileType(dtype, dims), attrs)
@@ -67,16 +71,18 @@ def _sizes(t: Tracer, items: Sequence[Any], whole: Any) -> tuple[Expr | None, ..
     if whole is not None:
         sizes = tuple(t.as_expr(s, "a size of the whole") for s in whole)
         if len(sizes) != len(items):
-            raise ShapeError("the whole has a size for each dimension", got=f"{len(sizes)} for {len(items)}",
-                             where=t.location())  # fmt: skip
+            raise ShapeError(
+                "the whole has a size for each dimension", got=f"{len(sizes)} for {len(items)}", where=t.location()
+            )
         return sizes
     found = tuple(_size(t, s) for s in items)
     if None in found[1:]:
         raise TraceError(
             "the positions of random elements are counted in a whole of known size",
-            got=f"{items[found.index(None, 1)]!r}, whose loop ends where the kernel says", where=t.location(),
+            got=f"{items[found.index(None, 1)]!r}, whose loop ends where the kernel says",
+            where=t.location(),
             hint="give the sizes of the whole: tfl.rand(shape, seed, whole=[m, n])",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -90,8 +96,12 @@ def _size(t: Tracer, item: Any) -> Expr | None:
 def _scalar(t: Tracer, x: Any) -> Any:
     value = t.operand(x)
     if isinstance(value, float) or (isinstance(value, Value) and (value.dims or is_float(value.type.dtype))):
-        raise TraceError("a seed and a bound of random ints are integer scalars", got=repr(x), where=t.location(),
-                         hint="pass an int argument, or load one number: seeds[0]")  # fmt: skip
+        raise TraceError(
+            "a seed and a bound of random ints are integer scalars",
+            got=repr(x),
+            where=t.location(),
+            hint="pass an int argument, or load one number: seeds[0]",
+        )
     return value
 
 
@@ -125,8 +135,12 @@ def random_words(t: Tracer, seed: Any, offsets: Any) -> Any:
     value = t.operand(offsets)
     tile = t.wrap(value) if isinstance(value, Value) else t.full((), value, "int32")
     if is_float(tile.value.type.dtype):
-        raise TraceError("the offsets of random numbers are ints", got=repr(offsets), where=t.location(),
-                         hint="convert them: offsets.to(torch.int64)")  # fmt: skip
+        raise TraceError(
+            "the offsets of random numbers are ints",
+            got=repr(offsets),
+            where=t.location(),
+            hint="convert them: offsets.to(torch.int64)",
+        )
     if tile.value.type.dtype not in ("int32", "int64"):
         tile = t.cast(tile, "int64")
     key = _scalar(t, seed)
@@ -143,8 +157,12 @@ _SECOND = 1 << 30  # the stream of a normal number's second half is its call's w
 
 def _of_torch(t: Tracer, items: Sequence[Any], dtype: str, is_normal: bool) -> TileValue:
     if not is_float(dtype):
-        raise TraceError("torch draws random floats", got=dtype, where=t.location(),
-                         hint="give a dtype: torch.rand_like(x, dtype=torch.float32)")  # fmt: skip
+        raise TraceError(
+            "torch draws random floats",
+            got=dtype,
+            where=t.location(),
+            hint="give a dtype: torch.rand_like(x, dtype=torch.float32)",
+        )
     call, function = _stream(t, TORCH)
     t.hints.setdefault(TORCH_SEED, 1 << 62)  # a run-time argument of 64 bits
     seed = t.size(Expr.sym(TORCH_SEED))
@@ -166,8 +184,12 @@ def _items(t: Tracer, dims: Sequence[Dim]) -> list[Any]:
         elif dim == (proxy := TileProxy(dim.tile, t, t.scopes[-1], Expr.of(0))).dim:
             found.append(proxy)
         else:
-            raise TraceError("random numbers are drawn for tiles as a tensor holds them", got=str(dim),
-                             where=t.location(), hint="draw before the reshape")  # fmt: skip
+            raise TraceError(
+                "random numbers are drawn for tiles as a tensor holds them",
+                got=str(dim),
+                where=t.location(),
+                hint="draw before the reshape",
+            )
     return found
 
 

@@ -30,8 +30,12 @@ def reduce(t: Tracer, fn: str, x: TileValue, dim: Any, keepdim: bool, dtype: str
     rank = len(value.dims)
     axes = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if any(not -rank <= a < max(rank, 1) for a in axes):
-        raise ShapeError(f"a reduction's dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location(),
-                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
+        raise ShapeError(
+            f"a reduction's dim must lie in [{-rank}, {rank - 1}]",
+            got=dim,
+            where=t.location(),
+            hint="count dimensions from 0, or from -1 at the end",
+        )
     axes = sorted({a % rank for a in axes}) if rank else []
     result_dtype = dtype or value.type.dtype
     for axis in reversed(axes):
@@ -97,8 +101,12 @@ def of_some(t: Tracer, x: TileValue, dim: Any) -> TileValue:
     for axis in range(len(dims)) if dim is None else [dim] if isinstance(dim, int) else dim:
         extent = dims[axis].extent if -len(dims) <= axis < len(dims) else Expr.of(1)
         if extent.symbols() <= t.hints.keys() and not t.decide(Expr.of(1).le(extent)):
-            raise ShapeError("an extremum is one of at least one element", got=f"dim {axis} of {show(dims)}",
-                             where=t.location(), hint="leave such calls out in host code: if x.numel():")  # fmt: skip
+            raise ShapeError(
+                "an extremum is one of at least one element",
+                got=f"dim {axis} of {show(dims)}",
+                where=t.location(),
+                hint="leave such calls out in host code: if x.numel():",
+            )
     return x
 
 
@@ -186,20 +194,23 @@ def _correction(unbiased: bool | None, correction: Any) -> Any:
 
 
 @row("var")
-def var(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-        correction: Any = 1) -> Any:  # fmt: skip
+def var(
+    t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
+) -> Any:
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0]
 
 
 @row("var_mean")
-def var_mean(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-             correction: Any = 1) -> Any:  # fmt: skip
+def var_mean(
+    t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
+) -> Any:
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)
 
 
 @row("std")
-def std(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-        correction: Any = 1) -> Any:  # fmt: skip
+def std(
+    t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
+) -> Any:
     return t.pointwise("sqrt", _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0])
 
 
@@ -222,12 +233,17 @@ def vector_norm(t: Tracer, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool 
     return norm(t, x, ord, dim, keepdim, dtype)
 
 
-def _matrix_norm(t: Tracer, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
-                dtype: Any = None) -> Any:  # fmt: skip
+def _matrix_norm(
+    t: Tracer, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     axes = x.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
     if ord is not None and axes > 1 and ord != "fro":
-        raise TraceError("norms of matrices are Frobenius's", got=repr(ord), where=t.location(),
-                         hint="torch.linalg.vector_norm takes several dimensions")  # fmt: skip
+        raise TraceError(
+            "norms of matrices are Frobenius's",
+            got=repr(ord),
+            where=t.location(),
+            hint="torch.linalg.vector_norm takes several dimensions",
+        )
     return norm(t, x, 2 if ord is None else ord, dim, keepdim, dtype)
 
 
@@ -253,10 +269,11 @@ def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
     dim = 0 if x.ndim in (0, 1, 3) else 1
     if x.ndim and x.value.dims[dim].tile is not None:
         raise ShapeError(
-            f"{name} without dim normalises a whole dimension", where=t.location(),
+            f"{name} without dim normalises a whole dimension",
+            where=t.location(),
             got=f"dimension {dim}, of which a block of the loop `{x.value.dims[dim].tile}` is at hand",
             hint=f"load the dimension whole, x[tile, :], and say dim={dim}; or accumulate over the loop",
-        )  # fmt: skip
+        )
     return dim
 
 

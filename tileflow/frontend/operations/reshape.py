@@ -35,8 +35,12 @@ def value_of(t: Tracer, x: Any) -> Value:
 def axis_of(t: Tracer, axis: int, rank: int) -> int:
     """``axis`` counted from the front. Raises ShapeError."""
     if not -rank <= axis < rank:
-        raise ShapeError(f"a dimension must lie in [{-rank}, {rank - 1}]", got=axis, where=t.location(),
-                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
+        raise ShapeError(
+            f"a dimension must lie in [{-rank}, {rank - 1}]",
+            got=axis,
+            where=t.location(),
+            hint="count dimensions from 0, or from -1 at the end",
+        )
     return axis % rank
 
 
@@ -62,8 +66,12 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
     halves = _halves((*value.dims, *dims))
     old, new = ([_cut(d, halves) for d in shape] for shape in (value.dims, dims))
     if not _same_count(t, old, new):
-        raise ShapeError("a reshape keeps the number of elements", got=f"{show(value.dims)} as {show(tuple(dims))}",
-                         where=t.location(), hint="write sizes with the same product; one may be -1")  # fmt: skip
+        raise ShapeError(
+            "a reshape keeps the number of elements",
+            got=f"{show(value.dims)} as {show(tuple(dims))}",
+            where=t.location(),
+            hint="write sizes with the same product; one may be -1",
+        )
     homes, torn = _identified(t, old, new, halves)
     found = tuple(_whole(d, home, value.dims, old, halves) for d, home in zip(dims, homes, strict=True))
     if found == value.dims:
@@ -86,8 +94,12 @@ def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
     lengths = {other: t.tiles[other.tile].lengths for other in dims if other.tile is not None}
     parents = [found.dims[0] for found in lengths.values() if found is not None]
     if lengths.get(d) is not None or d in parents:
-        raise TraceError("a reshape keeps a jagged tile's dimension and its parent's", got=show(tuple(dims)),
-                         where=t.location(), hint="reduce over the jagged dimension first")  # fmt: skip
+        raise TraceError(
+            "a reshape keeps a jagged tile's dimension and its parent's",
+            got=show(tuple(dims)),
+            where=t.location(),
+            hint="reduce over the jagged dimension first",
+        )
 
 
 @row("flatten", "ravel")
@@ -309,11 +321,18 @@ def _has_whole_tiles(t: Tracer, name: str) -> Expr:
     """That a loop has whole tiles only. Raises TraceError where its bounds are the kernel's."""
     tile = t.tiles[name]
     if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr):
-        raise TraceError("a tile that a reshape merges with another or cuts is of a loop between sizes", got=name,
-                         where=t.location(), hint="index the tensor with the shape that is needed")  # fmt: skip
+        raise TraceError(
+            "a tile that a reshape merges with another or cuts is of a loop between sizes",
+            got=name,
+            where=t.location(),
+            hint="index the tensor with the shape that is needed",
+        )
     need = ((tile.end - tile.begin) % tile.block).eq(0)
     if need.constant == 0:
-        raise ShapeError("a reshape merges or cuts tiles of a loop that has whole ones only", where=t.location(),
-                         got=f"{tile.end - tile.begin} in tiles of {tile.block}",
-                         hint="choose a block size that divides the loop")  # fmt: skip
+        raise ShapeError(
+            "a reshape merges or cuts tiles of a loop that has whole ones only",
+            where=t.location(),
+            got=f"{tile.end - tile.begin} in tiles of {tile.block}",
+            hint="choose a block size that divides the loop",
+        )
     return need

@@ -24,8 +24,11 @@ def dot_scaled(
     left, right = _side(t, a, a_format), _side(t, b, b_format)
     inner = [left.dims[-1].extent * PACKED.get(a_format, 1), right.dims[-2].extent * PACKED.get(b_format, 1)]
     if not t.same_size(*inner):
-        raise ShapeError("the inner dimensions of a scaled product agree", got=f"{inner[0]} and {inner[1]} numbers",
-                         where=t.location())  # fmt: skip
+        raise ShapeError(
+            "the inner dimensions of a scaled product agree",
+            got=f"{inner[0]} and {inner[1]} numbers",
+            where=t.location(),
+        )
     dims = (left.dims[-2], right.dims[-1])
     inputs: list[Operand] = [left, right]
     for scale, outer in ((a_scale, dims[0]), (b_scale, dims[1])):
@@ -34,8 +37,11 @@ def dot_scaled(
             wanted = (outer.extent, inner[0])
             have = (found.dims[0].extent, found.dims[1].extent * GROUP) if len(found.dims) == 2 else None
             if have is None or not all(t.same_size(x, y) for x, y in zip(have, wanted, strict=True)):
-                raise ShapeError(f"a scale stands for {GROUP} numbers: (m, k / {GROUP}) of a, (n, k / {GROUP}) of b",
-                                 got=show(found.dims), where=t.location())  # fmt: skip
+                raise ShapeError(
+                    f"a scale stands for {GROUP} numbers: (m, k / {GROUP}) of a, (n, k / {GROUP}) of b",
+                    got=show(found.dims),
+                    where=t.location(),
+                )
             _check(t, found, "a scale", ("uint8",))
             inputs.append(found)
     if acc is not None:
@@ -49,8 +55,12 @@ def dot_scaled(
 def _side(t: Tracer, tile: Any, format: str) -> Value:
     value = value_of(t, tile)
     if format not in DTYPES:
-        raise TraceError("a scaled product takes known formats", got=format, where=t.location(),
-                         hint=f"there are: {', '.join(DTYPES)}")  # fmt: skip
+        raise TraceError(
+            "a scaled product takes known formats",
+            got=format,
+            where=t.location(),
+            hint=f"there are: {', '.join(DTYPES)}",
+        )
     if len(value.dims) != 2:
         raise ShapeError("a scaled product takes tiles of two dimensions", got=show(value.dims), where=t.location())
     _check(t, value, format, tuple(dtype_name(d) for d in DTYPES[format]))

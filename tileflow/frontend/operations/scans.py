@@ -63,8 +63,9 @@ def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, rev
 BY_NAME: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def _of_torch(t: Tracer, combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False,
-              combine_mode: str = "pointwise") -> Any:  # fmt: skip
+def _of_torch(
+    t: Tracer, combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+) -> Any:
     """torch's associative_scan: ``combine_fn`` takes two trees of the kind that ``xs`` is. Both modes mean the same."""
     if isinstance(xs, dict):
         names = tuple(xs)
@@ -120,13 +121,17 @@ def _check(t: Tracer, block: Block) -> None:
         if op.kind not in _SCALAR or op.output.dims or not known.issuperset(op.values):
             raise TraceError(
                 "a combining function computes with its arguments and constants, by pointwise operations only",
-                got=op.kind if op.kind not in _SCALAR else "a value from outside", where=op.loc or t.location(),
+                got=op.kind if op.kind not in _SCALAR else "a value from outside",
+                where=op.loc or t.location(),
                 hint="sizes become constants with tfl.specialize; pass what varies as one more tile of the tuple",
-            )  # fmt: skip
+            )
         known.update(op.outputs)
     if not known.issuperset(v for v in block.results if isinstance(v, Value)):
-        raise TraceError("a combining function gives what it computes from its arguments", got="a value from outside",
-                         where=t.location())  # fmt: skip
+        raise TraceError(
+            "a combining function gives what it computes from its arguments",
+            got="a value from outside",
+            where=t.location(),
+        )
 
 
 def _values(t: Tracer, tile: Any) -> tuple[Value, ...]:
@@ -135,16 +140,19 @@ def _values(t: Tracer, tile: Any) -> tuple[Value, ...]:
     tiles = [t.wrap(p) for p in parts if isinstance(p, Value)]
     dims = t.broadcast([x.value.dims for x in tiles])
     if len(tiles) < len(parts) or not dims:
-        raise TraceError("a scan or a reduction takes tiles with dimensions", got=f"{tile!r}"[:200],
-                         where=t.location())  # fmt: skip
+        raise TraceError("a scan or a reduction takes tiles with dimensions", got=f"{tile!r}"[:200], where=t.location())
     return tuple(t.expand(x, dims).value for x in tiles)
 
 
 def _axis(t: Tracer, dim: int, value: Value) -> int:
     rank = len(value.dims)
     if not -rank <= dim < rank:
-        raise ShapeError(f"dim must lie in [{-rank}, {rank - 1}]", got=dim, where=t.location(),
-                         hint="count dimensions from 0, or from -1 at the end")  # fmt: skip
+        raise ShapeError(
+            f"dim must lie in [{-rank}, {rank - 1}]",
+            got=dim,
+            where=t.location(),
+            hint="count dimensions from 0, or from -1 at the end",
+        )
     return dim % rank
 
 

@@ -31,8 +31,12 @@ def size_of(t: Tracer, x: TileValue, axis: int, what: str) -> int:
     dim = x.value.dims[axis]
     size = known(t, dim.extent).constant
     if size is None or dim.tile is not None:
-        raise ShapeError(f"{what} takes a dimension of a constant size", got=show(x.value.dims), where=t.location(),
-                         hint="load what is needed from the tensor by its index")  # fmt: skip
+        raise ShapeError(
+            f"{what} takes a dimension of a constant size",
+            got=show(x.value.dims),
+            where=t.location(),
+            hint="load what is needed from the tensor by its index",
+        )
     return size
 
 
@@ -46,8 +50,12 @@ def part(t: Tracer, x: TileValue, axis: int, item: slice) -> TileValue:
     if (start, step, length) == (0, 1, size):
         return x
     if length == 0 or step < 0:
-        raise ShapeError("a slice of a tile in registers has elements, in order", got=f"{item.start}:{item.stop}",
-                         where=t.location(), hint="torch.flip reverses a dimension")  # fmt: skip
+        raise ShapeError(
+            "a slice of a tile in registers has elements, in order",
+            got=f"{item.start}:{item.stop}",
+            where=t.location(),
+            hint="torch.flip reverses a dimension",
+        )
     cut = _halves(t, x, axis, start, step, length, size)
     return taken(t, x, axis, run(t, start, length, step)) if cut is None else cut
 
@@ -57,8 +65,12 @@ def _number(t: Tracer, end: Any) -> int | None:
         return end
     if isinstance(end, SymInt):
         return t.specialize(end.expr)
-    raise TraceError("a tile in registers is sliced between ints and sizes", got=repr(end)[:100], where=t.location(),
-                     hint="index the tensor instead: x[start : start + n]")  # fmt: skip
+    raise TraceError(
+        "a tile in registers is sliced between ints and sizes",
+        got=repr(end)[:100],
+        where=t.location(),
+        hint="index the tensor instead: x[start : start + n]",
+    )
 
 
 def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: int, size: int) -> TileValue | None:
@@ -203,8 +215,12 @@ def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -
     x = movedim(t, x, (dim1, dim2), (-2, -1))
     rows, columns = x.value.dims[-2:]
     if offset or not t.same_size(rows.extent, columns.extent):
-        raise ShapeError("diagonal takes the main one of a square", got=f"{show(x.value.dims)}, {offset}",
-                         where=t.location(), hint="a comparison of indices, torch.where and a sum")  # fmt: skip
+        raise ShapeError(
+            "diagonal takes the main one of a square",
+            got=f"{show(x.value.dims)}, {offset}",
+            where=t.location(),
+            hint="a comparison of indices, torch.where and a sum",
+        )
     summed = tril(t, triu(t, x)).sum(-2)
     return t.cast(summed, x.value.type.dtype)
 

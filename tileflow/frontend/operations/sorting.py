@@ -40,8 +40,9 @@ def _key(t: Tracer, x: TileValue) -> TileValue:
     """An int in the order of ``x``. Raises TraceError where it has no room for it."""
     dtype = x.value.type.dtype
     if itemsize(dtype) > 4 or dtype == "uint32":
-        raise TraceError("a tile is sorted by keys of 32 bits", got=dtype, where=t.location(),
-                         hint="convert it: .float() or .int()")  # fmt: skip
+        raise TraceError(
+            "a tile is sorted by keys of 32 bits", got=dtype, where=t.location(), hint="convert it: .float() or .int()"
+        )
     if not is_float(dtype):
         return x
     bits: Any = view(t, t.cast(x, "float32") + 0.0, torch.int32)  # -0.0 + 0.0 is 0.0

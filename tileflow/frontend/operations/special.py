@@ -83,8 +83,9 @@ def frac(t: Tracer, x: Any) -> Any:
 
 
 @row("nan_to_num")
-def nan_to_num(t: Tracer, x: Any, nan: float | None = None, posinf: float | None = None,
-               neginf: float | None = None) -> Any:  # fmt: skip
+def nan_to_num(
+    t: Tracer, x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Any:
     if not x.is_floating_point():
         return x
     limits = torch.finfo(x.dtype)

@@ -46,8 +46,9 @@ def _without_nan(t: Tracer, x: Any) -> Any:
 
 
 @row("std_mean")
-def std_mean(t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-             correction: Any = 1) -> Any:  # fmt: skip
+def std_mean(
+    t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
+) -> Any:
     variance, average = var_mean(t, x, dim, unbiased, keepdim, correction=correction)
     return t.pointwise("sqrt", variance), average
 
@@ -75,20 +76,29 @@ def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
 
 
 @row("mse_loss")
-def mse_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
-             reduction: str = "mean", **unused: Any) -> Any:  # fmt: skip
+def mse_loss(
+    t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
+) -> Any:
     return _reduced(t, (x - target) * (x - target), reduction)
 
 
 @row("l1_loss")
-def l1_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
-            reduction: str = "mean", **unused: Any) -> Any:  # fmt: skip
+def l1_loss(
+    t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
+) -> Any:
     return _reduced(t, t.pointwise("abs", x - target), reduction)
 
 
 @row("smooth_l1_loss")
-def smooth_l1_loss(t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None,
-                   reduction: str = "mean", beta: float = 1.0) -> Any:  # fmt: skip
+def smooth_l1_loss(
+    t: Tracer,
+    x: Any,
+    target: Any,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
     gap = t.pointwise("abs", x - target)
     return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
 

@@ -37,9 +37,11 @@ def index_tile(t: Tracer, x: TileValue, index: Any) -> TileValue:
             if isinstance(item, TileValue) and item.value.type.dtype == "bool":
                 hint = "torch.where(mask, x, 0) keeps the shape; tfl.store(out, index, x, extra_mask=mask) writes some"
             raise TraceError(
-                "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints", got=f"{item!r}"[:100],
-                where=t.location(), hint=hint,
-            )  # fmt: skip
+                "a tile in registers is indexed by slices, None, ints, and one 1-D tile of ints",
+                got=f"{item!r}"[:100],
+                where=t.location(),
+                hint=hint,
+            )
     return result
 
 
@@ -104,11 +106,18 @@ def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     if len(value.dims) != len(places.dims) or any(
         n != axis and not t.same_size(a.extent, b.extent) for n, (a, b) in enumerate(pairs)
     ):
-        raise ShapeError("the indices of a gather have the tile's other dimensions", where=t.location(),
-                         got=f"{show(value.dims)} by {show(places.dims)}")  # fmt: skip
+        raise ShapeError(
+            "the indices of a gather have the tile's other dimensions",
+            where=t.location(),
+            got=f"{show(value.dims)} by {show(places.dims)}",
+        )
     if places.type.dtype.startswith("float") or places.type.dtype == "bool":
-        raise TraceError("a tile of indices holds ints", got=places.type.dtype, where=t.location(),
-                         hint="boolean masks select with torch.where")  # fmt: skip
+        raise TraceError(
+            "a tile of indices holds ints",
+            got=places.type.dtype,
+            where=t.location(),
+            hint="boolean masks select with torch.where",
+        )
     maker = t.builder.definitions.get(value)
     if maker is not None and maker.kind is OpKind.FULL:  # Triton 3.6 and 3.7 fail over gathers out of a constant
         return t.full(places.dims, maker.inputs[0], value.type.dtype)

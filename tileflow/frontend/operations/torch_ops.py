@@ -22,8 +22,12 @@ def constant(t: Tracer, data: Any, *, dtype: Any = None, device: Any = None, **u
     if isinstance(data, TileValue):
         return data if dtype is None else t.cast(data, dtype_name(dtype))
     if not isinstance(data, (bool, int, float)):
-        raise TraceError("torch.tensor in device code takes a number", got=repr(data)[:100], where=t.location(),
-                         hint="make the tensor in host code, or of tiles by torch.stack")  # fmt: skip
+        raise TraceError(
+            "torch.tensor in device code takes a number",
+            got=repr(data)[:100],
+            where=t.location(),
+            hint="make the tensor in host code, or of tiles by torch.stack",
+        )
     with t.plain_torch():
         own = torch.tensor(data, device="cpu").dtype
     return t.full((), data, dtype_name(own if dtype is None else dtype))

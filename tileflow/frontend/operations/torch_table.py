@@ -53,9 +53,11 @@ def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
         return found
     name = getattr(func, "__name__", str(func))
     raise UnsupportedOp(
-        "a torch function in a tile loop must be one that tileflow implements", got=f"torch.{name}",
-        where=tracer.location(), hint=nearest(name),
-    )  # fmt: skip
+        "a torch function in a tile loop must be one that tileflow implements",
+        got=f"torch.{name}",
+        where=tracer.location(),
+        hint=nearest(name),
+    )
 
 
 def nearest(name: str) -> str:

@@ -26,8 +26,11 @@ def parse(text: str, names: Sequence[str]) -> str:
         used = {field for _, field, _, _ in string.Formatter().parse(text) if field is not None}
         unknown = sorted(used - set(names))
         if unknown:
-            raise TraceError("a placeholder of inline Triton is an argument", got=f"{{{unknown[0]}}}",
-                             hint=f"there are {', '.join(f'{{{n}}}' for n in names) or 'none'}")  # fmt: skip
+            raise TraceError(
+                "a placeholder of inline Triton is an argument",
+                got=f"{{{unknown[0]}}}",
+                hint=f"there are {', '.join(f'{{{n}}}' for n in names) or 'none'}",
+            )
         named = {name: ARGUMENT.format(name) for name in names}
         filled = _ByName().vformat(text, (), named)
         ast.parse(filled)
@@ -116,5 +119,6 @@ def _global(name: str, values: Mapping[str, Any], fn: FunctionType, known: dict[
         return ""
     raise TraceError(
         "a Triton function in a kernel reads Triton's names, other Triton functions and constants",
-        got=f"{name} = {value!r} in {fn.__name__}"[:200], hint="pass it as an argument",
-    )  # fmt: skip
+        got=f"{name} = {value!r} in {fn.__name__}"[:200],
+        hint="pass it as an argument",
+    )

@@ -46,8 +46,12 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
     rank = len(value.dims)
     axes = tuple(axis_of(t, d, rank) for d in order)
     if sorted(axes) != list(range(rank)):
-        raise ShapeError(f"permute names each of {rank} dimensions once", got=order, where=t.location(),
-                         hint="permute(1, 0) of two, (0, 2, 1) of three")  # fmt: skip
+        raise ShapeError(
+            f"permute names each of {rank} dimensions once",
+            got=order,
+            where=t.location(),
+            hint="permute(1, 0) of two, (0, 2, 1) of three",
+        )
     if axes == tuple(range(rank)):
         return t.wrap(value)
     return t.emit(
@@ -77,8 +81,12 @@ def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
 def t_(t: Tracer, x: Any) -> TileValue:
     rank = len(value_of(t, x).dims)
     if rank > 2:
-        raise ShapeError("t() and .T take a tile of at most two dimensions", got=rank, where=t.location(),
-                         hint="use .mT, transpose(...) or permute(...)")  # fmt: skip
+        raise ShapeError(
+            "t() and .T take a tile of at most two dimensions",
+            got=rank,
+            where=t.location(),
+            hint="use .mT, transpose(...) or permute(...)",
+        )
     return x if rank < 2 else transpose(t, x, 0, 1)
 
 
@@ -113,9 +121,12 @@ def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> Ti
     if len(sizes) == 1 and isinstance(sizes[0], torch.dtype):
         value = value_of(t, x)
         if itemsize(dtype_name(sizes[0])) != itemsize(value.type.dtype):
-            raise TraceError("a tile is reinterpreted as a dtype of the same width", where=t.location(),
-                             got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
-                             hint="convert by .to(dtype)")  # fmt: skip
+            raise TraceError(
+                "a tile is reinterpreted as a dtype of the same width",
+                where=t.location(),
+                got=f"{value.type.dtype} as {dtype_name(sizes[0])}",
+                hint="convert by .to(dtype)",
+            )
         return t.emit(OpKind.BITCAST, (value,), TileType(dtype_name(sizes[0]), value.dims))
     return reshape(t, x, *sizes)
 
