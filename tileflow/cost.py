@@ -24,7 +24,7 @@ _ENOUGH_WARPS = 0.25  # of an SM's warps: from here on more of them hide no more
 _ENOUGH_WARPS_ASYNC = 0.0625  # where a warp does not wait for its loads and products
 _SPILL_USES = 2  # a spilled value is stored once and loaded once
 # What products that a warp waits for may reach of the peak where there are asynchronous ones. Chosen to be safe, not
-# measured: `tileflow lab replay` counts the configs that beat their bound.
+# measured: `python -m tileflow_benchmarks.search_replay replay` counts the configs that beat their bound.
 _WARP_MMA_FRACTION = 0.7
 _PACKED_RATE = 2  # products without a matrix unit, two halves an instruction at the most
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,6 +27,10 @@ def build_bundle(
     problems: Annotated[
         Path | None, typer.Option(help="A YAML file with `kernels`, as in a sweep's spec: their problems.")
     ] = None,
+    examples: Annotated[
+        Path | None,
+        typer.Option(help="The same for --kernels without --problems: they show kinds of arguments, no more."),
+    ] = None,
     processes: Annotated[int, typer.Option(help="That compile; 0: one a core.")] = 0,
     keep: Keep = None,
     standalone: Annotated[
@@ -38,7 +42,6 @@ def build_bundle(
     from tileflow.runtime.show import summary
 
     from . import offline
-    from .bench.suite import SUITE
     from .spec import KernelSpec, read_kernels
     from .standalone import write_package
 
@@ -48,10 +51,7 @@ def build_bundle(
     if not names:
         raise SpecError("a bundle must have kernels", got="neither --kernels nor --problems", where="--kernels")
     wanted = [given.get(name, KernelSpec(name, ())) for name in dict.fromkeys(names)]
-    examples: dict[str, Any] = {}
-    for cell in SUITE:
-        examples.setdefault(cell.kernel, []).append(cell.problem)
-    shown = [KernelSpec(kernel, tuple(found)) for kernel, found in examples.items()]
+    shown = () if examples is None else read_kernels(examples)
 
     def build(folder: Path) -> Bundle:
         return offline.build_bundle(offline.orders(wanted, shown, devices.split(",")), folder, processes, keep)

@@ -45,7 +45,7 @@ def orders(kernels: Iterable[KernelSpec], examples: Iterable[KernelSpec], device
             raise SpecError(
                 "a kernel must have an example problem to be built from",
                 got=spec.kernel,
-                hint="name one in a file: --problems FILE",
+                hint="name one in a file: --problems FILE, or --examples FILE for a default only",
             )
         for device in devices:
             described = [(spec.kernel, device, _describe(spec.kernel, problem)) for problem in shown]

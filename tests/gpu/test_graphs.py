@@ -1,11 +1,11 @@
-"""Kernels inside of compiled and exported graphs, on a GPU: what :mod:`tileflow_experiments.compiled_graphs` checks."""
+"""Kernels inside of compiled graphs, on a GPU: what :mod:`tileflow_benchmarks.ratios.compiled_graphs` checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from tileflow_experiments import compiled_graphs
+from tileflow_benchmarks.ratios import compiled_graphs
 
 pytestmark = pytest.mark.gpu
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tileflow_experiments.bench import triton_kernels
-from tileflow_experiments.bench.measure import Bench, run_cell
-from tileflow_experiments.bench.opponent import Opponent, Peer
-from tileflow_experiments.bench.results import Result
-from tileflow_experiments.bench.suite import SUITE
+from tileflow_benchmarks.suite import triton_kernels
+from tileflow_benchmarks.suite.cells import SUITE
+from tileflow_benchmarks.suite.measure import Bench, run_cell
+from tileflow_benchmarks.suite.opponent import Opponent, Peer
+from tileflow_benchmarks.suite.results import Result
 
 from tileflow.api import load_kernel
 from tileflow.measure.check import check_call, make_reference

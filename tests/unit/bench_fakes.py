@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tileflow_experiments.bench.fleet import Lane, Work
+from tileflow_benchmarks.suite.fleet import Lane, Work
 
 
 def make(settings: Any, lane: Lane) -> Work:

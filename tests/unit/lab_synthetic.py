@@ -6,8 +6,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from tileflow_experiments.lab.plan import plan
-from tileflow_experiments.lab.recording import Header, Recording, Row
+from tileflow_benchmarks.search_replay.plan import plan
+from tileflow_benchmarks.search_replay.recording import Header, Recording, Row
 
 from tileflow.config import Config, ConfigSpace, Constraint, Knob
 from tileflow.cost import Launch, StaticFacts, static_facts

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tileflow_experiments.bench.binaries import Facts, instructions, of_cell, to_markdown
-from tileflow_experiments.bench.suite import Cell
+from tileflow_benchmarks.suite.binaries import Facts, instructions, of_cell, to_markdown
+from tileflow_benchmarks.suite.cells import Cell
 
 from tileflow.api import load_kernel
 from tileflow.runtime import clear, load

@@ -14,10 +14,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import bench_fakes
-from tileflow_experiments.bench.fleet import Again, Fleet, lanes
-from tileflow_experiments.bench.lane_work import HostCalls, Job, lost
-from tileflow_experiments.bench.results import DEFAULT, EAGER, OURS, Result
-from tileflow_experiments.bench.suite import SUITE
+from tileflow_benchmarks.suite.cells import SUITE
+from tileflow_benchmarks.suite.fleet import Again, Fleet, lanes
+from tileflow_benchmarks.suite.lane_work import HostCalls, Job, lost
+from tileflow_benchmarks.suite.results import DEFAULT, EAGER, OURS, Result
 
 
 def fleet(count: int, on_loss: Any, limit_s: float = 30.0, seconds: float = 60.0) -> Fleet[Any, Any]:

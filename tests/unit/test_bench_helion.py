@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(not installed, reason="needs helion")
 SCRIPT = """
 import json, sys
 import torch
-from tileflow_experiments.bench import helion_peer
+from tileflow_benchmarks.suite import helion_peer
 helion_peer.prepare()
-from tileflow_experiments.bench import helion_kernels
-from tileflow_experiments.bench.suite import SUITE
+from tileflow_benchmarks.suite import helion_kernels
+from tileflow_benchmarks.suite.cells import SUITE
 from tileflow.api import load_kernel
 from tileflow.measure.check import check_call, make_reference
 

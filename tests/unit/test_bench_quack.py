@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tileflow_experiments.bench.suite import SUITE
+from tileflow_benchmarks.suite.cells import SUITE
 
 from tileflow.api import load_kernel
 from tileflow.measure.check import check_call, make_reference
@@ -61,12 +61,12 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setitem(sys.modules, name, module)
         if "." in name:
             setattr(sys.modules["quack"], name.rpartition(".")[2], module)
-    monkeypatch.delitem(sys.modules, "tileflow_experiments.bench.quack_peer", raising=False)
+    monkeypatch.delitem(sys.modules, "tileflow_benchmarks.suite.quack_peer", raising=False)
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0")
-    from tileflow_experiments.bench import quack_peer
+    from tileflow_benchmarks.suite import quack_peer
 
     yield quack_peer.peer()
-    sys.modules.pop("tileflow_experiments.bench.quack_peer", None)
+    sys.modules.pop("tileflow_benchmarks.suite.quack_peer", None)
 
 
 def test_its_results_are_the_references(peer: Any) -> None:

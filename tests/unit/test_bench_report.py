@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tileflow_experiments.bench import plots
-from tileflow_experiments.bench.ratios import groups, mean, our_us, over, roofline_us, share
-from tileflow_experiments.bench.report import BEGIN, END, into, to_markdown
-from tileflow_experiments.bench.results import Ceilings, Result, Run, Timing, Tuned, run_from
-from tileflow_experiments.bench.suite import SUITE, Cell, in_turn
+from tileflow_benchmarks.suite import plots
+from tileflow_benchmarks.suite.cells import SUITE, Cell, in_turn
+from tileflow_benchmarks.suite.ratios import groups, mean, our_us, over, roofline_us, share
+from tileflow_benchmarks.suite.report import BEGIN, END, into, to_markdown
+from tileflow_benchmarks.suite.results import Ceilings, Result, Run, Timing, Tuned, run_from
 
 LIMITS = Ceilings(4000.0, 500.0)
 HEADER = {"command": "scripts/bench --out x", "date": "2026-01-02", "driver": "5", "versions": {"torch": "2.11"},

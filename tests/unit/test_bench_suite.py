@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tileflow_experiments.bench.measure import SAMPLES, interleaved
-from tileflow_experiments.bench.suite import SUITE, Cell
+from tileflow_benchmarks.suite.cells import SUITE, Cell
+from tileflow_benchmarks.suite.measure import SAMPLES, interleaved
 from tileflow_experiments.spec import parse
 
 from tileflow.api import load_kernel

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from tileflow_benchmarks.scaling.simulated_stages import RehearsedStages
 from tileflow_cluster import devices, fleet
 from tileflow_cluster.fleet import Fleet, Recycling
 from tileflow_cluster.placement import Plan
 from tileflow_cluster.protocol import DeviceClass
 from tileflow_cluster.workers import WorkerFacts
-from tileflow_experiments.rehearsal import RehearsedStages
 
 from tileflow.build.process import Done
 from tileflow.errors import ClusterError

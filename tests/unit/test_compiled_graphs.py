@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tileflow_experiments import compiled_graphs
+from tileflow_benchmarks.ratios import compiled_graphs
 
 
 @pytest.mark.slow

@@ -92,6 +92,8 @@ def test_the_runtime_s_wheel_serves_a_bundle_without_a_compiler(hook: ModuleType
     assert {n for n in names[0] if not n.endswith(".so")} == {*hook.runtime_files()}
     assert {n for n in names[1] if n.startswith("tileflow/")} == {*hook.compiler_files()}
     assert {"tileflow_search/__init__.py", "tileflow_experiments/cli.py"} < names[1]
+    held = {"tileflow", "tileflow_search", "tileflow_cluster", "tileflow_experiments"}
+    assert {name.split("/")[0] for name in names[1]} == held, "benchmarks, examples and tests are of the checkout alone"
 
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", alone, runtime], check=True)

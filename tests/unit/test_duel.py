@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileflow_experiments import mlflow_log
-from tileflow_experiments.duel import report, retime, score, search_tileflow, streams
-from tileflow_experiments.duel.notes import Notes
-from tileflow_experiments.duel.retime import Entrant, Retimed
-from tileflow_experiments.duel.searches import (
+from tileflow_benchmarks.search_comparison import report, retime, score, search_tileflow, streams
+from tileflow_benchmarks.search_comparison.notes import Notes
+from tileflow_benchmarks.search_comparison.retime import Entrant, Retimed
+from tileflow_benchmarks.search_comparison.searches import (
     DEFAULT_CELLS,
     NOTES,
     RIVALS,
@@ -33,9 +32,17 @@ from tileflow_experiments.duel.searches import (
     results,
     slug,
 )
-from tileflow_experiments.duel.series import Timed, at_checkpoints, canonical, incumbents, of_trace, read_lines
-from tileflow_experiments.duel.stage import Stage, caches, gather
-from tileflow_experiments.duel.streams import Ended, Job, Slot
+from tileflow_benchmarks.search_comparison.series import (
+    Timed,
+    at_checkpoints,
+    canonical,
+    incumbents,
+    of_trace,
+    read_lines,
+)
+from tileflow_benchmarks.search_comparison.stage import Stage, caches, gather
+from tileflow_benchmarks.search_comparison.streams import Ended, Job, Slot
+from tileflow_experiments import mlflow_log
 
 from tileflow.errors import SpecError
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tileflow_experiments.lab.plan import plan
-from tileflow_experiments.lab.record import record
-from tileflow_experiments.lab.recording import Recording, read, read_all
+from tileflow_benchmarks.search_replay.plan import plan
+from tileflow_benchmarks.search_replay.record import record
+from tileflow_benchmarks.search_replay.recording import Recording, read, read_all
 
 from tileflow.config import Config
 from tileflow.errors import SpecError

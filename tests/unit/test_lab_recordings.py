@@ -1,7 +1,7 @@
 """Recordings from a GPU guard the default strategy: replayed without its own computing they end the same everywhere.
 
 A recording that is stale still guards: its header holds the knobs that it was made with. That it is stale is a warning
-here, and said by ``tileflow lab replay``.
+here, and said by ``python -m tileflow_benchmarks.search_replay replay``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
-from tileflow_experiments.lab import transfer
-from tileflow_experiments.lab.contest import NEAR
-from tileflow_experiments.lab.recording import Recording, read_all
-from tileflow_experiments.lab.simulate import MakeStrategy, Replayed, simulate
-from tileflow_experiments.lab.staleness import stale
+from tileflow_benchmarks.search_replay import transfer
+from tileflow_benchmarks.search_replay.contest import NEAR
+from tileflow_benchmarks.search_replay.recording import Recording, read_all
+from tileflow_benchmarks.search_replay.simulate import MakeStrategy, Replayed, simulate
+from tileflow_benchmarks.search_replay.staleness import stale
 from tileflow_experiments.subject import prepare
 from tileflow_search.base import RandomStrategy
 from tileflow_search.default import DefaultStrategy
@@ -117,7 +117,7 @@ def of_later(series: transfer.Series, way: str, what: Callable[[transfer.Turn], 
 
 @pytest.mark.slow
 class TestSharing:
-    """Two orders for the time they take; ``tileflow lab replay tests/data/lab_shapes --transfer`` tells of more."""
+    """Two orders for the time they take; ``replay tests/data/lab_shapes --transfer`` tells of more."""
 
     def test_later_shapes_are_near_the_best_sooner(self, series: transfer.Series) -> None:
         alone, sharing = (of_later(series, way, lambda turn: turn.near[1]) for way in ("alone", "sharing"))
@@ -150,7 +150,7 @@ class TestStaleness:
         for title, recording in recordings(folder).items():
             why = stale(recording.header, prepare)
             if why:
-                warnings.warn(f"{title}: {why}; `tileflow lab record` makes it anew", stacklevel=1)
+                warnings.warn(f"{title}: {why}; `search_replay record` makes it anew", stacklevel=1)
             assert "cannot be lowered" not in why, why
 
     def test_names_the_knobs(self) -> None:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tileflow_experiments.lab import contest, report
-from tileflow_experiments.lab.recording import Recording, Row, read, write
-from tileflow_experiments.lab.simulate import Replayed, simulate, stay_s, warm_compile_s
-from tileflow_experiments.lab.space import NEIGHBOURS, RecordedSpace
-from tileflow_experiments.lab.staleness import stale
+from tileflow_benchmarks.search_replay import contest, report
+from tileflow_benchmarks.search_replay.recording import Recording, Row, read, write
+from tileflow_benchmarks.search_replay.simulate import Replayed, simulate, stay_s, warm_compile_s
+from tileflow_benchmarks.search_replay.space import NEIGHBOURS, RecordedSpace
+from tileflow_benchmarks.search_replay.staleness import stale
 from tileflow_search import STRATEGIES
 from tileflow_search.base import ExhaustiveStrategy, RandomStrategy
 

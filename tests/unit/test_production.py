@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import torch
-from tileflow_experiments.production import gallery, soak, summary, verify_bundle, work
-from tileflow_experiments.production.__main__ import PARTS, main
-from tileflow_experiments.production.hiding import Attempts, hidden
-from tileflow_experiments.production.rounds import above, interleaved, interval, ratio
-from tileflow_experiments.production.summary import Verdict
-from tileflow_experiments.production.verify_bundle import Called
+from tileflow_benchmarks.production import gallery, soak, summary, verify_bundle, work
+from tileflow_benchmarks.production.__main__ import PARTS, main
+from tileflow_benchmarks.production.hiding import Attempts, hidden
+from tileflow_benchmarks.production.rounds import above, interleaved, interval, ratio
+from tileflow_benchmarks.production.summary import Verdict
+from tileflow_benchmarks.production.verify_bundle import Called
 
 
 def test_medians_have_intervals() -> None:
@@ -206,7 +206,7 @@ def test_a_soak_fails_for_each_thing_that_must_not_be(changed: dict[str, Any]) -
 
 
 def test_all_runs_every_part_and_sums_them_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tileflow_experiments.production import __main__ as command
+    from tileflow_benchmarks.production import __main__ as command
 
     asked: Counter[str] = Counter()
 
@@ -225,7 +225,7 @@ def test_all_runs_every_part_and_sums_them_up(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_part_past_its_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tileflow_experiments.production import __main__ as command
+    from tileflow_benchmarks.production import __main__ as command
 
     monkeypatch.setattr(command.sys, "executable", "sleep")
     monkeypatch.setattr(command.subprocess, "run", _expired)

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from tileflow_benchmarks.scaling.simulated_cluster import SimulatedCluster, simulate
 from tileflow_cluster.protocol import KernelRef, TrialRequest
-from tileflow_experiments.scaling import SimulatedCluster, simulate
 from tileflow_experiments.spec import parse
 
 from tileflow.config import Config

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tileflow_experiments.lab import transfer
-from tileflow_experiments.lab.recording import Recording
+from tileflow_benchmarks.search_replay import transfer
+from tileflow_benchmarks.search_replay.recording import Recording
 from tileflow_search import Result, make
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.diverse import EACH, diverse

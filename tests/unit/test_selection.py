@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tileflow_benchmarks.scaling.simulated_stages import Pace, RehearsedStages
+from tileflow_benchmarks.search_replay.record import Compilers
+from tileflow_benchmarks.search_replay.regret import POOL, regret
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
-from tileflow_experiments.lab.record import Compilers
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.regret import POOL, regret
-from tileflow_experiments.rehearsal import Pace, RehearsedStages
 from tileflow_experiments.selection import ENTRANTS, Standing, contests, finalists, most_robust, votes
 
 from tileflow.config import Config

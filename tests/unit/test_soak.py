@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
+from tileflow_benchmarks.scaling.soak import AIMS, soak
 from tileflow_experiments import journal as journals
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.records import TrialRecord
 from tileflow_experiments.report import rank_correlation
-from tileflow_experiments.soak import AIMS, soak
 from tileflow_experiments.spec import SweepSpec, parse
 from tileflow_experiments.subject import prepare
 

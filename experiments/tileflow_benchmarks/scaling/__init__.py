@@ -1,0 +1,1 @@
+"""How many trials a second sweeps reach, with how many GPUs: real hosts, and a simulated cluster."""

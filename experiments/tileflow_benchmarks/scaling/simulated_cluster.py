@@ -1,0 +1,417 @@
+"""Where a sweep's driver saturates: the real driver, strategy, judge and ledger over a cluster that is only simulated.
+
+``python -m tileflow_benchmarks.scaling.simulated_cluster configs/throughput.yaml --gpus 8 64 512 --per-s 7 30``
+searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that never
+waits measures so many a second; there are as many compilers as keep them busy. The processor time that the driver's
+thread itself uses is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, which is what
+Ray takes. A row says what share of the rate was reached in the middle of the search, and the driver's time a trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import math
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from tileflow_cluster.fleet import MOST_DECLINED
+from tileflow_cluster.ledger import Lease, Ledger
+from tileflow_cluster.protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest, source_hash, trial_id
+from tileflow_cluster.replay import VirtualClock
+from tileflow_cluster.share import Entry, allot
+from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
+from tileflow_experiments import spec as specs
+from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.journal import Journal, Lines, Writer
+from tileflow_experiments.schedulers import Part, Relay, parts
+from tileflow_experiments.subject import Subject, prepare
+
+from tileflow import cost
+from tileflow.cost import Launch
+from tileflow.errors import ClusterError
+from tileflow.measure.types import Measurement, Outcome, Status
+from tileflow.runtime.abi import Binary, Resources
+from tileflow.target import target
+
+from .simulated_stages import TRAFFIC, Pace
+
+DEPTH = 3
+AHEAD = 2
+CALL_US = 167.0  # 6,000 asynchronous calls of Ray's actors a second
+STEADY = (0.25, 0.9)  # of a search's trials: between its beginning, which waits for compilers, and its end
+MEAN_OF_SCATTER = math.sinh(1)  # of e to a power between -1 and 1
+
+
+class SimulatedCluster:
+    """An evaluator without workers: whoever polls waits in virtual time, and pays for its own thinking."""
+
+    def __init__(self, device_class: str, gpus: int, per_s: float, compile_s: float, call_us: float) -> None:
+        self.clock = VirtualClock()
+        self._class, self._gpus = device_class, gpus
+        self._device_s, self._compile_s, self._call_s = 1 / per_s, compile_s, call_us / 1e6
+        self.compilers = math.ceil(gpus * per_s * compile_s * MEAN_OF_SCATTER * 1.25)
+        self._ledger: Ledger[str] = Ledger(self.clock)
+        self._free: dict[str, deque[str]] = {
+            "compile": deque(f"compile-{n}" for n in range(self.compilers)),
+            # A worker has several requests in hand, of which it works on one.
+            "device": deque(f"{device_class}-{n}" for _ in range(DEPTH) for n in range(gpus)),
+        }
+        self._busy_until = dict.fromkeys(self._free["device"], 0.0)
+        self._events: list[tuple[float, int, Lease[str]]] = []
+        self._numbers = itertools.count()
+        self._roofline_us = cost.roofline_us(TRAFFIC, target(device_class))
+        self._charged = time.thread_time()
+        self.measured_at: list[float] = []
+        self.driver_s = self.ray_s = self._simulating_s = 0.0
+
+    def start(self) -> None:
+        """What the thread has used until now is not charged."""
+        self._charged = time.thread_time()
+
+    def _charge(self) -> None:
+        """The driver's thread has worked since the last charge, but for what the simulation itself took."""
+        now = time.thread_time()
+        spent = max(now - self._charged - self._simulating_s, 0.0)
+        self._charged, self._simulating_s = now, 0.0
+        self.driver_s += spent
+        self.clock.now += spent
+
+    def poll(self, timeout_s: float) -> list[TrialResult]:
+        self._charge()
+        until = self.clock.now + timeout_s
+        while True:
+            self._assign()
+            self._answer()
+            self._assign()
+            results = self._ledger.take_results()
+            self._charge()
+            if results or self.clock.now >= until or not self._ledger.pending:
+                return results
+            self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
+
+    def _assign(self) -> None:
+        given: list[tuple[float, Lease[str]]] = []
+        for phase, name in (("device", self._class), ("compile", "")):
+            free = self._free[phase]
+            declined = 0
+            for _ in range(len(free)):
+                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):  # type: ignore[arg-type]
+                    break
+                worker = free.popleft()
+                lease = self._ledger.lease(phase, worker, name)  # type: ignore[arg-type]
+                if lease is None:
+                    free.append(worker)
+                    declined += 1
+                    continue
+                self.clock.now += self._call_s
+                self.ray_s += self._call_s
+                given.append((self.clock.now, lease))
+        with self._simulating():
+            for at, lease in given:
+                self._begin(at, lease)
+
+    def _begin(self, at: float, lease: Lease[str]) -> None:
+        scatter = math.exp(random.Random(f"{lease.phase} {lease.request.request_id}").uniform(-1, 1)) / MEAN_OF_SCATTER
+        if lease.phase == "compile":
+            ends = at + self._compile_s * MEAN_OF_SCATTER * scatter
+        else:
+            ends = max(at, self._busy_until[lease.worker]) + self._device_s * scatter
+            self._busy_until[lease.worker] = ends
+        heapq.heappush(self._events, (ends, next(self._numbers), lease))
+
+    def _answer(self) -> None:
+        """Of all whose time has come."""
+        with self._simulating():
+            ended: list[tuple[Lease[str], Build | Outcome]] = []
+            while self._events and self._events[0][0] <= self.clock.now:
+                ended_at, _, lease = heapq.heappop(self._events)
+                self._free[lease.phase].append(lease.worker)
+                if lease.phase == "compile":
+                    ended.append((lease, self._built(lease.request)))
+                else:
+                    self.measured_at.append(ended_at)
+                    ended.append((lease, self._measured(lease.request)))
+        for lease, what in ended:
+            if isinstance(what, Build):
+                self._ledger.compiled(lease, what, "code")
+            else:
+                on = DeviceIdentity(self._class, "simulated", lease.worker)
+                self._ledger.finish(lease, what, on, self._device_s)
+
+    def _built(self, request: TrialRequest) -> Build:
+        chance = random.Random(request.config.key)
+        source = source_hash([request.config.key])
+        identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
+        used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
+        return Build(
+            identity,
+            source,
+            (),
+            self._compile_s,
+            "simulated",
+            None,
+            (Launch(used, 1000),),
+            TRAFFIC,
+            self._roofline_us,
+            self._roofline_us,
+            0.5,
+        )
+
+    def _measured(self, request: TrialRequest) -> Outcome:
+        time_us = 100.0 * (1 + random.Random(request.config.key).random())
+        return Outcome(Status.OK, Measurement((time_us,) * 10, time_us, time_us, time_us, 0.1), bench_s=self._device_s)
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """What passes here is the simulation's own time."""
+        began = time.thread_time()
+        yield
+        self._simulating_s += time.thread_time() - began
+
+    # The rest of the protocol
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return (DeviceClass(self._class, True, self._gpus),)
+
+    def capacity(self, device_class: str) -> int:
+        return max(AHEAD * (self._gpus + self.compilers) - self._ledger.in_flight(device_class), 0)
+
+    def away(self, device_class: str) -> str:
+        return ""
+
+    def unused(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def ordered(self) -> Ordered:
+        return ""
+
+    def announce(self, status: Mapping[str, Any]) -> None: ...
+
+    def submit(self, request: TrialRequest) -> None:
+        self._ledger.submit(request)
+
+    def pending(self) -> int:
+        return self._ledger.pending
+
+    def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
+        raise ClusterError("a simulated cluster has no binaries", got=trial_id)
+
+    def keeps(self, trial_id: str) -> bool:
+        return False
+
+    def heed(self, judge: Judge) -> None:
+        self._ledger.heed(judge)
+
+    def withdraw(self, request_id: str) -> None:
+        self._ledger.withdraw(request_id)
+
+    def drain(self) -> None:
+        self._ledger.cancel(also_on_devices=True)
+
+    @property
+    def draining(self) -> bool:
+        return False
+
+    def counters(self) -> Counters:
+        return self._ledger.counters()
+
+    def close(self) -> None: ...
+
+
+def subjects_of(spec: specs.SweepSpec, copies: int) -> list[Subject]:
+    """The spec's, each so many times, as of so many kernels of the same making."""
+    found = []
+    for subject in [prepare(key, "static") for key in study_keys(spec)]:
+        for copy in range(copies):
+            ref = replace(subject.kernel, semantic_hash=f"{subject.kernel.semantic_hash}-{copy}")
+            key = replace(subject.key, kernel=f"{subject.key.kernel}_{copy}")
+            found.append(replace(subject, key=key, kernel=ref))
+    return found
+
+
+class _TimedRelay(Relay):
+    """Notes by the virtual clock when each message to the driver was sent."""
+
+    def __init__(self, path: Path, connection: Connection, clock: Callable[[], float]) -> None:
+        super().__init__(path, 1, connection)
+        self._clock = clock
+        self.sent_at: list[float] = []
+
+    def say(self, what: str, value: Any) -> None:
+        super().say(what, value)
+        self.sent_at.append(self._clock())
+
+
+Sent = list[tuple[float, bytes]]  # when, and the lines
+
+
+def _schedule(
+    spec: specs.SweepSpec, part: Part, subjects: Sequence[Subject], cluster: SimulatedCluster, folder: Path
+) -> tuple[int, Sent]:
+    """One scheduler's search, in this thread; what it sends goes through a real pipe, which another thread empties.
+    How many trials were settled, and what was sent."""
+    near, far = Pipe()
+    contents: list[bytes] = []
+
+    def empty() -> None:
+        with suppress(EOFError):
+            while True:
+                what, value = far.recv()
+                contents.append(value if what == "lines" else b"")
+
+    emptying = threading.Thread(target=empty)
+    emptying.start()
+    path = folder / "journal.jsonl"
+    path.touch()
+    relay = _TimedRelay(path, near, cluster.clock)
+    own = set(part.keys)
+    studies = open_studies(spec, _Unwritten(relay), [s for s in subjects if s.key in own])
+    driver = Driver(
+        "simulated",
+        studies,
+        cluster,
+        relay,
+        seed=spec.strategy.seed,
+        whole=False,
+        progress=lambda _: relay.sync_when_due(),
+    )
+    cluster.start()
+    driver.search()
+    relay.flush()
+    near.close()
+    emptying.join()
+    return sum(len(study.settled) for study in studies), list(zip(relay.sent_at, contents, strict=True))
+
+
+class _Unwritten(Writer):
+    """A new journal: nothing is in it, and what opens it is not counted."""
+
+    def __init__(self, relay: Relay) -> None:
+        super().__init__(relay.path)
+
+    @property
+    def lines(self) -> Lines:
+        return Lines()
+
+    def write(self, content: bytes) -> None: ...
+
+
+def _merge(sent: Sent, folder: Path) -> tuple[list[float], float]:
+    """The driver's side, for real, message by message in the order in which they were sent: when each trial was in the
+    journal by the driver's own clock, and the processor time that it took in all."""
+    journal = Journal.create(folder / "merged.jsonl", {"sweep_id": "simulated"})
+    near, far = Pipe()
+    merged_at: list[float] = []
+    clock = total = 0.0
+    for at, content in sorted(sent, key=lambda message: message[0]):
+        feeding = threading.Thread(target=near.send, args=(("lines", content),))
+        feeding.start()
+        wait([far])
+        began = time.thread_time()
+        wait([far], 0)
+        _, value = far.recv()
+        journal.write(value)
+        took = time.thread_time() - began
+        feeding.join()
+        clock = max(clock, at) + took
+        total += took
+        merged_at += [clock] * content.count(b'{"kind":"trial"')
+    journal.close()
+    return merged_at, total
+
+
+def simulate(
+    wanted: specs.SweepSpec,
+    gpus: int,
+    per_s: float,
+    trials: int,
+    compile_s: float,
+    call_us: float,
+    schedulers: int = 1,
+    copies: int = 1,
+) -> dict[str, float]:
+    """Search until so many trials are done; the shares and the drivers' time a trial, in ms.
+
+    ``schedulers``: each has its part of the GPUs, and a core and a clock of its own, as has the driver, which merges.
+    ``copies``: of each kernel, so that there are enough to deal.
+    """
+    subjects = subjects_of(wanted, copies)
+    keys = [subject.key for subject in subjects]
+    wanted = replace(wanted, budget=replace(wanted.budget, trials=math.ceil(trials / len(keys)), seconds=None))
+    dealt = parts(wanted, keys, schedulers)
+    name = wanted.device_classes[0]
+    entries = [Entry(str(part.number), (name,), gpus, part=part.share) for part in dealt]
+    shares = allot(entries, gpus, {name: gpus})
+    done, sent, measured = 0, Sent(), list[float]()
+    clusters = []
+    with tempfile.TemporaryDirectory() as folder:
+        for part in dealt:
+            cluster = SimulatedCluster(name, shares[str(part.number)].gpus[name], per_s, compile_s, call_us)
+            settled, said = _schedule(wanted, part, subjects, cluster, Path(folder))
+            done, sent = done + settled, sent + said
+            measured += cluster.measured_at
+            clusters.append(cluster)
+        merged_at, merging_s = _merge(sent, Path(folder))
+    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    rate = (last - first) / (merged_at[last] - merged_at[first]) * len(measured) / len(merged_at)
+    return {
+        "gpus": gpus,
+        "per_s": per_s,
+        "schedulers": len(dealt),
+        "trials": done,
+        "reached": rate / (gpus * per_s),
+        "rate": rate,
+        "driver_ms": 1e3 * (sum(cluster.driver_s for cluster in clusters) + merging_s) / done,
+        "merging_ms": 1e3 * merging_s / done,
+        "ray_ms": 1e3 * sum(cluster.ray_s for cluster in clusters) / done,
+    }
+
+
+COLUMNS = {
+    "GPUs": "{gpus:.0f}", "a second each": "{per_s:g}", "schedulers": "{schedulers:.0f}", "trials": "{trials:.0f}",
+    "share reached": "{reached:.0%}", "trials/s": "{rate:.0f}", "processor time, ms a trial": "{driver_ms:.2f}",
+    "of it merging": "{merging_ms:.3f}", "calls of Ray, ms": "{ray_ms:.2f}",
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Where the driver saturates.")
+    parser.add_argument("spec", type=Path)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[8, 64, 512])
+    parser.add_argument("--per-s", type=float, nargs="+", default=[7.0, 30.0], help="of a GPU that never waits")
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--strategy", help="instead of the spec's")
+    parser.add_argument("--compile-s", type=float, default=Pace().compile_s)
+    parser.add_argument("--call-us", type=float, default=CALL_US, help="what a call of a worker takes of the driver")
+    parser.add_argument("--schedulers", type=int, default=1, help="processes that search, each with a core of its own")
+    parser.add_argument("--copies", type=int, default=1, help="of each kernel: a sweep of more kernels")
+    asked = parser.parse_args()
+    sys.path.insert(0, "")
+    wanted = specs.read(asked.spec)
+    if asked.strategy:
+        wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
+    print("|", " | ".join(COLUMNS), "|\n|" + "---:|" * len(COLUMNS), flush=True)
+    for gpus, per_s in itertools.product(asked.gpus, asked.per_s):
+        found = simulate(
+            wanted, gpus, per_s, asked.trials, asked.compile_s, asked.call_us, asked.schedulers, asked.copies
+        )
+        print("|", " | ".join(text.format(**found) for text in COLUMNS.values()), "|", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""What ten thousand trials take of one scheduler's process: memory, processor time, then a resume and an export.
+
+``python -m tileflow_benchmarks.scaling.soak configs/throughput.yaml --trials 10000`` searches on a simulated cluster
+(:mod:`.scaling`) with a real journal. Memory is what the process holds above what it held before its first trial, with
+everything imported and every kernel lowered; resuming is reading the journal and telling the strategies; exporting is
+all files of the sweep's folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from tileflow_experiments import spec as specs
+from tileflow_experiments.driver import Driver, open_studies, study_keys
+from tileflow_experiments.journal import Journal
+from tileflow_experiments.subject import Subject, prepare
+from tileflow_experiments.sweep import Outputs, write_outputs
+from tileflow_search.registry import warm_up
+
+import tileflow
+
+from .simulated_cluster import CALL_US, SimulatedCluster
+from .simulated_stages import Pace
+
+AIMS = {"memory_mb": 100.0, "driver_ms": 1.0, "resume_s": 3.0, "export_s": 3.0}
+
+
+def resident_mb() -> float:
+    """What this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+def soak(
+    wanted: specs.SweepSpec, subjects: Sequence[Subject], trials: int, gpus: int, per_s: float, folder: Path
+) -> dict[str, float]:
+    """What :data:`AIMS` are of, and how many trials were settled."""
+    budget = replace(wanted.budget, trials=math.ceil(trials / len(subjects)), seconds=None)
+    wanted = replace(wanted, budget=budget)
+    outputs = Outputs(folder)
+    cluster = SimulatedCluster(wanted.device_classes[0], gpus, per_s, Pace().compile_s, CALL_US)
+    journal = Journal.create(
+        outputs.journal,
+        {
+            "sweep_id": "soak",
+            "spec": wanted.to_json(),
+            "created_at": time.time(),
+            "tileflow": tileflow.__version__,
+        },
+    )
+    studies = open_studies(wanted, journal, subjects)
+    before = resident_mb()
+    driver = Driver("soak", studies, cluster, journal, seed=wanted.strategy.seed)
+    cluster.start()
+    driver.search()
+    journal.close()
+    done = sum(len(study.settled) for study in studies)
+    found = {
+        "trials": done,
+        "memory_mb": resident_mb() - before,
+        "driver_ms": 1e3 * (cluster.driver_s + cluster.ray_s) / done,
+        "journal_mb": outputs.journal.stat().st_size / 2**20,
+    }
+    del driver, studies, cluster
+    with _timed(found, "resume_s"):
+        journal = Journal.resume(outputs.journal)
+        studies = open_studies(wanted, journal, subjects)
+    assert sum(len(study.settled) for study in studies) == done
+    journal.close()
+    del studies
+    with _timed(found, "export_s"):
+        write_outputs(outputs, subjects)
+    return found
+
+
+@contextmanager
+def _timed(found: dict[str, float], name: str) -> Iterator[None]:
+    """Processor time of this process: what it would take on a core of its own."""
+    began = time.process_time()
+    yield
+    found[name] = time.process_time() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Ten thousand trials through one scheduler.")
+    parser.add_argument("spec", type=Path)
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--gpus", type=int, default=16)
+    parser.add_argument("--per-s", type=float, default=30.0)
+    parser.add_argument("--strategy", default="random")
+    parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
+    asked = parser.parse_args()
+    sys.path.insert(0, "")
+    wanted = specs.read(asked.spec)
+    wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
+    warm_up(asked.strategy)
+    subjects = [prepare(key, "static") for key in study_keys(wanted)]
+    with tempfile.TemporaryDirectory() as folder:
+        found = soak(wanted, subjects, asked.trials, asked.gpus, asked.per_s, Path(folder))
+    for name, value in found.items():
+        aim = f" (aim: {AIMS[name]:g})" if name in AIMS else ""
+        print(f"{name}: {value:.2f}{aim}")
+    if asked.out:
+        asked.out.write_text(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

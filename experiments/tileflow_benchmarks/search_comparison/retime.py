@@ -1,0 +1,202 @@
+"""Everybody's incumbents of one cell in one interleaved batch: ``... search_comparison.retime FOLDER``.
+
+FOLDER/wanted.json names them, most wanted first; FOLDER/timed.json gets their times. One GPU, one process: each config
+is built, checked against the reference, captured, and then all of them are sampled in turn, in a new order each round.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .searches import Result, Rival
+
+ROUNDS = 20
+SAMPLES = 5
+# Of one config in the whole batch: hopeless first incumbents must not eat the time of the others.
+CONFIG_BUDGET_US = 400_000.0
+BUILD_SHARE = 0.6
+BUILDERS = 8
+COMPILE_LIMIT_S = 30.0
+WANTED, TIMED = "wanted.json", "timed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """``config``: canonical JSON; empty for our zero-search config, whatever it is."""
+
+    rival: Rival
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retimed:
+    """``time_us``: median with a cold L2, None where ``error`` says why. ``ci95_us``: half-width of its interval."""
+
+    entrant: Entrant
+    time_us: float | None = None
+    ci95_us: float | None = None
+    error: str = ""
+
+
+def entrants(results: Sequence[Result], incumbents: Callable[[Result], Sequence[str]]) -> list[Entrant]:
+    """Whom to time again: the zero-search config, what was picked, then the incumbents, each search's last ones first.
+
+    ``incumbents``: of one search, last first.
+    """
+    wanted: dict[Entrant, None] = {Entrant("tileflow", ""): None}
+    for result in results:
+        if result.picked is not None:
+            wanted.setdefault(Entrant(result.search.rival, result.picked))
+    queues = [(result.search.rival, list(incumbents(result))) for result in results]
+    for place in range(max((len(queue) for _, queue in queues), default=0)):
+        for rival, queue in queues:
+            if place < len(queue):
+                wanted.setdefault(Entrant(rival, queue[place]))
+    return list(wanted)
+
+
+def main(folder: Path) -> int:
+    begun = time.monotonic()
+    wanted = json.loads((folder / WANTED).read_text(encoding="utf-8"))
+    bench = _Bench(wanted["kernel"], wanted["problem"])
+    contenders = [Entrant(**entrant) for entrant in wanted["entrants"]]
+    build_until = begun + BUILD_SHARE * wanted["seconds"]
+    timed: list[Retimed] = []
+    samplers: dict[Entrant, Callable[[int], list[float]]] = {}
+    with bench.building(contenders) as built:
+        for entrant in contenders:
+            try:
+                if time.monotonic() > build_until:
+                    raise TimeoutError("no time was left to build it")
+                samplers[entrant] = bench.sampler(entrant, built)
+            except Exception as error:  # one that fails is a line of the report
+                timed.append(Retimed(entrant, error=f"{type(error).__name__}: {error}".splitlines()[0][:300]))
+                print(entrant, timed[-1].error, flush=True)
+    print(f"{len(samplers)} built in {time.monotonic() - begun:.1f} s", flush=True)
+    for so_far in sample(samplers, random.Random(0)):  # what there is survives what comes
+        rows = [asdict(t) for t in timed + so_far]
+        (folder / TIMED).write_text(json.dumps({"default": bench.default_config, "timed": rows}, indent=1) + "\n")
+    return 0
+
+
+def sample(samplers: Mapping[Entrant, Callable[[int], list[float]]], rng: random.Random) -> Iterator[list[Retimed]]:
+    """Time all of them in :data:`ROUNDS` rounds; yields the times after some, the last ones after all.
+
+    ``samplers``: give that many times of one call, in us.
+    """
+    from tileflow.measure.timing import summarise
+
+    share = {entrant: _samples(min(sampler(3))) for entrant, sampler in samplers.items()}
+    samples: dict[Entrant, list[float]] = {entrant: [] for entrant in samplers}
+    order = list(samplers)
+    for played in range(1, ROUNDS + 1):
+        rng.shuffle(order)
+        for entrant in order:
+            samples[entrant] += samplers[entrant](share[entrant])
+        if played % 5 == 0:
+            found = {entrant: summarise(times) for entrant, times in samples.items()}
+            yield [Retimed(entrant, m.median_us, m.ci95_us) for entrant, m in found.items()]
+
+
+def _samples(time_us: float) -> int:
+    return max(min(SAMPLES, int(CONFIG_BUDGET_US / time_us / ROUNDS)), 1)
+
+
+class _Bench:
+    """The cell's arguments on the GPU, its reference, and how each rival's config becomes a call."""
+
+    def __init__(self, kernel: str, problem: Mapping[str, Any]) -> None:
+        from tileflow_experiments.records import StudyKey
+        from tileflow_experiments.subject import prepare
+
+        from tileflow.api import load_kernel
+        from tileflow.measure.check import reference_of
+        from tileflow.runtime.describe import device_class
+
+        key = StudyKey(kernel, tuple(sorted(problem.items())), device_class("cuda"))
+        self._subject = prepare(key, "static")
+        self._kernel = load_kernel(kernel)
+        self._args = self._kernel.inputs(device="cuda", **problem)
+        self._reference = reference_of(self._kernel, self._args)
+        self._bound: Any = None
+        self.default_config = self._subject.default.to_dict()
+
+    @contextmanager
+    def building(self, contenders: Sequence[Entrant]) -> Iterator[Mapping[Entrant, Future[Any]]]:
+        """The machine code of our configs, made by several compilers at once while the caller goes on."""
+        from tileflow_cluster.pipeline import TileflowCompiler
+
+        ours = [entrant for entrant in contenders if entrant.rival == "tileflow"]
+        count = max(min(BUILDERS, len(os.sched_getaffinity(0)), len(ours)), 1)
+        compilers: list[TileflowCompiler] = []
+        mine = threading.local()
+
+        def open_compiler() -> None:  # in the pool's threads, so that all start at once
+            mine.compiler = TileflowCompiler(COMPILE_LIMIT_S)
+            compilers.append(mine.compiler)
+
+        def build(entrant: Entrant) -> Any:
+            return mine.compiler.compile(self._request(entrant))
+
+        pool = ThreadPoolExecutor(count, initializer=open_compiler)
+        try:
+            yield {entrant: pool.submit(build, entrant) for entrant in ours}
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for compiler in compilers:
+                compiler.close()
+
+    def sampler(self, entrant: Entrant, built: Mapping[Entrant, Future[Any]]) -> Callable[[int], list[float]]:
+        """Built, checked, captured. Raises whatever goes wrong."""
+        from tileflow.measure.check import check_call
+        from tileflow.measure.timing import DeviceSampler
+
+        call = self._ours(entrant, built) if entrant.rival == "tileflow" else self._theirs(entrant)
+        verdict = check_call(call, self._args, self._reference)
+        if not verdict.ok:
+            raise ValueError(f"{verdict.status}: {verdict.reason}")
+        return DeviceSampler(call, self._args)
+
+    def _ours(self, entrant: Entrant, built: Mapping[Entrant, Future[Any]]) -> Callable[..., Any]:
+        from tileflow.runtime.launch import Launcher, launcher_for
+
+        compiled, binaries = built[entrant].result()
+        if compiled.rejected is not None:
+            raise ValueError(f"{compiled.rejected.status}: {compiled.rejected.error_digest}")
+        launchers: dict[int, list[Launcher]] = {}
+        for binary in binaries:
+            launchers.setdefault(binary.region, []).append(launcher_for(binary, "cuda", self._kernel.scope))
+        return self._kernel.bind(self._request(entrant).config, launchers)
+
+    def _theirs(self, entrant: Entrant) -> Callable[..., Any]:
+        from . import search_helion
+
+        if self._bound is None:
+            self._bound = search_helion.bind(self._kernel.name, self._args)
+        call = self._bound.compile_config(json.loads(entrant.config))
+        complete = self._bound.kernel.normalize_args
+        return lambda *args: call(*complete(*args))
+
+    def _request(self, entrant: Entrant) -> Any:
+        from tileflow_cluster.protocol import TrialRequest
+
+        from tileflow.config import Config
+
+        config = Config.of(json.loads(entrant.config) if entrant.config else self.default_config)
+        key = self._subject.key
+        return TrialRequest("retime", self._subject.kernel, key.problem, key.device_class, config)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

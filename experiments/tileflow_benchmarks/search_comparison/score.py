@@ -1,0 +1,113 @@
+"""The arithmetic of a duel: what each search's incumbent is really worth at each moment, by the re-timing's clock."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..suite.cells import Cell
+from .retime import Entrant, Retimed
+from .searches import RIVALS, Result, Rival
+from .series import incumbents
+
+WITHIN = 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One search, judged. ``curve``: (seconds, re-timed us) of each incumbent that was timed again, the last being what
+    it picked. ``near_s``: until an incumbent was within 2 % of the pooled best, infinite where none was;
+    ``near_wall_s``: the same since its process was started. ``first_s``: until it knew a time at all. ``picked_us``:
+    re-timed; where the search was ended before it picked, its last incumbent. ``own_best_us``: of its own incumbents.
+    """
+
+    result: Result
+    curve: tuple[tuple[float, float], ...]
+    first_s: float
+    near_s: float
+    near_wall_s: float
+    picked_us: float
+    own_best_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bout:
+    """One cell. ``default_us``: our zero-search config, NaN where it failed. ``failed``: entrants without a time."""
+
+    cell: Cell
+    best_us: float
+    default_us: float
+    runs: tuple[Run, ...]
+    failed: tuple[Retimed, ...]
+
+    def of(self, rival: Rival) -> list[Run]:
+        return [run for run in self.runs if run.result.search.rival == rival]
+
+    def median(self, rival: Rival, what: str) -> float:
+        """The median of a field over the rival's searches, infinite values among them; NaN without any."""
+        values = [float(getattr(run, what)) for run in self.of(rival)]
+        return statistics.median(values) if values else math.nan
+
+    @property
+    def final_ratio(self) -> float:
+        """Helion's picked time over ours, medians over the seeds: above 1 where ours is faster."""
+        return self.median("helion", "picked_us") / self.median("tileflow", "picked_us")
+
+    @property
+    def selection_own(self) -> float:
+        """What we picked over the best of our own incumbents of all seeds, the median search."""
+        best = min((run.own_best_us for run in self.of("tileflow")), default=math.nan)
+        return self.median("tileflow", "picked_us") / best
+
+    @property
+    def selection_pooled(self) -> float:
+        """What we picked over the best of anybody's, the median search."""
+        return self.median("tileflow", "picked_us") / self.best_us
+
+
+def judge(cell: Cell, results: Sequence[Result], timed: Sequence[Retimed]) -> Bout:
+    """``results``: of ``cell``'s searches. ``timed``: the batch. Nothing timed makes every time infinite."""
+    good = {t.entrant: t.time_us for t in timed if t.time_us is not None}
+    best_us = min(good.values(), default=math.inf)
+    runs = tuple(_judge(result, good, best_us) for result in results)
+    failed = tuple(t for t in timed if t.time_us is None)
+    return Bout(cell, best_us, good.get(Entrant("tileflow", ""), math.nan), runs, failed)
+
+
+def _judge(result: Result, good: Mapping[Entrant, float], best_us: float) -> Run:
+    def us(config: str) -> float | None:
+        return good.get(Entrant(result.search.rival, config))
+
+    changes = incumbents(result.series)
+    if result.picked is not None and result.done_s is not None:
+        changes = [*[c for c in changes if c[0] < result.done_s], (result.done_s, result.picked)]
+    curve = tuple((seconds, time) for seconds, config in changes if (time := us(config)) is not None)
+    near_s = next((seconds for seconds, time in curve if time <= WITHIN * best_us), math.inf)
+    final = us(changes[-1][1]) if changes else None
+    return Run(
+        result,
+        curve,
+        first_s=min((t.seconds for t in result.series if t.time_us is not None), default=math.inf),
+        near_s=near_s,
+        near_wall_s=near_s + (result.startup_s or 0.0),
+        picked_us=math.inf if final is None else final,
+        own_best_us=min((time for _, time in curve), default=math.inf),
+    )
+
+
+def held_us(curve: Sequence[tuple[float, float]], seconds: float) -> float:
+    """The re-timed time of what a search held at ``seconds``; infinite before it held anything."""
+    held = [time for at, time in curve if at <= seconds]
+    return held[-1] if held else math.inf
+
+
+def near(bouts: Sequence[Bout], rival: Rival) -> tuple[int, int]:
+    """(searches that came within 2 %, all searches) of a rival."""
+    runs = [run for bout in bouts for run in bout.of(rival)]
+    return sum(math.isfinite(run.near_s) for run in runs), len(runs)
+
+
+def rivals_of(bout: Bout) -> list[Rival]:
+    return [rival for rival in RIVALS if bout.of(rival)]

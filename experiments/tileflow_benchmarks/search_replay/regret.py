@@ -1,0 +1,142 @@
+"""How good was the pick? Each study's winner against the best of its whole search, in a new contest on one GPU.
+
+``python -m tileflow_benchmarks.search_replay.regret OUT --seconds 120`` reads the journal of the sweep in ``OUT``. It
+builds each winner and the :data:`POOL` fastest configs of its search anew, and holds a contest with other inputs than
+those that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has
+them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tileflow_cluster.pipeline import TileflowStages
+from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.stages import Device
+from tileflow_experiments import journal, spec
+from tileflow_experiments.driver import study_keys
+from tileflow_experiments.journal import Folded
+from tileflow_experiments.study import leaders
+from tileflow_experiments.subject import Subject, prepare
+from tileflow_experiments.tables import winner
+
+from .record import Compilers
+
+POOL = 24
+SEED = 1000  # of the inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """``ratio``: the pick's time over that of the pool's best, 1 where it is the best, with its interval. ``rounds``:
+    that the pick played. ``best``: the key of the config that was the fastest, ``entrants`` of how many."""
+
+    study: str
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+    best: str
+    entrants: int
+
+
+def regret(subject: Subject, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
+    """None where the study has no measured winner, or its device did not survive the contest."""
+    won = winner(folded, subject)
+    if won is None or not won.record.measured:
+        return None
+    good = [r.config for r in leaders(folded.trials[subject.key]) if r.measured and r.config != won.record.config]
+    key, first = subject.key, won.record.config
+    requests = [
+        TrialRequest(
+            config.key,
+            subject.kernel,
+            key.problem,
+            key.device_class,
+            config,
+            incumbent_us=won.time_us,
+            seed=SEED,
+            remeasure=True,
+        )
+        for config in [first, *good[: POOL - 1]]
+    ]
+    built = [future.result() for future in [compilers.submit(request) for request in requests]]
+    able = [(r, compiled, code) for r, (compiled, code) in zip(requests, built, strict=True) if not compiled.rejected]
+    contest = TrialRequest(
+        "regret",
+        subject.kernel,
+        key.problem,
+        key.device_class,
+        first,
+        incumbent_us=won.time_us,
+        seed=SEED,
+        remeasure=True,
+        entrants=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
+    )
+    places = device.contest(contest, [code for _, _, code in able]).places
+    if not places or able[0][0].config != first:
+        return None
+    best = min(range(len(places)), key=lambda i: _or_inf(places[i].ratio))
+    mine, timed = places[0], places[0].outcome.measurement
+    return Regret(
+        key.id,
+        _or_inf(mine.ratio),
+        _or_inf(mine.low),
+        _or_inf(mine.high),
+        len(timed.samples_us) if timed else 0,
+        able[best][0].config.key,
+        len(places),
+    )
+
+
+def _or_inf(ratio: float | None) -> float:
+    """Infinite for an entrant that failed."""
+    return math.inf if ratio is None else ratio
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The regret of a sweep's picks.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=120.0, help="no further study is begun after them")
+    asked = parser.parse_args()
+    sys.path.insert(0, os.getcwd())
+    started = time.monotonic()
+    folded = journal.fold(journal.read(asked.out / "journal.jsonl"))
+    wanted = spec.parse(folded.header["spec"])
+    stages, found = TileflowStages(), []
+    with Compilers(stages, len(os.sched_getaffinity(0))) as compilers:
+        device = stages.open_device(wanted.device_classes[0])
+        try:
+            for key in study_keys(wanted):
+                if time.monotonic() - started > asked.seconds:
+                    break
+                result = regret(prepare(key, wanted.modes[0]), folded, compilers, device)
+                print(
+                    key.title,
+                    "no contest"
+                    if result is None
+                    else f"{result.ratio:.4f} ({result.low:.4f} to {result.high:.4f}, {result.rounds} rounds, "
+                    f"{result.entrants} entrants)",
+                    flush=True,
+                )
+                if result is not None:
+                    found.append(result)
+                    (asked.out / "regret.json").write_text(json.dumps([asdict(r) for r in found], indent=1))
+        finally:
+            device.close()
+    finite = [r.ratio for r in found if r.ratio < math.inf]
+    if finite:
+        mean = math.exp(sum(map(math.log, finite)) / len(finite))
+        print(f"{len(found)} studies: geomean {mean:.4f}, worst {max(r.ratio for r in found):.4f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

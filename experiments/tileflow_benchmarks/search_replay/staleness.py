@@ -1,0 +1,44 @@
+"""What has changed since a recording was made.
+
+A stale recording still says what its configs took, so strategies are replayed against it as before: its header holds
+the knobs that it was made with. Only what it says of the kernel's present space is out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileflow_experiments.records import StudyKey
+from tileflow_experiments.subject import Prepare
+
+from tileflow.config import Knob
+from tileflow.errors import TileflowError
+
+from .recording import Header
+
+
+def stale(header: Header, prepare: Prepare) -> str:
+    """What of the kernel has changed since it was recorded, with the knobs by name; empty where nothing has."""
+    key = StudyKey(header.kernel, tuple(sorted(header.problem.items())), header.device_class)
+    try:
+        subject = prepare(key, "static")
+    except (TileflowError, ImportError) as error:
+        return f"its kernel cannot be lowered here: {error}".partition("\n")[0]
+    changed = []
+    if subject.kernel.semantic_hash != header.semantic_hash:
+        changed.append("the kernel")
+    if subject.space.fingerprint != header.space_fingerprint:
+        changed.append(f"its space ({_difference(header.knobs, subject.space.knobs)})")
+    elif subject.default != header.default:
+        changed.append("its zero-search config, which the replays begin with")
+    return f"changed since it was recorded: {' and '.join(changed)}" if changed else ""
+
+
+def _difference(before: Sequence[Knob], now: Sequence[Knob]) -> str:
+    old, new = ({knob.name: knob.choices for knob in knobs} for knobs in (before, now))
+    found = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "other choices": [name for name in old if name in new and old[name] != new[name]],
+    }
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names) or "its constraints"

@@ -1,0 +1,181 @@
+"""Kernels of others on this machine's GPU: the default config's time beside what a short tuning finds, values checked.
+
+    python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR [--only WORDS] [--seconds 240] [--budget 3] on a GPU
+    python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
+
+From the repository's root: the kernels are those of ``tests/strangers``, with not a word for the tuner in them. Each is
+called as it stands and its result held against plain torch; then a group of them is tuned with everything default, and
+called again. DIR/strangers.json has a row a kernel, the geometric mean and the worst of ``best / default``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import torch
+
+from tileflow.build.compile import build
+from tileflow.runtime.argtree import tensors
+from tileflow.runtime.table import Entry
+from tileflow.target import target
+
+DRY_DEVICE = "nvidia-h200"
+GROUP = 10  # tuned at once: one start of workers for all, and each waits for nobody's references
+PER_CALL_S = 4.0  # beside the budget: references, contests
+TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
+MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
+
+Row = dict[str, Any]
+
+
+def strangers() -> dict[str, Any]:
+    """By name."""
+    sys.path.insert(0, str(Path("tests").absolute()))
+    from strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
+
+    return dict(ALL)
+
+
+def wrong(got: Any, wanted: Any) -> str:
+    """What differs by more than rounding; empty where nothing does."""
+    found = []
+    for n, (left, right) in enumerate(zip(tensors([got]), tensors([wanted]), strict=True)):
+        if (left.shape, left.dtype) != (right.shape, right.dtype):
+            found.append(f"{n}: {left.dtype}{list(left.shape)}, not {right.dtype}{list(right.shape)}")
+            continue
+        x, y = left.double(), right.double()
+        tolerance = TOLERANCE.get(left.dtype, 0.0)
+        finite = y.isfinite()
+        rms = y[finite].square().mean().sqrt() if bool(finite.any()) else y.new_zeros(())
+        off = ~((x - y).abs() <= tolerance * (y.abs() + rms)) & ~((x == y) | (x.isnan() & y.isnan()))
+        share = float(off.double().mean()) if off.numel() else 0.0
+        if share > (0.0 if left.dtype in (torch.float32, torch.bfloat16, torch.float16) else MISMATCHES):
+            found.append(f"{n}: {share:.2e} of {off.numel()} differ, by {float((x - y)[off].abs().max()):.3g}")
+    return "; ".join(found)
+
+
+def compiled(name: str, one: Any) -> Row:
+    """Of the small call: its space, and that the default builds."""
+    lowered = one.kernel.lower(one.arguments("small"), target(DRY_DEVICE))
+    spills = [build(source, lowered.target).resources.spills for source in lowered.emit(lowered.default)]
+    return {"kernel": name, "status": "built", "space": lowered.space.size, "spills": max(spills, default=0)}
+
+
+def called(one: Any, args: Sequence[Any], wanted: Any) -> str:
+    copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+    return wrong(one.kernel(*copies), wanted)
+
+
+def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> list[Row]:
+    """The rows of a few kernels, which are tuned together."""
+    import tileflow
+
+    rows: dict[str, Row] = {name: {"kernel": name, "status": "ok"} for name in some}
+    calls: dict[str, tuple[Any, ...]] = {}
+    size = "small" if options.dry_run else "large"
+    for name, one in some.items():
+        try:
+            args = one.arguments(size, device)
+            if not options.dry_run:
+                rows[name]["default_wrong"] = called(one, args, one.reference(*args))
+            calls[name] = args
+        except Exception as error:  # one that fails must not hide the others
+            rows[name] |= {"status": f"{type(error).__name__}: {str(error)[:400]}"}
+    started = time.monotonic()
+    dry: Any = {"device_class": DRY_DEVICE} if options.dry_run else {}
+    wanted = [(some[name].kernel, args) for name, args in calls.items()]
+    try:
+        entries = tileflow.tune(wanted, budget_s=options.budget, tables=options.out / "tables", **dry)
+    except Exception:  # and neither must a group
+        failed = traceback.format_exc()[-800:]
+        return [row | {"status": failed if row["status"] == "ok" else row["status"]} for row in rows.values()]
+    spent = time.monotonic() - started
+    for (name, args), entry in zip(calls.items(), entries, strict=True):
+        rows[name] |= _tuned(entry) | {"group_s": round(spent, 1)}
+        if not options.dry_run and entry is not None:
+            try:
+                rows[name]["tuned_wrong"] = called(some[name], args, some[name].reference(*args))
+            except Exception as error:
+                rows[name]["tuned_wrong"] = f"{type(error).__name__}: {str(error)[:400]}"
+    return list(rows.values())
+
+
+def _tuned(entry: Entry | None) -> Row:
+    if entry is None or entry.best_us is None:
+        return {"status": "no config works"}
+    row: Row = {"best_us": entry.best_us, "default_us": entry.default_us, "origin": entry.origin}
+    return row | ({"ratio": entry.best_us / entry.default_us} if entry.default_us else {"status": "the default fails"})
+
+
+def summary(rows: Iterable[Row]) -> Row:
+    """The share of the best that the default reaches."""
+    ratios = {row["kernel"]: row["ratio"] for row in rows if "ratio" in row}
+    bad = [
+        r["kernel"]
+        for r in rows
+        if r["status"] not in ("ok", "built") or r.get("tuned_wrong") or r.get("default_wrong")
+    ]
+    worst = min(ratios, key=lambda name: ratios[name], default="")
+    return {
+        "kernels": len(list(rows)),
+        "tuned": len(ratios),
+        "bad": bad,
+        "geometric_mean": geometric_mean(ratios.values()) if ratios else None,
+        "worst": [worst, ratios.get(worst)],
+    }
+
+
+def main() -> int:
+    """Exit code 1 where a kernel failed or was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder for strangers.json")
+    parser.add_argument("--only", default="", help="kernels whose name holds one of these words, by semicolons")
+    parser.add_argument("--seconds", type=float, default=240.0, help="after which no further group begins")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds of tuning for each")
+    parser.add_argument("--dry-run", action="store_true", help=f"model two, build the rest, for {DRY_DEVICE}")
+    options = parser.parse_args()
+    options.out = options.out.absolute()
+    options.out.mkdir(parents=True, exist_ok=True)
+    os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # what was tuned here before is no part of it
+    words = [word for word in options.only.split(";") if word]
+    some = {name: one for name, one in strangers().items() if not words or any(word in name for word in words)}
+    begun, rows = time.monotonic(), list[Row]()
+    names = sorted(some)
+    if options.dry_run:
+        names, built = names[:2], names[2:]
+        rows += [_safely(name, some[name]) for name in built]
+    for first in range(0, len(names), GROUP):
+        chosen = names[first : first + GROUP]
+        left = options.seconds - (time.monotonic() - begun)
+        if left < len(chosen) * (options.budget + PER_CALL_S) / 2:
+            rows += [{"kernel": name, "status": "no time left"} for name in chosen]
+            continue
+        rows += group({name: some[name] for name in chosen}, options, "cpu" if options.dry_run else "cuda")
+        _write(options.out, rows)
+    _write(options.out, rows)
+    print(json.dumps(summary(rows), indent=1))
+    return int(bool(summary(rows)["bad"]))
+
+
+def _safely(name: str, one: Any) -> Row:
+    try:
+        return compiled(name, one)
+    except Exception as error:
+        return {"kernel": name, "status": f"{type(error).__name__}: {str(error)[:400]}"}
+
+
+def _write(out: Path, rows: list[Row]) -> None:
+    (out / "strangers.json").write_text(json.dumps({"summary": summary(rows), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
