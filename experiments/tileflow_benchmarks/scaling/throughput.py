@@ -3,9 +3,9 @@
 ``python -m tileflow_benchmarks.scaling.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER``
 searches with each number of GPUs in a process of its own, bound to that many times ``--cores`` cores with a compile
 worker on each, and prints a row for each as soon as it has ended. Only the search counts: workers are up before it
-begins. ``--model`` puts the cost model in the place of the GPUs, which leaves what the cores can compile. ``--rehearse``
-puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where the driver spends
-its own.
+begins. ``--model`` puts the cost model in the place of the GPUs, which leaves what the cores can compile.
+``--rehearse`` puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where
+the driver spends its own.
 """
 
 from __future__ import annotations
