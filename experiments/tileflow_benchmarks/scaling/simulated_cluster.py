@@ -1,9 +1,10 @@
 """Where a sweep's driver saturates: the real driver, strategy, judge and ledger over a cluster that is only simulated.
 
 ``python -m tileflow_benchmarks.scaling.simulated_cluster configs/throughput.yaml --gpus 8 64 512 --per-s 7 30``
-searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that never
-waits measures so many a second; there are as many compilers as keep them busy. The processor time of the driver's own
-thread is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, as Ray takes. A row says what share of the rate was reached in the middle of the search, and the driver's time a trial.
+searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that
+never waits measures so many a second; there are as many compilers as keep them busy. The processor time of the
+driver's own thread is added to the virtual clock as it passes, and ``--call-us`` for each call of a worker, as Ray
+takes. A row says what share of the rate was reached in the middle of the search, and the driver's time a trial.
 """
 
 from __future__ import annotations
