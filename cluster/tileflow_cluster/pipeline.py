@@ -183,14 +183,7 @@ def compile_stage(request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
     try:
         sources = lowered.emit(request.config)
         source = source_hash([s.hash for s in sources])
-        identity = trial_id(
-            request.kernel.semantic_hash,
-            request.problem,
-            request.device_class,
-            source,
-            request.mode,
-            toolchain_text(facts),
-        )
+        identity = trial_id(request, source, toolchain_text(facts))
         compiled = replace(compiled, trial_id=identity, source_hash=source)
         binaries = tuple(build(s, lowered.target) for s in sources)
         launches = count_launches(kernel, request.config, binaries, lowered)

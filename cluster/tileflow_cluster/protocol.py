@@ -258,26 +258,20 @@ def source_hash(hashes: Sequence[str]) -> str:
     return _digest(*hashes)
 
 
-def trial_id(
-    semantic_hash: str, problem: ProblemItems, device_class: str, source: str, mode: Mode, toolchain: str
-) -> str:
-    """The identity of a trial: configs that give the same sources, options and mode under one toolchain are one.
+def trial_id(request: TrialRequest, source: str, toolchain: str) -> str:
+    """The identity of a trial: configs of one study that give the same sources, options and mode under one toolchain
+    are one. The kernel's name is part of it, since two kernels of a sweep may be the same text.
 
     ``source`` is :func:`source_hash` of the emitted sources; for a config that emits none, ``config:<key>``.
     """
-    return _digest(semantic_hash, problem_key(problem), device_class, source, mode, toolchain)
+    kernel = request.kernel
+    problem, device_class = problem_key(request.problem), request.device_class
+    return _digest(kernel.name, kernel.semantic_hash, problem, device_class, source, request.mode, toolchain)
 
 
 def config_trial_id(request: TrialRequest) -> str:
     """The trial id of a request that emitted no source: it was rejected, or never came back from compiling."""
-    return trial_id(
-        request.kernel.semantic_hash,
-        request.problem,
-        request.device_class,
-        f"config:{request.config.key}",
-        request.mode,
-        "",
-    )
+    return trial_id(request, f"config:{request.config.key}", "")
 
 
 def toolchain_text(compiled_by: Facts) -> str:

@@ -136,9 +136,7 @@ class FakeCompiler:
         fault = self.stages.suffer("compile", request)
         time.sleep(self.stages.compile_s)
         source = source_hash([str(request.config["x"]), str(request.config["fault"])])
-        identity = trial_id(
-            request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode, "triton=0"
-        )
+        identity = trial_id(request, source, "triton=0")
         rejected = Outcome(Status.COMPILE_ERROR, None, "BuildError", "as told") if fault == "compile_error" else None
         binary = fake_binary(request)
         compiled = Build(

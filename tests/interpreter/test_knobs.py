@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 CASES = [
-    ("examples.matmul:matmul", (150, 140, 80), 0, "nvidia-h200"),
+    pytest.param(*("examples.matmul:matmul", (150, 140, 80), 0, "nvidia-h200"), marks=pytest.mark.slow),
     ("examples.matmul:matmul_epilogue", (130, 135, 60), 0, "amd-mi300x"),
     ("examples.matmul:matmul", (70, 48, 80), 0, "nvidia-b200"),
     ("examples.softmax:softmax", (5, 300), 0, "nvidia-h200"),
     ("examples.attention:attention", (70, 32, 2, 1), 1, "nvidia-h200"),
-    ("examples.attention:attention", (70, 32, 2, 2), 2, "amd-mi300x"),
-    ("examples.mixed_matmul:mixed_matmul", (70, 130, 80), 0, "nvidia-h200"),
+    pytest.param(*("examples.attention:attention", (70, 32, 2, 2), 2, "amd-mi300x"), marks=pytest.mark.slow),
+    pytest.param(*("examples.mixed_matmul:mixed_matmul", (70, 130, 80), 0, "nvidia-h200"), marks=pytest.mark.slow),
 ]
 
 

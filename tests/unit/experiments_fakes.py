@@ -96,10 +96,9 @@ class FakeCompiler:
     def compile(self, request: TrialRequest) -> tuple[Build, tuple[Binary, ...]]:
         self.stages.compiled.append(request)
         source = source_hash([str(request.config["x"]), str(request.config["y"])])
-        parts = (request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode, "t")
         binary = fake_binary(request)
         compiled = Build(
-            trial_id=trial_id(*parts),
+            trial_id=trial_id(request, source, "t"),
             source_hash=source,
             compiled_by=self.compiled_by,
             compile_s=0.01,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -55,20 +56,22 @@ def test_a_problem_has_one_key_whatever_its_order() -> None:
     assert problem_key(problem_items({"n": 1})) != problem_key(problem_items({"n": "1"}))
 
 
-parts = st.tuples(*(st.text(max_size=4) for _ in range(5)))
+parts = st.tuples(*(st.text(max_size=4) for _ in range(6)))
 
 
 @given(parts, parts)
 def test_trial_ids_differ_where_any_part_does(a: tuple[str, ...], b: tuple[str, ...]) -> None:
     def identity(p: tuple[str, ...]) -> str:
-        return trial_id(p[0], (("n", p[1]),), p[2], p[3], "static", p[4])
+        kernel = KernelRef(f"m:k{p[5].encode().hex()}", p[0])
+        return trial_id(TrialRequest("r", kernel, (("n", p[1]),), p[2], Config.of({})), p[3], p[4])
 
     assert (identity(a) == identity(b)) == (a == b)
 
 
 def test_a_trial_id_does_not_run_its_parts_together() -> None:
     assert source_hash(["ab", "c"]) != source_hash(["a", "bc"])
-    assert trial_id("h", (), "d", "s", "static", "t") != trial_id("h", (), "d", "s", "dynamic", "t")
+    request = TrialRequest("r", KernelRef("m:k", "h"), (), "d", Config.of({}))
+    assert trial_id(request, "s", "t") != trial_id(replace(request, mode="dynamic"), "s", "t")
 
 
 def test_requests_and_results_pickle() -> None:

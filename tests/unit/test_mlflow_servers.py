@@ -75,6 +75,7 @@ def add_line(journal: Path, **changes: object) -> None:
 # ---- by the client --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_client_writes_what_the_database_is_given(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same runs either way; a second replay by the other way finds them all."""
     monkeypatch.setattr(replay, "_draw", lambda *arguments: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ def test_the_page_names_all_there_is() -> None:
     assert not missing
 
 
+@functools.cache
 def counted(first: str) -> list[str]:
     """How many rows the tables have in a process that imports ``first`` before them."""
     program = f"import {first}\n{_COUNTS}"

@@ -48,6 +48,7 @@ def series(recordings: list[Recording]) -> transfer.Series:
     return found
 
 
+@pytest.mark.slow
 class TestSharing:
     def test_the_first_shape_gains_nothing(self, series: transfer.Series) -> None:
         alone, sharing = series.of("alone", 1), series.of("sharing", 1)

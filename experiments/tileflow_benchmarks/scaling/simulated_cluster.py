@@ -154,7 +154,7 @@ class SimulatedCluster:
     def _built(self, request: TrialRequest) -> Build:
         chance = random.Random(request.config.key)
         source = source_hash([request.config.key])
-        identity = trial_id(request.kernel.semantic_hash, request.problem, self._class, source, "static", "")
+        identity = trial_id(request, source, "")
         used = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 128)
         return Build(
             identity,

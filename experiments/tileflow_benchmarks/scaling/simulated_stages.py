@@ -74,9 +74,7 @@ class RehearsedCompiler:
         spent = self.pace.compile_s * math.exp(chance.uniform(-1, 1))
         time.sleep(spent)
         source = source_hash([request.config.key])
-        identity = trial_id(
-            request.kernel.semantic_hash, request.problem, request.device_class, source, request.mode, "rehearsed"
-        )
+        identity = trial_id(request, source, "rehearsed")
         resources = Resources(chance.randrange(32, 255), 0, chance.randrange(0, 200_000), 32 * chance.randrange(1, 9))
         one = Expr.of(1)
         abi = LaunchAbi("rehearsed", (), (one, one, one), resources.threads, resources.shared)
