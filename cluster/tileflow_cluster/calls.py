@@ -12,8 +12,8 @@ from typing import Any
 
 import ray
 
-from .fleet import Worker
-from .ledger import Lease
+from .trial_queue import Lease
+from .worker_pool import Worker
 
 MOST_AT_ONCE = 1000
 

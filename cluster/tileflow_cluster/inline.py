@@ -10,17 +10,17 @@ from typing import Any
 from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
-from .ledger import Lease, Ledger, OverLedger
+from .binary_cache import BinaryCache
 from .protocol import Counters, DeviceClass, Ordered, TrialRequest
-from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 from .trial import TrialResult
+from .trial_queue import Lease, QueuedEvaluator, TrialQueue
 
 AHEAD = 4
 Binaries = tuple[Binary, ...]
 
 
-class InlineEvaluator(OverLedger[Binaries]):
+class InlineEvaluator(QueuedEvaluator[Binaries]):
     """One compiler and one device per class, used in turn by whoever polls.
 
     ``measured``: device classes of this machine's GPUs; ``modelled``: classes that the cost model stands in for.
@@ -36,12 +36,12 @@ class InlineEvaluator(OverLedger[Binaries]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._ledger: Ledger[Binaries] = Ledger(clock)
+        self._queue: TrialQueue[Binaries] = TrialQueue(clock)
         self._measured = tuple(measured)
         self._compiler: Compiler = stages.open_compiler()
         self._devices: dict[str, Device] = {name: stages.open_device(name) for name in measured}
         self._devices |= {name: stages.open_model(name) for name in modelled if name not in measured}
-        self._shelf: Shelf[Binaries] = Shelf()
+        self._binaries: BinaryCache[Binaries] = BinaryCache()
         self._device_s = 0.0
         self._draining = False
 
@@ -50,7 +50,7 @@ class InlineEvaluator(OverLedger[Binaries]):
 
     def capacity(self, device_class: str) -> int:
         self._require(device_class)
-        return 0 if self._draining else max(AHEAD - self._ledger.in_flight(device_class), 0)
+        return 0 if self._draining else max(AHEAD - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
         return ""
@@ -66,35 +66,35 @@ class InlineEvaluator(OverLedger[Binaries]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.entrants))
         if self._draining:
-            self._ledger.cancel(also_on_devices=True)
+            self._queue.cancel_all(also_on_devices=True)
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
         """Runs trials until one has ended or ``timeout_s`` has passed; at least one stage, however long it takes."""
         deadline = self._clock() + timeout_s
-        results = self._ledger.take_results()
+        results = self._queue.take_results()
         while not results and self._step():
-            results = self._ledger.take_results()
+            results = self._queue.take_results()
             if self._clock() >= deadline:
                 break
         return results
 
     def fetch_binaries(self, trial_id: str) -> Binaries:
-        binaries = self._shelf.get(trial_id)
+        binaries = self._binaries.get(trial_id)
         if binaries is None:
             raise ClusterError("binaries are kept of trials that were compiled here", got=trial_id)
         return binaries
 
     def keeps(self, trial_id: str) -> bool:
-        return self._shelf.get(trial_id) is not None
+        return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
         self._draining = True
-        self._ledger.cancel(also_on_devices=True)
+        self._queue.cancel_all(also_on_devices=True)
 
     def counters(self) -> Counters:
-        counters = self._ledger.counters()
+        counters = self._queue.counters()
         capacity_s = counters.elapsed_s * len(self._devices)
         return replace(counters, device_idle=max(1 - self._device_s / capacity_s, 0.0) if capacity_s else 0.0)
 
@@ -105,9 +105,9 @@ class InlineEvaluator(OverLedger[Binaries]):
 
     def _step(self) -> bool:
         """One stage of one trial, devices first; False where nothing waits."""
-        on_devices = (self._ledger.lease("device", name, name) for name in self._devices)
+        on_devices = (self._queue.lease("device", name, name) for name in self._devices)
         lease = next((lease for lease in on_devices if lease is not None), None)
-        lease = lease or self._ledger.lease("compile", "inline")
+        lease = lease or self._queue.lease("compile", "inline")
         if lease is None:
             return False
         try:
@@ -118,14 +118,14 @@ class InlineEvaluator(OverLedger[Binaries]):
         except TileflowError as error:
             if error.retryable:
                 raise
-            self._ledger.fail_kernel(lease, error)
+            self._queue.fail_kernel(lease, error)
         return True
 
     def _compile(self, lease: Lease[Binaries]) -> None:
         compiled, binaries = self._compiler.compile(lease.request)
         if compiled.rejected is None:
-            self._shelf.put(compiled.trial_id, binaries)
-        self._ledger.compiled(lease, compiled, binaries)
+            self._binaries.put(compiled.trial_id, binaries)
+        self._queue.compiled(lease, compiled, binaries)
 
     def _run(self, device: Device, lease: Lease[Binaries]) -> None:
         assert lease.compiled is not None
@@ -135,10 +135,12 @@ class InlineEvaluator(OverLedger[Binaries]):
         else:
             outcome = device.run(lease.request, lease.compiled, lease.payload)
             if outcome.measurement is not None:
-                self._shelf.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
+                self._binaries.timed(
+                    lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us
+                )
         spent = self._clock() - started
         self._device_s += spent
-        self._ledger.finish(lease, outcome, device.identity, spent)
+        self._queue.finish(lease, outcome, device.identity, spent)
 
     def _require(self, device_class: str) -> None:
         if device_class not in self._devices:

@@ -13,7 +13,7 @@ import ray
 
 from tileflow.errors import ClusterError
 
-from .lookout import require_loopback
+from .cluster_monitor import require_loopback
 from .placement import live_nodes
 from .ray_evaluator import RayEvaluator
 from .stages import Stages

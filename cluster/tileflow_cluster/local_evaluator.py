@@ -1,4 +1,4 @@
-"""The evaluator of one machine without Ray: the same ledger, stages, limits and retries, over threads of this process.
+"""The evaluator of one machine without Ray: the same trial queue, stages, limits and retries, over threads.
 
 What may crash, hang or run out of memory is a child of a stage (:mod:`.pipeline`), which the stage ends and whose end
 it tells as an outcome; so a worker here is not lost, and what it says means what it means under Ray.
@@ -21,13 +21,13 @@ from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .binary_cache import BinaryCache
 from .devices import VisibleGpu, selectors, visible_gpus
-from .ledger import Lease, Ledger, OverLedger, Phase, unanswered
 from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
 from .protocol import Counters, DeviceClass, Ordered, TrialRequest
-from .shelf import Shelf
 from .stages import Compiler, Device, Stages
 from .trial import DeviceIdentity, TrialResult
+from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -42,7 +42,7 @@ Binaries = tuple[Binary, ...]
 
 
 @dataclass(slots=True)
-class _Crew:
+class _WorkerGroup:
     """The workers of one device class; those that compile where ``name`` is empty. ``wanted``: how many there should
     be, each by what names its GPU."""
 
@@ -72,14 +72,14 @@ class _Crew:
 class _Job:
     """A lease with a worker. ``deadline``: on the monotonic clock, from when it began."""
 
-    crew: _Crew
+    group: _WorkerGroup
     worker: LocalWorker[Any]
     lease: Lease[Binaries]
     limit_s: float
     deadline: float = math.inf
 
 
-class LocalEvaluator(OverLedger[Binaries]):
+class LocalEvaluator(QueuedEvaluator[Binaries]):
     """Evaluates on this machine: a compiler on each core, a worker on each GPU of ``device_classes``, models for the
     classes that are not at hand (an error where ``must_measure``).
 
@@ -101,8 +101,8 @@ class LocalEvaluator(OverLedger[Binaries]):
         self._pool = pool or pool_here()
         self._pool.begin()
         there = visible_gpus() if gpus is None else gpus
-        self._crews = {name: _crew(name, there) for name in device_classes}
-        modelled = [name for name, crew in self._crews.items() if not crew.measured]
+        self._groups = {name: _group_of(name, there) for name in device_classes}
+        modelled = [name for name, group in self._groups.items() if not group.measured]
         if must_measure and modelled:
             raise ClusterError(
                 "a GPU of each device class must be here",
@@ -110,11 +110,11 @@ class LocalEvaluator(OverLedger[Binaries]):
                 hint=", ".join(gpu.device_class for gpu in there) or "no GPU is visible",
             )
         cores = len(os.sched_getaffinity(0))
-        self._compiling = _Crew("", False, [""] * max(compilers or cores, 1))
+        self._compiling = _WorkerGroup("", False, [""] * max(compilers or cores, 1))
         self._answers: Answers = queue.SimpleQueue()
-        self._ledger: Ledger[Binaries] = Ledger()
+        self._queue: TrialQueue[Binaries] = TrialQueue()
         self._jobs: dict[LocalWorker[Any], deque[_Job]] = {}
-        self._shelf: Shelf[Binaries] = Shelf()
+        self._binaries: BinaryCache[Binaries] = BinaryCache()
         self._requests: dict[str, TrialRequest] = {}
         self._primed: Counter[Any] = Counter()
         self._unprimed: list[LocalWorker[Any]] = []
@@ -127,20 +127,20 @@ class LocalEvaluator(OverLedger[Binaries]):
     # The protocol
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
-        return tuple(DeviceClass(name, crew.measured, crew.usable) for name, crew in self._crews.items())
+        return tuple(DeviceClass(name, group.measured, group.usable) for name, group in self._groups.items())
 
     def capacity(self, device_class: str) -> int:
-        crew = self._require(device_class)
+        group = self._require(device_class)
         if self._draining:
             return 0
-        compilers = math.ceil(self._compiling.usable / len(self._crews))
-        return max(AHEAD * (crew.usable + compilers) - self._ledger.in_flight(device_class), 0)
+        compilers = math.ceil(self._compiling.usable / len(self._groups))
+        return max(AHEAD * (group.usable + compilers) - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
         return ""
 
     def unused(self) -> Sequence[str]:
-        return [f"{name}: {crew.reason}" for name, crew in self._crews.items() if crew.reason]
+        return [f"{name}: {group.reason}" for name, group in self._groups.items() if group.reason]
 
     @property
     def ordered(self) -> Ordered:
@@ -150,7 +150,7 @@ class LocalEvaluator(OverLedger[Binaries]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.entrants))
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
@@ -160,15 +160,15 @@ class LocalEvaluator(OverLedger[Binaries]):
             self._supervise()
             self._assign()
             self._prime()
-            results = self._ledger.take_results()
+            results = self._queue.take_results()
             left = deadline - time.monotonic()
-            if results or left <= 0 or not self._ledger.pending:
+            if results or left <= 0 or not self._queue.pending:
                 return results
             self._collect(min(left, TICK_S))
 
     def fetch_binaries(self, trial_id: str) -> Binaries:
         """As they were built, or built once more where too many were built since."""
-        kept = self._shelf.get(trial_id)
+        kept = self._binaries.get(trial_id)
         if kept is not None:
             return kept
         if trial_id not in self._requests:
@@ -176,15 +176,15 @@ class LocalEvaluator(OverLedger[Binaries]):
         return self._compile_again(self._requests[trial_id])
 
     def keeps(self, trial_id: str) -> bool:
-        return self._shelf.get(trial_id) is not None
+        return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
         self._draining = True
 
     def counters(self) -> Counters:
         return replace(
-            self._ledger.counters(),
-            device_idle=self._idle(*self._crews.values()),
+            self._queue.counters(),
+            device_idle=self._idle(*self._groups.values()),
             compile_idle=self._idle(self._compiling),
         )
 
@@ -193,29 +193,29 @@ class LocalEvaluator(OverLedger[Binaries]):
         if self._closed:
             return
         self._closed = True
-        for crew in (self._compiling, *self._crews.values()):
-            for worker, gpu in crew.workers.items():
-                if crew.measured:
-                    self._pool.keep(worker, self._stages, crew.name, gpu)
+        for group in (self._compiling, *self._groups.values()):
+            for worker, gpu in group.workers.items():
+                if group.measured:
+                    self._pool.keep(worker, self._stages, group.name, gpu)
                 else:
                     worker.end()
 
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
-        for crew in (self._compiling, *self._crews.values()):
-            phase: Phase = "device" if crew.name else "compile"
-            for worker in crew.free():
-                if not self._ledger.waiting(phase, crew.name):
+        """Give every worker that takes one the request that has waited longest, or that the policy selects."""
+        for group in (self._compiling, *self._groups.values()):
+            phase: Phase = "device" if group.name else "compile"
+            for worker in group.free():
+                if not self._queue.waiting(phase, group.name):
                     break
-                lease = self._ledger.lease(phase, str(worker), crew.name)
+                lease = self._queue.lease(phase, str(worker), group.name)
                 if lease is not None:
-                    self._give(crew, worker, lease)
+                    self._give(group, worker, lease)
 
-    def _give(self, crew: _Crew, worker: LocalWorker[Any], lease: Lease[Binaries]) -> None:
-        limit_s = self._stages.device_limit_s(lease.request) if crew.name else self._stages.compile_limit_s
-        job = _Job(crew, worker, lease, limit_s + ANSWER_S)
+    def _give(self, group: _WorkerGroup, worker: LocalWorker[Any], lease: Lease[Binaries]) -> None:
+        limit_s = self._stages.device_limit_s(lease.request) if group.name else self._stages.compile_limit_s
+        job = _Job(group, worker, lease, limit_s + ANSWER_S)
         mine = self._jobs.setdefault(worker, deque())
         mine.append(job)
         if len(mine) == 1:
@@ -226,9 +226,9 @@ class LocalEvaluator(OverLedger[Binaries]):
         """Let devices that have had nothing yet make the data of a problem, each of another where there are several,
         while the first configs compile."""
         for worker in [worker for worker in self._unprimed if worker.state != "starting"]:
-            crew = next((c for c in self._crews.values() if worker in c.workers), None)
-            if crew is not None and worker.state == "ready" and not worker.calls:
-                coming = self._ledger.compiling(crew.name)
+            group = next((c for c in self._groups.values() if worker in c.workers), None)
+            if group is not None and worker.state == "ready" and not worker.calls:
+                coming = self._queue.compiling(group.name)
                 if not coming:
                     continue
                 request = min(coming, key=lambda r: self._primed[r.kernel.name, r.problem])
@@ -242,12 +242,12 @@ class LocalEvaluator(OverLedger[Binaries]):
             answer = self._answers.get(timeout=timeout_s) if timeout_s else self._answers.get_nowait()
             while True:
                 if answer is not None:
-                    self._settle(answer)
+                    self._handle_answer(answer)
                 answer = self._answers.get_nowait()
         except queue.Empty:
             return
 
-    def _settle(self, answer: Answer) -> None:
+    def _handle_answer(self, answer: Answer) -> None:
         worker, job = answer.worker, answer.job
         worker.calls -= 1
         if job is None or worker not in self._jobs:
@@ -256,27 +256,27 @@ class LocalEvaluator(OverLedger[Binaries]):
         mine.remove(job)
         if mine:
             mine[0].deadline = time.monotonic() + mine[0].limit_s
-        job.crew.busy_s += answer.spent_s
+        job.group.busy_s += answer.spent_s
         if answer.error is not None:
-            self._ledger.stage_raised(job.lease, answer.error)
+            self._queue.stage_raised(job.lease, answer.error)
         elif job.lease.phase == "compile":
             compiled, binaries = answer.value
             if compiled.rejected is None:
                 self._requests[compiled.trial_id] = job.lease.request
-                self._shelf.put(compiled.trial_id, binaries)
-            self._ledger.compiled(job.lease, compiled, None if compiled.rejected else binaries)
+                self._binaries.put(compiled.trial_id, binaries)
+            self._queue.compiled(job.lease, compiled, None if compiled.rejected else binaries)
         else:
             self._measured(job, answer.value, answer.spent_s)
 
     def _measured(self, job: _Job, outcome: Outcome, spent_s: float) -> None:
         lease, device = job.lease, job.worker.opened
         if outcome.status is Status.DEVICE_LOST:
-            job.crew.wanted.remove(self._end(job.crew, job.worker))
-            job.crew.reason = f"{job.worker} lost its GPU: {outcome.error_digest}"
+            job.group.wanted.remove(self._end(job.group, job.worker))
+            job.group.reason = f"{job.worker} lost its GPU: {outcome.error_digest}"
         if outcome.measurement is not None and lease.compiled is not None and lease.payload is not None:
-            self._shelf.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
-        identity = device.identity if device is not None else DeviceIdentity(job.crew.name)
-        self._ledger.finish(lease, outcome, identity, spent_s)
+            self._binaries.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
+        identity = device.identity if device is not None else DeviceIdentity(job.group.name)
+        self._queue.finish(lease, outcome, identity, spent_s)
 
     # What goes wrong
 
@@ -285,92 +285,92 @@ class LocalEvaluator(OverLedger[Binaries]):
         now = time.monotonic()
         for job in [mine[0] for mine in self._jobs.values() if mine and mine[0].deadline < now]:
             self._overdue(job)
-        for crew in (self._compiling, *self._crews.values()):
-            for worker in [worker for worker in crew.workers if worker.state == "failed"]:
-                self._false_start(crew, worker)
+        for group in (self._compiling, *self._groups.values()):
+            for worker in [worker for worker in group.workers if worker.state == "failed"]:
+                self._false_start(group, worker)
         self._start_workers()
-        for name, crew in self._crews.items():
-            reason = self._why_unusable(crew)
-            if reason and self._ledger.in_flight(name):
-                self._ledger.fail_class(name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
+        for name, group in self._groups.items():
+            reason = self._why_unusable(group)
+            if reason and self._queue.in_flight(name):
+                self._queue.fail_class(name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
         if self._draining:
             self._drain_by = min(self._drain_by, now + DRAIN_S)
-            self._ledger.cancel(also_on_devices=now >= self._drain_by)
+            self._queue.cancel_all(also_on_devices=now >= self._drain_by)
 
     def _overdue(self, job: _Job) -> None:
         """The stage should have ended this itself. Its worker is of no more use; what waits behind it waits anew."""
         self._jobs[job.worker].remove(job)
-        self._end(job.crew, job.worker)
-        self._ledger.lost(job.lease, unanswered(job.lease), blame=True)
+        self._end(job.group, job.worker)
+        self._queue.lost(job.lease, unanswered(job.lease), blame=True)
 
-    def _end(self, crew: _Crew, worker: LocalWorker[Any]) -> str:
+    def _end(self, group: _WorkerGroup, worker: LocalWorker[Any]) -> str:
         """End a worker that is of no more use; what it has not begun waits anew. Returns what names its GPU."""
         for job in self._jobs.pop(worker, ()):
-            self._ledger.returned(job.lease)
+            self._queue.returned(job.lease)
         worker.end()
-        return crew.workers.pop(worker)
+        return group.workers.pop(worker)
 
-    def _false_start(self, crew: _Crew, worker: LocalWorker[Any]) -> None:
-        crew.false_starts += 1
-        crew.reason = str(worker.error)
-        log.warning("%s did not start (%d of %d tries): %s", worker, crew.false_starts, FALSE_STARTS, worker.error)
-        del crew.workers[worker]
+    def _false_start(self, group: _WorkerGroup, worker: LocalWorker[Any]) -> None:
+        group.false_starts += 1
+        group.reason = str(worker.error)
+        log.warning("%s did not start (%d of %d tries): %s", worker, group.false_starts, FALSE_STARTS, worker.error)
+        del group.workers[worker]
 
-    def _why_unusable(self, crew: _Crew) -> str:
+    def _why_unusable(self, group: _WorkerGroup) -> str:
         """Why nothing of the class can be done any more; empty while it can, or may."""
-        for each in (self._compiling, crew):
+        for each in (self._compiling, group):
             if not each.usable and (each.false_starts >= FALSE_STARTS or not each.wanted):
                 return each.reason or "its workers ended"
         return ""
 
-    def _require(self, device_class: str) -> _Crew:
-        crew = self._crews.get(device_class)
-        if crew is None:
+    def _require(self, device_class: str) -> _WorkerGroup:
+        group = self._groups.get(device_class)
+        if group is None:
             raise ClusterError(
                 "a request's device class must be served",
                 got=repr(device_class),
-                hint=f"served: {', '.join(self._crews)}",
+                hint=f"served: {', '.join(self._groups)}",
             )
-        if reason := self._why_unusable(crew):
+        if reason := self._why_unusable(group):
             raise ClusterError("a device class must have a usable worker", got=device_class, hint=reason)
-        return crew
+        return group
 
     # Workers
 
     def _start_workers(self) -> None:
         """Those that are missing: devices first, which take longest."""
-        for crew in (*self._crews.values(), self._compiling):
-            if crew.false_starts >= FALSE_STARTS:
+        for group in (*self._groups.values(), self._compiling):
+            if group.false_starts >= FALSE_STARTS:
                 continue
-            if not crew.name:
+            if not group.name:
                 self._pool.warm_compilers()
-            missing = Counter(crew.wanted) - Counter(crew.workers.values())
+            missing = Counter(group.wanted) - Counter(group.workers.values())
             for gpu in missing.elements():
-                self._start(crew, gpu)
+                self._start(group, gpu)
 
-    def _start(self, crew: _Crew, gpu: str) -> None:
+    def _start(self, group: _WorkerGroup, gpu: str) -> None:
         worker: LocalWorker[Any]
-        if not crew.name:
+        if not group.name:
             worker = self._pool.compiler(self._stages)
-        elif crew.measured:
-            worker = self._pool.device(self._stages, crew.name, gpu)
+        elif group.measured:
+            worker = self._pool.device(self._stages, group.name, gpu)
             self._unprimed.append(worker)
         else:
-            worker = self._pool.model(self._stages, crew.name)
-        crew.workers[worker] = gpu
+            worker = self._pool.model(self._stages, group.name)
+        group.workers[worker] = gpu
         worker.told_to(self._answers)
 
-    def _idle(self, *crews: _Crew) -> float:
+    def _idle(self, *crews: _WorkerGroup) -> float:
         """Share of these workers' time, since each was ready, that passed without a request."""
         now = time.monotonic()
-        there = [w for crew in crews for w in crew.workers if w.state == "ready"]
+        there = [w for group in crews for w in group.workers if w.state == "ready"]
         total = sum(now - max(worker.ready_at, self._started) for worker in there)
-        return max(1 - sum(crew.busy_s for crew in crews) / total, 0.0) if total > 0 else 0.0
+        return max(1 - sum(group.busy_s for group in crews) / total, 0.0) if total > 0 else 0.0
 
     # Binaries
 
     def _kept(self, trial_id: str) -> Binaries:
-        kept = self._shelf.get(trial_id)
+        kept = self._binaries.get(trial_id)
         if kept is None:
             raise ClusterError("a contest's entrants must be built", got=trial_id)
         return kept
@@ -397,12 +397,12 @@ class LocalEvaluator(OverLedger[Binaries]):
         return binaries
 
 
-def _crew(name: str, gpus: Sequence[VisibleGpu]) -> _Crew:
+def _group_of(name: str, gpus: Sequence[VisibleGpu]) -> _WorkerGroup:
     """A worker for each GPU of the class; one model where there is none."""
     vendor = gpus[0].target.vendor if gpus else "nvidia"
     names = selectors(len(gpus), vendor) if len(gpus) > 1 else ("",)
     mine = [selector for gpu, selector in zip(gpus, names, strict=False) if gpu.device_class == name]
-    return _Crew(name, bool(mine), mine or [""])
+    return _WorkerGroup(name, bool(mine), mine or [""])
 
 
 def _run(lease: Lease[Binaries], opened: Any) -> Any:

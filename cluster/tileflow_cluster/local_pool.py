@@ -114,8 +114,8 @@ class LocalWorker(Generic[Opened]):
 
 
 @runtime_checkable
-class Lasting(Protocol):
-    """A device that may stay while nobody needs it."""
+class ReusableDevice(Protocol):
+    """A device that may stay open for the next evaluator."""
 
     def rest(self) -> None:
         """Forget all problems, and give their memory back."""
@@ -175,7 +175,7 @@ class LocalPool:
     def keep(self, worker: LocalWorker[Device], stages: Stages, device_class: str, gpu: str) -> None:
         """A device that nobody needs now: it forgets its problems, gives their memory back, and stays."""
         opened, place = worker.opened, (stages, device_class, gpu)
-        if not isinstance(opened, Lasting) or worker.state != "ready" or worker.calls or place in self._devices:
+        if not isinstance(opened, ReusableDevice) or worker.state != "ready" or worker.calls or place in self._devices:
             worker.end()
             return
         self._devices[place] = worker

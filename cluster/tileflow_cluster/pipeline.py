@@ -148,7 +148,7 @@ def warm_up() -> Facts:
     longer than building it."""
     from tileflow.build.compile import build
 
-    from .warm import problem, scaled_product
+    from .warmup import problem, scaled_product
 
     device = target(WARM_TARGET)
     lowered = scaled_product.lower(problem(), device)

@@ -13,9 +13,9 @@ import ray
 
 from tileflow.errors import ClusterError
 
+from .fair_share import Share
 from .labels import DEVICE_CLASS
 from .protocol import DeviceClass
-from .share import Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlacementPlan:
     """How many workers to start of each kind."""
 
     compilers: int
@@ -70,7 +70,7 @@ def gpus_for(nodes: Sequence[Node], selector: Mapping[str, str]) -> int:
 
 def plan(
     nodes: Sequence[Node], device_classes: Sequence[str], *, compilers: int | None = None, must_measure: bool = False
-) -> Plan:
+) -> PlacementPlan:
     """One worker for each labelled GPU, a modelling worker for each class without, compilers on the CPUs there are.
 
     ``compilers``: how many compile workers at most; all CPUs where None. ``must_measure``: a class without a GPU is an
@@ -79,13 +79,13 @@ def plan(
     cpus = sum(node.cpus for node in nodes)
     if cpus == 0 or compilers == 0:
         raise ClusterError("compiling needs at least one CPU", got=_describe(nodes), hint="ray start --num-cpus=N")
-    return Plan(
+    return PlacementPlan(
         compilers=cpus if compilers is None else min(compilers, cpus),
         devices=tuple(_serve(nodes, name, must_measure) for name in device_classes),
     )
 
 
-def replan(old: Plan, nodes: Sequence[Node], *, compilers: int | None) -> Plan:
+def replan(old: PlacementPlan, nodes: Sequence[Node], *, compilers: int | None) -> PlacementPlan:
     """``old`` for the nodes there are now. A measured class without its nodes has 0 workers until they are back; a
     modelled one whose first node has come is measured from then on."""
     cpus = sum(node.cpus for node in nodes)
@@ -93,10 +93,10 @@ def replan(old: Plan, nodes: Sequence[Node], *, compilers: int | None) -> Plan:
     for served in old.devices:
         gpus = _gpus(nodes, {DEVICE_CLASS: served.name})
         devices.append(DeviceClass(served.name, True, gpus) if served.measured or gpus else served)
-    return Plan(cpus if compilers is None else min(compilers, cpus), tuple(devices))
+    return PlacementPlan(cpus if compilers is None else min(compilers, cpus), tuple(devices))
 
 
-def capped(whole: Plan, share: Share) -> Plan:
+def capped(whole: PlacementPlan, share: Share) -> PlacementPlan:
     """No more than a sweep's share of a cluster."""
     devices = tuple(
         replace(served, workers=min(served.workers, share.gpus.get(served.name, 0))) if served.measured else served

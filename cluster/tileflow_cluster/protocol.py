@@ -91,7 +91,7 @@ def problem_key(problem: ProblemItems) -> str:
 class TrialRequest:
     """One config to evaluate for one problem on one device class.
 
-    ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
+    ``request_id``: unique within a sweep, the driver's selection. ``attempt`` counts from 1. ``epoch`` numbers leases:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even
@@ -167,21 +167,21 @@ class Counters:
 Waiting = Mapping[object, Mapping[str, TrialRequest]]  # of each search, by request id, the oldest first
 
 
-class Judge(Protocol):
-    """What a driver knows of requests that evaluators do not: which are worth a device's time."""
+class SchedulingPolicy(Protocol):
+    """The driver's policy of what runs next on a device: it knows which requests are worth a device's time."""
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         """``request`` was compiled, with these facts, and waits for its device class."""
 
-    def choose(self, waiting: Waiting, worker: str) -> Choice:
-        """Which of those that wait for one device class, all built, at least one, goes next to ``worker`` (of that
-        class, and by a name that it keeps)."""
+    def select(self, waiting: Waiting, worker: str) -> Selection:
+        """Select the request that goes next to ``worker`` (of that class, by a name that it keeps). ``waiting``: those
+        of one device class, all built, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """``take``: the request to run now, None where there is none for this worker. ``drop``: those never to run.
-    Request ids. ``incumbent_us``: the best time by now of what is taken."""
+class Selection:
+    """A policy's decision for one worker, as request ids. ``take``: the request to run now, None where there is none.
+    ``drop``: those never to run. ``incumbent_us``: the best time by now of what is taken."""
 
     take: str | None
     drop: tuple[str, ...] = ()
@@ -231,11 +231,11 @@ class Evaluator(Protocol):
     def keeps(self, trial_id: str) -> bool:
         """The trial's machine code is at hand, so that it may enter a contest."""
 
-    def heed(self, judge: Judge) -> None:
-        """Ask ``judge``, in the driver's thread, what to run next on a device; without one the oldest goes first."""
+    def set_policy(self, policy: SchedulingPolicy) -> None:
+        """Ask ``policy``, in the driver's thread, what to run next on a device; without one the oldest goes first."""
 
-    def withdraw(self, request_id: str) -> None:
-        """Wait no longer for a request that is not compiled yet: it comes back as ``cancelled``. Others go on."""
+    def cancel(self, request_id: str) -> None:
+        """Cancel a request that is not compiled yet: it comes back as ``cancelled``. Any other goes on."""
 
     def drain(self) -> None:
         """Take no more. What is not yet on a device comes back as ``cancelled``; what is there has a short grace.

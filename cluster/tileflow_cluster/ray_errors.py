@@ -1,9 +1,9 @@
 """What each of Ray's errors means for a sweep: one table, and nothing else decides it.
 
 An error that a kernel's author must mend comes as a ``RayTaskError`` around it and ends the kernel's study; a class
-whose workers do not start three times in a row ends its studies (:mod:`.fleet`); a config that kills two workers fails
-its trial (:mod:`.ledger`). The rest is decided here. What no error tells, a cluster that has fallen silent, is
-:mod:`.lookout`'s.
+whose workers do not start three times in a row ends its studies (:mod:`.worker_pool`); a config that kills two workers
+fails its trial (:mod:`.trial_queue`). The rest is decided here. A cluster that has fallen silent raises no error:
+:mod:`.cluster_monitor` finds it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Workers pull: each is given its next request when it has answered the last (a device worker has two more in hand), so
 the compiling of one trial overlaps the measuring of another, and a straggler delays no more than what it has. Machine
-code goes from worker to worker through the object store; this process sees facts only. All bookkeeping of requests is
-the ledger's, all that of workers the fleet's.
+code goes from worker to worker through the object store; this process sees facts only. The trial queue
+(:mod:`.trial_queue`) keeps account of requests, the worker pool (:mod:`.worker_pool`) of workers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
+from .binary_cache import BinaryCache
 from .calls import Call, Calls
+from .cluster_monitor import ClusterMonitor, require_loopback, require_reachable
 from .devices import visible_gpus
-from .fleet import MOST_DECLINED, Fleet, Recycling, Worker, WorkerKind
+from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
-from .ledger import Lease, Ledger, OverLedger, Phase, unanswered
-from .lookout import Lookout, require_loopback, require_reachable
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
 from .protocol import Counters, DeviceClass, Ordered, TrialRequest
 from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
-from .rota import Member
-from .share import Entry
-from .shelf import Shelf
 from .stages import Stages
+from .sweep_registry import RegistryClient
 from .trial import DeviceIdentity, TrialResult
+from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
+from .worker_pool import MOST_DECLINED, Recycling, Worker, WorkerKind, WorkerPool
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -65,7 +65,7 @@ class Patience:
     away_s: float = 3600.0
 
 
-class RayEvaluator(OverLedger[Any]):
+class RayEvaluator(QueuedEvaluator[Any]):
     """Evaluates on the Ray cluster that this process is connected to, or starts a local one.
 
     ``device_classes``: their names; those with a labelled GPU are measured, the others modelled (an error where
@@ -109,17 +109,17 @@ class RayEvaluator(OverLedger[Any]):
         for node in unlabelled(nodes):
             log.warning("the GPUs of %s carry no device class and stay unused: see tileflow_cluster.labels", node.host)
         self._nodes = nodes
-        self._lookout = Lookout(self._patience.replan_s)
+        self._monitor = ClusterMonitor(self._patience.replan_s)
         measured = tuple(served.name for served in self._whole.devices if served.measured)
-        entry = Entry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
-        self._member = Member(entry, self._patience.replan_s)
+        entry = SweepEntry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
+        self._registry = RegistryClient(entry, self._patience.replan_s)
         self._status: Mapping[str, Any] = {}
         self._gone_since: dict[str, float] = {}
-        self._ledger: Ledger[Any] = Ledger()
-        self._fleet = Fleet(stages, recycling or Recycling())
+        self._queue: TrialQueue[Any] = TrialQueue()
+        self._pool = WorkerPool(stages, recycling or Recycling())
         self._calls = Calls()
         self._requests: dict[str, TrialRequest] = {}
-        self._shelf: Shelf[Any] = Shelf()
+        self._binaries: BinaryCache[Any] = BinaryCache()
         self._primed: Counter[Any] = Counter()
         self._unprimed: list[Worker] = []
         self._draining = False
@@ -132,47 +132,47 @@ class RayEvaluator(OverLedger[Any]):
     # The protocol
 
     def device_classes(self) -> tuple[DeviceClass, ...]:
-        return self._fleet.served_now()
+        return self._pool.served_now()
 
     def await_workers(self) -> None:
         """Return once every planned worker is there, or none is still starting: rates do not count their start then."""
         while self._coming():
             self._collect(TICK_S)
             self._supervise()
-        self._ledger.start_clock()
-        self._fleet.start_clock()
+        self._queue.start_clock()
+        self._pool.start_clock()
 
     def capacity(self, device_class: str) -> int:
         self._require(device_class)
         if self._draining:
             return 0
-        compilers = math.ceil(self._fleet.usable("") / len(self._whole.devices))
-        wanted = AHEAD * (self._fleet.usable(device_class) + compilers)
-        return max(wanted - self._ledger.in_flight(device_class), 0)
+        compilers = math.ceil(self._pool.usable("") / len(self._whole.devices))
+        wanted = AHEAD * (self._pool.usable(device_class) + compilers)
+        return max(wanted - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
-        ordered = self._member.order
+        ordered = self._registry.order
         if ordered == "pause":
             return "paused"
         for name in (device_class, ""):
-            if not self._fleet.placed(name):
+            if not self._pool.placed(name):
                 what = name or "compiling"
                 return f"no node for {what}" if name in self._gone_since else f"waiting for a place for {what}"
         return ""
 
     def unused(self) -> list[str]:
-        return [f"{worker}: {worker.why_parked}" for worker in self._fleet if worker.state == "parked"]
+        return [f"{worker}: {worker.why_parked}" for worker in self._pool if worker.state == "parked"]
 
     @property
     def ordered(self) -> Ordered:
-        return self._member.order
+        return self._registry.order
 
     def announce(self, status: Mapping[str, Any]) -> None:
         self._status = status
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
         with cluster_must_answer():
             self._assign()
 
@@ -188,9 +188,9 @@ class RayEvaluator(OverLedger[Any]):
             self._supervise()
             self._assign()
             self._prime()
-            results = self._ledger.take_results()
+            results = self._queue.take_results()
             left = deadline - time.monotonic()
-            idle = not self._ledger.pending and not any(self.away(served.name) for served in self._whole.devices)
+            idle = not self._queue.pending and not any(self.away(served.name) for served in self._whole.devices)
             if results or left <= 0 or idle:
                 return results
             self._collect(min(left, TICK_S))
@@ -208,7 +208,7 @@ class RayEvaluator(OverLedger[Any]):
         """From the object store, or compiled once more where they are no longer there."""
         if trial_id not in self._requests:
             raise ClusterError("binaries are there of trials that were compiled here", got=trial_id)
-        payload = self._shelf.get(trial_id)
+        payload = self._binaries.get(trial_id)
         try:
             if payload is not None:
                 binaries: tuple[Binary, ...] = ray.get(payload, timeout=FETCH_LIMIT_S)
@@ -218,14 +218,14 @@ class RayEvaluator(OverLedger[Any]):
         return self._compile_again(self._requests[trial_id])
 
     def keeps(self, trial_id: str) -> bool:
-        return self._shelf.get(trial_id) is not None
+        return self._binaries.get(trial_id) is not None
 
     def drain(self) -> None:
         self._draining = True
 
     def counters(self) -> Counters:
-        counters = self._ledger.counters()
-        return replace(counters, device_idle=self._fleet.idle("device"), compile_idle=self._fleet.idle("compile"))
+        counters = self._queue.counters()
+        return replace(counters, device_idle=self._pool.idle("device"), compile_idle=self._pool.idle("compile"))
 
     def close(self) -> None:
         if self._closed:
@@ -233,12 +233,12 @@ class RayEvaluator(OverLedger[Any]):
         self._closed = True
         if self._previous_handler is not None:
             signal.signal(signal.SIGTERM, self._previous_handler)
-        self._lookout.close()
-        if self._lookout.silent_s:
+        self._monitor.close()
+        if self._monitor.silent_s:
             return  # with its head gone Ray's own shutdown waits for it; its processes end with this one
         if ray.is_initialized():
-            self._member.leave()
-            self._fleet.close(CLOSE_GRACE_S)
+            self._registry.leave()
+            self._pool.close(CLOSE_GRACE_S)
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -247,31 +247,31 @@ class RayEvaluator(OverLedger[Any]):
 
     def _coming(self) -> list[str]:
         """Workers that are not ready yet."""
-        return [worker.name for worker in self._fleet if worker.state in ("waiting", "starting")]
+        return [worker.name for worker in self._pool if worker.state in ("waiting", "starting")]
 
     # Giving out and collecting
 
     def _assign(self) -> None:
-        """Give every worker that takes one the request that has waited longest, or that the judge chooses."""
+        """Give every worker that takes one the request that has waited longest, or that the policy selects."""
         for name in ("", *(served.name for served in self._whole.devices)):
             phase: Phase = "device" if name else "compile"
             declined = 0
-            for worker in self._fleet.open(name):
-                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):
+            for worker in self._pool.open(name):
+                if declined == MOST_DECLINED or not self._queue.waiting(phase, name):
                     break
-                lease = self._ledger.lease(phase, str(worker), name)
+                lease = self._queue.lease(phase, str(worker), name)
                 if lease is not None:
                     self._call(worker, lease)
                 else:
                     declined += 1
-                    self._fleet.pass_over(worker)
+                    self._pool.pass_over(worker)
 
     def _prime(self) -> None:
         """Let device workers that have had nothing yet make the data of a problem, each of another where there are
         several, while the first configs compile. Nobody waits for the answer: a worker's next call comes after it."""
         for worker in [worker for worker in self._unprimed if worker.state == "ready"]:
-            if not worker.calls and worker in self._fleet:
-                coming = self._ledger.compiling(worker.device_class)
+            if not worker.calls and worker in self._pool:
+                coming = self._queue.compiling(worker.device_class)
                 if not coming:
                     continue
                 request = min(coming, key=lambda r: self._primed[r.kernel.name, r.problem])
@@ -292,14 +292,14 @@ class RayEvaluator(OverLedger[Any]):
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
         self._calls.add(worker, answer, limit_s + self._patience.answer_s, lease, payload)
-        self._fleet.give(worker)
+        self._pool.give(worker)
 
     def _collect(self, timeout_s: float) -> None:
         """Take in every answer that is there; wait up to ``timeout_s`` for a first one."""
         for call in self._calls.answered(timeout_s):
-            self._settle(call)
+            self._handle_answer(call)
 
-    def _settle(self, call: Call) -> None:
+    def _handle_answer(self, call: Call) -> None:
         try:
             value = ray.get(call.answer)
         except exceptions.RayError as error:
@@ -310,31 +310,33 @@ class RayEvaluator(OverLedger[Any]):
     def _answered(self, call: Call, value: Any) -> None:
         worker, lease = call.worker, call.lease
         if lease is None and worker.state == "waiting":
-            self._fleet.found_place(worker, value)
+            self._pool.found_place(worker, value)
             self._calls.add(worker, worker.actor.describe.remote(), self._patience.start_s)
             return
         if lease is None:
-            self._fleet.ready(worker, value)
+            self._pool.ready(worker, value)
             if worker.kind is WorkerKind.DEVICE:
                 self._unprimed.append(worker)
             return
         if lease.phase == "compile":
             what, rss_mb = value
-            self._fleet.give_back(worker, what.compile_s, rss_mb)
+            self._pool.give_back(worker, what.compile_s, rss_mb)
             payload = None if what.rejected else call.payload
             if payload is not None:
                 self._remember(what.trial_id, lease.request, payload)
-            self._ledger.compiled(lease, what, payload)
+            self._queue.compiled(lease, what, payload)
         else:
             outcome, device_s, rss_mb = value
-            self._fleet.give_back(worker, device_s, rss_mb)
+            self._pool.give_back(worker, device_s, rss_mb)
             if outcome.status is Status.DEVICE_LOST:
-                self._fleet.quarantine(worker, outcome.error_digest)
+                self._pool.quarantine(worker, outcome.error_digest)
             if outcome.measurement is not None and lease.compiled is not None:
-                self._shelf.timed(lease.compiled.trial_id, lease.request, call.payload, outcome.measurement.median_us)
+                self._binaries.timed(
+                    lease.compiled.trial_id, lease.request, call.payload, outcome.measurement.median_us
+                )
             identity = worker.facts.identity if worker.facts else None
-            self._ledger.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
-        if worker not in self._fleet:  # it was worn out
+            self._queue.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
+        if worker not in self._pool:  # it was worn out
             self._start_workers()
 
     # What goes wrong
@@ -344,11 +346,11 @@ class RayEvaluator(OverLedger[Any]):
         what = fate(error)
         if what is Fate.SWEEP:
             raise error
-        if call.worker not in self._fleet:
+        if call.worker not in self._pool:
             return
         if call.lease is None:
             self._calls.drop(call.worker)
-            self._fleet.false_start(call.worker, str(error))
+            self._pool.false_start(call.worker, str(error))
             self._start_workers()
         elif what is Fate.REBUILD:
             self._binaries_lost(call, call.lease, error)
@@ -361,7 +363,7 @@ class RayEvaluator(OverLedger[Any]):
         """The worker is gone, or of no more use. The config it worked on may be to blame where the error says so and
         the node still stands."""
         worker = call.worker
-        alive = {node.node_id for node in self._lookout.nodes} if suspect else set()
+        alive = {node.node_id for node in self._monitor.nodes} if suspect else set()
         node_stands = worker.facts is not None and worker.facts.node_id in alive
         said = f"the {lease.phase} worker died" if suspect else f"the {lease.phase} worker was lost: {error}"
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, said[:MESSAGE_CHARS])
@@ -372,46 +374,46 @@ class RayEvaluator(OverLedger[Any]):
         """Ray may take its time to say so of each call; no config is to blame."""
         log.warning("%s went with its node", worker)
         calls = self._calls.drop(worker)
-        self._fleet.stop(worker)
+        self._pool.stop(worker)
         outcome = Outcome(Status.WORKER_LOST, None, "NodeDiedError", f"the {worker.phase} worker's node has gone")
         for lease in [call.lease for call in calls if call.lease is not None]:
-            self._ledger.lost(lease, outcome, blame=False)
+            self._queue.lost(lease, outcome, blame=False)
 
     def _give_up(self, worker: Worker, call: Call, outcome: Outcome, *, blame: bool) -> None:
         """Stop ``worker`` for what became of ``call``: it worked on its oldest call, and the others wait anew."""
         calls = sorted({call, *self._calls.drop(worker)}, key=lambda call: call.deadline)
-        self._fleet.stop(worker)
+        self._pool.stop(worker)
         begun, *others = [each.lease for each in calls if each.lease is not None]
-        self._ledger.lost(begun, outcome, blame=blame)
+        self._queue.lost(begun, outcome, blame=blame)
         for lease in others:
-            self._ledger.returned(lease)
+            self._queue.returned(lease)
 
     def _binaries_lost(self, call: Call, lease: Lease[Any], error: Exception) -> None:
         """The node that compiled this trial went before its binaries were taken: compile again."""
-        self._fleet.give_back(call.worker, 0.0, 0.0)
+        self._pool.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
+        self._queue.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
 
     def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
-        self._fleet.give_back(call.worker, 0.0, 0.0)
+        self._pool.give_back(call.worker, 0.0, 0.0)
         self._start_workers()
         cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
-        self._ledger.stage_raised(lease, cause)
+        self._queue.stage_raised(lease, cause)
 
     def _overdue(self, call: Call) -> None:
         """The worker should have ended this itself: it hangs, or its node is cut off. Its answer counts no more."""
         worker = call.worker
         if call.lease is None:
             self._calls.drop(worker)
-            self._fleet.false_start(worker, f"not ready within {self._patience.start_s:g} s")
+            self._pool.false_start(worker, f"not ready within {self._patience.start_s:g} s")
             return
         self._give_up(worker, call, unanswered(call.lease), blame=True)
 
     # Workers
 
     def _start_workers(self) -> None:
-        share = self._member.share(sum(node.cpus for node in self._nodes), gpus_of(self._nodes))
-        for worker in self._fleet.follow(self._whole if self._alone else capped(self._whole, share)):
+        share = self._registry.share(sum(node.cpus for node in self._nodes), gpus_of(self._nodes))
+        for worker in self._pool.follow(self._whole if self._alone else capped(self._whole, share)):
             self._calls.add(worker, worker.actor.placed.remote(), math.inf)
 
     def _supervise(self) -> None:
@@ -419,29 +421,29 @@ class RayEvaluator(OverLedger[Any]):
 
         Raises ClusterError where the cluster is gone.
         """
-        self._lookout.require_answer(self._patience.silent_s)
-        overdue = [call for call in self._calls.overdue() if call.worker in self._fleet]
+        self._monitor.require_answer(self._patience.silent_s)
+        overdue = [call for call in self._calls.overdue() if call.worker in self._pool]
         for call in overdue:
             self._overdue(call)
-        joined = not self._alone and self._member.turn(self._status)
-        nodes = self._lookout.nodes
+        joined = not self._alone and self._registry.heartbeat(self._status)
+        nodes = self._monitor.nodes
         if overdue or joined or nodes is not self._nodes:
             self._replan(nodes)
         now = time.monotonic()
         for served in self._whole.devices:
             reason = self._why_unusable("", now) or self._why_unusable(served.name, now)
-            if reason and self._ledger.in_flight(served.name):
-                self._ledger.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
+            if reason and self._queue.in_flight(served.name):
+                self._queue.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
         if self._draining:
             self._drain_by = min(self._drain_by, now + self._patience.drain_s)
-            self._ledger.cancel(also_on_devices=now >= self._drain_by)
+            self._queue.cancel_all(also_on_devices=now >= self._drain_by)
 
     def _replan(self, nodes: tuple[Node, ...]) -> None:
         """Follow the nodes and the other sweeps that there are now."""
         changed = nodes != self._nodes
         gone = {node.node_id for node in self._nodes} - {node.node_id for node in nodes}
         self._nodes = nodes
-        for worker in self._fleet.on(gone):
+        for worker in self._pool.on(gone):
             self._node_lost(worker)
         if changed:
             before = {served.name: served for served in self._whole.devices}
@@ -450,8 +452,8 @@ class RayEvaluator(OverLedger[Any]):
                 self._note_place(served.name, served.workers)
                 if served.measured and not before[served.name].measured:
                     log.info("%s has come: it is measured from now on", served.name)
-                    self._ledger.forget_modelled(served.name)
-                    self._member.measure(served.name)
+                    self._queue.forget_modelled(served.name)
+                    self._registry.add_device_class(served.name)
             self._note_place("", self._whole.compilers)
         self._start_workers()
 
@@ -469,10 +471,10 @@ class RayEvaluator(OverLedger[Any]):
         if now - self._gone_since.get(device_class, now) > self._patience.away_s:
             label = f"{DEVICE_CLASS}={device_class}" if device_class else "CPUs"
             return f"no node with {label} came back within {self._patience.away_s:g} s"
-        return self._fleet.why_unusable(device_class)
+        return self._pool.why_unusable(device_class)
 
     def _require(self, device_class: str) -> None:
-        self._fleet.serves(device_class)
+        self._pool.serves(device_class)
         now = time.monotonic()
         reason = self._why_unusable("", now) or self._why_unusable(device_class, now)
         if reason:
@@ -492,18 +494,18 @@ class RayEvaluator(OverLedger[Any]):
     def _remember(self, trial_id: str, request: TrialRequest, payload: Any) -> None:
         """Any trial can be compiled again; the latest ones' machine code is kept."""
         self._requests[trial_id] = request
-        self._shelf.put(trial_id, payload)
+        self._binaries.put(trial_id, payload)
 
     def _payload(self, trial_id: str) -> Any:
-        payload = self._shelf.get(trial_id)
+        payload = self._binaries.get(trial_id)
         if payload is None:
             raise ClusterError("a contest's entrants must be built", got=trial_id)
         return payload
 
     def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:
-        ready = [worker for worker in self._fleet.of("") if worker.facts is not None]
+        ready = [worker for worker in self._pool.of("") if worker.facts is not None]
         if not ready:
-            raise ClusterError("compiling again needs a compile worker", hint=self._fleet.why_unusable(""))
+            raise ClusterError("compiling again needs a compile worker", hint=self._pool.why_unusable(""))
         _, payload = ready[0].actor.compile.options(num_returns=2).remote(request)
         # It may have to wait for the compile that this worker is busy with.
         limit_s = 2 * self._stages.compile_limit_s + self._patience.answer_s

@@ -214,10 +214,10 @@ def load(reference: str) -> LoadedCall:
     """The call of a :class:`SharedCall` on this host, which must be open, for a worker: its sources are readable then,
     its modules found, and torch's settings those of the call. Raises SpecError.
     """
-    return _read(reference, _settle)
+    return _read(reference, _apply_header)
 
 
-def _settle(header: _Header) -> None:
+def _apply_header(header: _Header) -> None:
     sys.path += [folder for folder in header.sys_path if folder not in sys.path]
     for name, lines in header.sources.items():
         linecache.cache[name] = (sum(map(len, lines)), None, list(lines), name)
@@ -226,7 +226,7 @@ def _settle(header: _Header) -> None:
         torch.set_float32_matmul_precision(header.precision)
 
 
-def _read(reference: str, settle: Callable[[_Header], None] = lambda header: None) -> LoadedCall:
+def _read(reference: str, apply: Callable[[_Header], None] = lambda header: None) -> LoadedCall:
     _, path, token = reference.rsplit("@", 2)
     try:
         with _mapped(path) as memory:
@@ -236,7 +236,7 @@ def _read(reference: str, settle: Callable[[_Header], None] = lambda header: Non
         raise _gone(reference, error) from error
     if header.token != token:
         raise _gone(reference, "another file")
-    settle(header)
+    apply(header)
     return LoadedCall(header, path, _begin(length))
 
 

@@ -1,7 +1,7 @@
 """One record of a trial: what building found, how it ended, where its time went.
 
-A :class:`TrialResult` is made once, by the ledger, and carried whole from there to the journal, which flattens it. No
-part of it can hold what a journal refuses: its numbers are finite, or None where there is none.
+A :class:`TrialResult` is made once, by the trial queue, and carried whole from there to the journal, which flattens it.
+No part of it can hold what a journal refuses: its numbers are finite, or None where there is none.
 """
 
 from __future__ import annotations

@@ -156,11 +156,11 @@ def stop_sweep(sweep: Told, address: Address = "auto") -> None:
 
 
 def _show_cluster(address: str) -> None:
-    from tileflow_cluster.rota import look
+    from tileflow_cluster.sweep_registry import list_sweeps
 
     from .status import shown
 
-    entries = look(address)
+    entries = list_sweeps(address)
     for line in shown(entries):
         typer.echo(line)
     if not entries:
@@ -168,11 +168,11 @@ def _show_cluster(address: str) -> None:
 
 
 def _tell(address: str, sweep: str, order: Ordered) -> None:
-    from tileflow_cluster.rota import look, tell
+    from tileflow_cluster.sweep_registry import list_sweeps, send_order
 
-    told = tell(address, sweep, order)
+    told = send_order(address, sweep, order)
     if not told:
-        known = ", ".join(entry.sweep_id for entry in look(address)) or "no sweep works there"
+        known = ", ".join(entry.sweep_id for entry in list_sweeps(address)) or "no sweep works there"
         raise SpecError("a sweep of the cluster must be named, or how its name begins", got=repr(sweep), hint=known)
     for name in told:
         typer.echo(f"{name}: told to {order or 'go on'}")

@@ -217,7 +217,7 @@ class Driver:
         self._next_look = 0.0
         self._searching = False
         self.failures = Counter(r.status.value for s in studies for r in s.settled.values() if r.time_us is None)
-        evaluator.heed(self._judge)
+        evaluator.set_policy(self._judge)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
@@ -401,7 +401,7 @@ class Driver:
         before = time.time() - STRAGGLER_S
         for request_id, flight in self._flights.items():
             if flight.started_at < before and flight.study.over and flight.study.best is not None:
-                self.evaluator.withdraw(request_id)
+                self.evaluator.cancel(request_id)
 
     def _capacity(self, device_class: str) -> int:
         try:

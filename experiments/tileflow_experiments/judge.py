@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tileflow_cluster.protocol import Choice, TrialRequest, Waiting
+from tileflow_cluster.protocol import Selection, TrialRequest, Waiting
 
 from tileflow.cost import StaticFacts
 
@@ -38,7 +38,7 @@ class StudyJudge:
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         self._study_of(request.request_id).built(request.config, facts)
 
-    def choose(self, waiting: Waiting, worker: str) -> Choice:
+    def select(self, waiting: Waiting, worker: str) -> Selection:
         groups = {self._study_of(next(iter(group))): group for group in waiting.values()}
         dropped: list[str] = []
         while (study := self._pick({study: len(group) for study, group in groups.items()}, worker)) is not None:
@@ -50,8 +50,8 @@ class StudyJudge:
             rank, position = min(zip(ranks, range(len(mine)), strict=True))
             if rank < math.inf:
                 self._serve(study, worker)
-                return Choice(mine[position].request_id, tuple(dropped), study.incumbent_us)
-        return Choice(None, tuple(dropped))
+                return Selection(mine[position].request_id, tuple(dropped), study.incumbent_us)
+        return Selection(None, tuple(dropped))
 
     def _pick(self, groups: Mapping[Study, int], worker: str) -> Study | None:
         """The study to serve; ``groups``: how many requests of each wait."""

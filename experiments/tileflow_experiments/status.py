@@ -138,7 +138,7 @@ def duration(seconds: float) -> str:
 
 
 def shown(entries: Sequence[Any]) -> Iterator[str]:
-    """Every sweep of a cluster's rota."""
+    """Every sweep of a cluster's registry."""
     for entry in entries:
         yield from lines(entry.sweep_id, entry.status)
         if entry.order:

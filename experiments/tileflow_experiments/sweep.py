@@ -240,7 +240,7 @@ def _subjects(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list
     return [tools.prepare(key, sweep.modes[0]) for key in keys]
 
 
-class _Crew(Protocol):
+class _Stoppable(Protocol):
     """Whoever works: this process's driver, or schedulers."""
 
     @property
@@ -264,38 +264,38 @@ def _run(
     if logger is not None:
         logger.start()
     progress = tools.display(str(sweep.budget))
-    crew: Driver | Schedulers
+    runner: Driver | Schedulers
     if driver is None:
-        crew = Schedulers(sweep, dealt(sweep), journal, tools, progress.show)
+        runner = Schedulers(sweep, dealt(sweep), journal, tools, progress.show)
         progress.say(f"{len(dealt(sweep))} schedulers")
     else:
-        crew = driver
+        runner = driver
         driver.progress = progress
         for served in driver.evaluator.device_classes():
             how = "measured on" if served.measured else "modelled by"
             progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
     found, portable = Found(), list[BuiltRow]()
     try:
-        with _stopped_by_signals(crew):
-            found = crew.run() if isinstance(crew, Schedulers) else work(sweep, crew, journal, tools)
-            if not crew.stopping and "dynamic" in sweep.modes:
+        with _stopped_by_signals(runner):
+            found = runner.run() if isinstance(runner, Schedulers) else work(sweep, runner, journal, tools)
+            if not runner.stopping and "dynamic" in sweep.modes:
                 stopped = set(found.stopped)
                 orders = _defaults([subject for subject in subjects if subject.key not in stopped])
-                rows = tools.build_rows(orders, lambda: bool(crew.stopping))
+                rows = tools.build_rows(orders, lambda: bool(runner.stopping))
                 portable = [row for row in rows if isinstance(row, BuiltRow)]
                 _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
         for phase, rates in found.rates.items():
             journal.event("counters", epoch=journal.epoch, phase=phase, **rates)
-        journal.event("closed", epoch=journal.epoch, reason=crew.stopping)
+        journal.event("closed", epoch=journal.epoch, reason=runner.stopping)
     except JournalError as error:  # what was under way is lost to the journal, and asked again on resuming
-        crew.stop(str(error))
+        runner.stop(str(error))
         log.error("%s", error)
     finally:
         progress.close()
         try:
             journal.close()
         except JournalFull as error:
-            crew.stop(str(error))
+            runner.stop(str(error))
             log.error("%s", error)
     unwritten = ""
     try:
@@ -304,7 +304,7 @@ def _run(
         unwritten = str(error)
         log.error("%s", error)
     if logger is not None:
-        if crew.stopping:
+        if runner.stopping:
             logger.abandon(MLFLOW_STOP_S)
         else:
             logger.finish(outputs.files(), MLFLOW_FINISH_S)
@@ -313,7 +313,7 @@ def _run(
         _named(found.stopped, len(subjects), "studies"),
         _named(found.unchecked, len(subjects), "studies have an unchecked winner"),
     )
-    return "; ".join(filter(None, (crew.stopping or found.stopping, *missing, unwritten)))
+    return "; ".join(filter(None, (runner.stopping or found.stopping, *missing, unwritten)))
 
 
 def _driver(sweep: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Journal) -> Driver:
@@ -437,14 +437,14 @@ def _require_writable(folder: Path) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(crew: _Crew) -> Iterator[None]:
+def _stopped_by_signals(runner: _Stoppable) -> Iterator[None]:
     """Ctrl-C and SIGTERM drain the sweep; a second Ctrl-C interrupts. Only a main thread can be asked so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        crew.stop(signal.Signals(number).name)
+        runner.stop(signal.Signals(number).name)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

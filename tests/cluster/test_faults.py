@@ -18,13 +18,13 @@ from conftest import NODE
 from ray import exceptions
 from ray._private.utils import get_system_memory, get_used_memory
 from test_evaluators import run
-from tileflow_cluster.fleet import Recycling
+from tileflow_cluster.binary_cache import BinaryCache
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.protocol import TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
-from tileflow_cluster.shelf import Shelf
 from tileflow_cluster.trial import TrialResult
+from tileflow_cluster.worker_pool import Recycling
 from tileflow_cluster.workers import DeviceWorker
 
 from tileflow.errors import ClusterError
@@ -206,7 +206,7 @@ def test_a_selector_that_nothing_satisfies_is_an_error_at_once(start: Start) -> 
 def test_more_compilers_than_cpus_do_not_hang(start: Start) -> None:
     evaluator = start((GPU, MODELLED), compilers=64)
     assert statuses(run(evaluator, [request("a", 1)])["a"]) == [Status.OK]
-    assert len(evaluator._fleet.of("")) == 2
+    assert len(evaluator._pool.of("")) == 2
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_sigterm_drains(start: Start) -> None:
 def test_binaries_can_be_had_after_they_are_gone(start: Start) -> None:
     evaluator = start((MODELLED,), compilers=1)
     (result,) = run(evaluator, [request("g", 9, device_class=MODELLED)])["g"]
-    evaluator._shelf = Shelf()
+    evaluator._binaries = BinaryCache()
     assert evaluator.fetch_binaries(result.trial_id) == (fake_binary(request("g", 9, device_class=MODELLED)),)
 
 
@@ -283,7 +283,7 @@ def test_an_environment_that_cannot_be_made_ends_its_class(start: Start, monkeyp
         environment = {"working_dir": "file:///nowhere/at/all.zip"}
         return ray.remote(DeviceWorker).options(num_cpus=0, runtime_env=environment).remote(stages, device_class, False)
 
-    monkeypatch.setattr("tileflow_cluster.fleet.start_model", nowhere)
+    monkeypatch.setattr("tileflow_cluster.worker_pool.start_model", nowhere)
     evaluator = start((MODELLED,), compilers=1)
     (ended,) = run(evaluator, [request("e", 1, device_class=MODELLED)])["e"]
     assert ended.outcome.status is Status.DEVICE_LOST and "nowhere" in ended.outcome.error_digest

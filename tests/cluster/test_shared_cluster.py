@@ -17,7 +17,7 @@ from test_evaluators import run
 from test_sweep_on_ray import no_mlflow, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
-from tileflow_cluster.rota import look, tell
+from tileflow_cluster.sweep_registry import list_sweeps, send_order
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.driver import Driver
@@ -47,7 +47,7 @@ def until(what: Callable[[], Any], *evaluators: RayEvaluator, limit_s: float = 1
 
 def workers(evaluator: RayEvaluator) -> tuple[int, int]:
     """Compile workers and device workers that have a place."""
-    return evaluator._fleet.placed(""), evaluator._fleet.placed(GPU)
+    return evaluator._pool.placed(""), evaluator._pool.placed(GPU)
 
 
 def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(start: Start) -> None:
@@ -63,11 +63,11 @@ def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(start: Sta
     until(lambda: workers(first) == workers(second) == (1, 1), first, second)
     assert {r.outcome.status for r in until(lambda: not first.pending(), first, second)} <= {Status.OK}
 
-    until(lambda: len(look("auto")) == 2, first, second)
-    (told,) = tell("auto", "second", "pause")
+    until(lambda: len(list_sweeps("auto")) == 2, first, second)
+    (told,) = send_order("auto", "second", "pause")
     until(lambda: workers(first) == (2, 2), first, second)
     assert second.away(GPU) == "paused" and second.capacity(GPU) == 0
-    tell("auto", told, "")
+    send_order("auto", told, "")
     until(lambda: workers(second) == (1, 1), first, second)
     second.close()
     until(lambda: workers(first) == (2, 2), first)
@@ -87,7 +87,7 @@ def test_a_sweep_waits_for_cpus_that_somebody_else_holds(start: Start) -> None:
     began = time.monotonic()
     until(lambda: time.monotonic() > began + 3, waiting)
     assert waiting.pending() == 1 and waiting.away(GPU).startswith("waiting for a place")
-    assert {worker.state for worker in waiting._fleet} == {"waiting"}
+    assert {worker.state for worker in waiting._pool} == {"waiting"}
     ray.kill(holder)
     freed = time.monotonic()
     (result,) = until(lambda: not waiting.pending(), waiting)
@@ -179,7 +179,9 @@ def test_a_sweep_is_seen_and_told_to_stop_from_elsewhere(start: Start, tmp_path:
         return done.output
 
     def watch(driver: Driver) -> None:
-        mine = [entry for entry in look("auto") if entry.sweep_id.startswith("seen")]  # one before may not be forgotten
+        mine = [
+            entry for entry in list_sweeps("auto") if entry.sweep_id.startswith("seen")
+        ]  # one before may not be forgotten
         if not said and any(entry.status.get("trials", 0) >= 3 for entry in mine):
             said.append(command("status"))
             command("stop", "seen")

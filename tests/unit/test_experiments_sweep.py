@@ -161,18 +161,18 @@ class Straggling(InlineEvaluator):
     def __init__(self) -> None:
         super().__init__(fakes.FakeStages(), measured=(GPU,))
         self.submitted: list[TrialRequest] = []
-        self.withdrawn: list[str] = []
+        self.cancelled: list[str] = []
 
     def submit(self, request: TrialRequest) -> None:
         self.submitted.append(request)
         if len(self.submitted) != 3:
             super().submit(request)
 
-    def withdraw(self, request_id: str) -> None:
+    def cancel(self, request_id: str) -> None:
         if len(self.submitted) >= 3 and request_id == self.submitted[2].request_id:
-            self.withdrawn.append(request_id)
+            self.cancelled.append(request_id)
             super().submit(self.submitted[2])
-        super().withdraw(request_id)
+        super().cancel(request_id)
 
 
 def test_a_search_that_is_over_leaves_what_compiles_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_a_search_that_is_over_leaves_what_compiles_for_long(tmp_path: Path, mon
     driver = Driver("s", studies, straggling, journal)
     driver.search()
     journal.close()
-    assert len(straggling.withdrawn) == driver.cancelled == 1
+    assert len(straggling.cancelled) == driver.cancelled == 1
     left = straggling.submitted[2].config
     assert all(left != r.config for r in trials(tmp_path) if r.study.problem == straggling.submitted[2].problem)
 
@@ -465,7 +465,7 @@ class Joined(InlineEvaluator):
         if self.counters().considered >= 6 and not self._measured:
             self._measured = (MODELLED,)
             self._devices[MODELLED] = self._stages.open_device(MODELLED)
-            self._ledger.forget_modelled(MODELLED)
+            self._queue.forget_modelled(MODELLED)
         return super().poll(timeout_s)
 
 

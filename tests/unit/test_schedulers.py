@@ -115,7 +115,7 @@ def test_a_stop_reaches_every_scheduler(tmp_path: Path) -> None:
     tools = Tools(functools.partial(evaluator, None), fakes.prepare, fakes.checked_ok, fakes.fake_rows, to_mlflow=False)
     spec = sweep_spec(kernels=KERNELS, device_classes=[GPU], schedulers=2, modes=["static"], budget={"seconds": 600.0})
     journal = journals.Journal.create(tmp_path / "journal.jsonl", {"sweep_id": "s"})
-    crew = schedulers.Schedulers(spec, schedulers.dealt(spec), journal, tools, lambda status: crew.stop("enough"))
-    found = crew.run()
+    runner = schedulers.Schedulers(spec, schedulers.dealt(spec), journal, tools, lambda status: runner.stop("enough"))
+    found = runner.run()
     assert found.stopping == "enough" and set(found.rates) == {"search", "all"}
-    assert not crew._by_lines
+    assert not runner._by_lines

@@ -45,35 +45,35 @@ class TestJudge:
 
     def test_the_lowest_rank_goes_first_and_the_oldest_of_equals(self) -> None:
         judge = self.judge()
-        choice = judge.choose(waiting("a0", "a1", "a2"), "w")
-        assert (choice.take, choice.drop, choice.incumbent_us) == ("a1", ("a2",), 12.5)
-        assert judge.choose(waiting("b1", "b0"), "w").take == "b1"
+        selection = judge.select(waiting("a0", "a1", "a2"), "w")
+        assert (selection.take, selection.drop, selection.incumbent_us) == ("a1", ("a2",), 12.5)
+        assert judge.select(waiting("b1", "b0"), "w").take == "b1"
 
     def test_studies_take_turns_however_their_ranks_compare(self) -> None:
         judge = self.judge()
-        taken = [judge.choose(waiting("a0", "a1", "b0", "b1"), "w").take for _ in range(3 * IN_A_ROW)]
+        taken = [judge.select(waiting("a0", "a1", "b0", "b1"), "w").take for _ in range(3 * IN_A_ROW)]
         assert [str(name)[0] for name in taken] == ["a"] * IN_A_ROW + ["b"] * IN_A_ROW + ["a"] * IN_A_ROW
 
     def test_a_study_stays_with_the_worker_that_has_its_data(self) -> None:
         judge = self.judge()
-        assert judge.choose(waiting("a0", "b0"), "w").take == "a0"
-        assert judge.choose(waiting("a0", "b0"), "v").take == "b0"
-        assert judge.choose(waiting("a0"), "v").take is None
-        assert judge.choose(waiting("a0", "b0"), "v").take == "b0"
-        assert judge.choose(waiting("a0", "b0"), "w").take == "a0"
+        assert judge.select(waiting("a0", "b0"), "w").take == "a0"
+        assert judge.select(waiting("a0", "b0"), "v").take == "b0"
+        assert judge.select(waiting("a0"), "v").take is None
+        assert judge.select(waiting("a0", "b0"), "v").take == "b0"
+        assert judge.select(waiting("a0", "b0"), "w").take == "a0"
 
     def test_another_worker_helps_with_a_backlog_or_after_a_while(self) -> None:
         judge = self.judge()
-        judge.choose(waiting("a0"), "w")
-        assert judge.choose(waiting(*["a0"] * BACKLOG), "v").take == "a0"
-        judge.choose(waiting("b0"), "w")
-        assert judge.choose(waiting("b0"), "v").take is None
+        judge.select(waiting("a0"), "w")
+        assert judge.select(waiting(*["a0"] * BACKLOG), "v").take == "a0"
+        judge.select(waiting("b0"), "w")
+        assert judge.select(waiting("b0"), "v").take is None
         self.now += PATIENCE_S
-        assert judge.choose(waiting("b0"), "v").take == "b0"
+        assert judge.select(waiting("b0"), "v").take == "b0"
 
     def test_takes_nothing_where_all_are_dropped(self) -> None:
-        choice = self.judge().choose(waiting("a2"), "w")
-        assert (choice.take, choice.drop) == (None, ("a2",))
+        selection = self.judge().select(waiting("a2"), "w")
+        assert (selection.take, selection.drop) == (None, ("a2",))
 
 
 @pytest.mark.parametrize("trials", [12, 500])

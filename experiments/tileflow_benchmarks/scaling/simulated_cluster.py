@@ -1,4 +1,4 @@
-"""Where a sweep's driver saturates: the real driver, strategy, judge and ledger over a cluster that is only simulated.
+"""Where a sweep's driver saturates: the real driver, strategy, policy and trial queue over a simulated cluster.
 
 ``python -m tileflow_benchmarks.scaling.simulated_cluster configs/throughput.yaml --gpus 8 64 512 --per-s 7 30``
 searches in virtual time. Compilers and GPUs take the times of :mod:`.simulated_stages`, scaled so that a GPU that
@@ -27,12 +27,20 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from tileflow_cluster.fleet import MOST_DECLINED
-from tileflow_cluster.ledger import Lease, Ledger
-from tileflow_cluster.protocol import Counters, DeviceClass, Judge, Ordered, TrialRequest, source_hash, trial_id
+from tileflow_cluster.fair_share import SweepEntry, fair_shares
+from tileflow_cluster.protocol import (
+    Counters,
+    DeviceClass,
+    Ordered,
+    SchedulingPolicy,
+    TrialRequest,
+    source_hash,
+    trial_id,
+)
 from tileflow_cluster.replay import VirtualClock
-from tileflow_cluster.share import Entry, allot
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
+from tileflow_cluster.trial_queue import Lease, TrialQueue
+from tileflow_cluster.worker_pool import MOST_DECLINED
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal, Lines, Writer
@@ -63,7 +71,7 @@ class SimulatedCluster:
         self._class, self._gpus = device_class, gpus
         self._device_s, self._compile_s, self._call_s = 1 / per_s, compile_s, call_us / 1e6
         self.compilers = math.ceil(gpus * per_s * compile_s * MEAN_OF_SCATTER * 1.25)
-        self._ledger: Ledger[str] = Ledger(self.clock)
+        self._queue: TrialQueue[str] = TrialQueue(self.clock)
         self._free: dict[str, deque[str]] = {
             "compile": deque(f"compile-{n}" for n in range(self.compilers)),
             # A worker has several requests in hand, of which it works on one.
@@ -96,9 +104,9 @@ class SimulatedCluster:
             self._assign()
             self._answer()
             self._assign()
-            results = self._ledger.take_results()
+            results = self._queue.take_results()
             self._charge()
-            if results or self.clock.now >= until or not self._ledger.pending:
+            if results or self.clock.now >= until or not self._queue.pending:
                 return results
             self.clock.now = max(min(until, self._events[0][0] if self._events else until), self.clock.now)
 
@@ -108,10 +116,10 @@ class SimulatedCluster:
             free = self._free[phase]
             declined = 0
             for _ in range(len(free)):
-                if declined == MOST_DECLINED or not self._ledger.waiting(phase, name):  # type: ignore[arg-type]
+                if declined == MOST_DECLINED or not self._queue.waiting(phase, name):  # type: ignore[arg-type]
                     break
                 worker = free.popleft()
-                lease = self._ledger.lease(phase, worker, name)  # type: ignore[arg-type]
+                lease = self._queue.lease(phase, worker, name)  # type: ignore[arg-type]
                 if lease is None:
                     free.append(worker)
                     declined += 1
@@ -146,10 +154,10 @@ class SimulatedCluster:
                     ended.append((lease, self._measured(lease.request)))
         for lease, what in ended:
             if isinstance(what, Build):
-                self._ledger.compiled(lease, what, "code")
+                self._queue.compiled(lease, what, "code")
             else:
                 on = DeviceIdentity(self._class, "simulated", lease.worker)
-                self._ledger.finish(lease, what, on, self._device_s)
+                self._queue.finish(lease, what, on, self._device_s)
 
     def _built(self, request: TrialRequest) -> Build:
         chance = random.Random(request.config.key)
@@ -187,7 +195,7 @@ class SimulatedCluster:
         return (DeviceClass(self._class, True, self._gpus),)
 
     def capacity(self, device_class: str) -> int:
-        return max(AHEAD * (self._gpus + self.compilers) - self._ledger.in_flight(device_class), 0)
+        return max(AHEAD * (self._gpus + self.compilers) - self._queue.in_flight(device_class), 0)
 
     def away(self, device_class: str) -> str:
         return ""
@@ -202,10 +210,10 @@ class SimulatedCluster:
     def announce(self, status: Mapping[str, Any]) -> None: ...
 
     def submit(self, request: TrialRequest) -> None:
-        self._ledger.submit(request)
+        self._queue.submit(request)
 
     def pending(self) -> int:
-        return self._ledger.pending
+        return self._queue.pending
 
     def fetch_binaries(self, trial_id: str) -> tuple[Binary, ...]:
         raise ClusterError("a simulated cluster has no binaries", got=trial_id)
@@ -213,21 +221,21 @@ class SimulatedCluster:
     def keeps(self, trial_id: str) -> bool:
         return False
 
-    def heed(self, judge: Judge) -> None:
-        self._ledger.heed(judge)
+    def set_policy(self, policy: SchedulingPolicy) -> None:
+        self._queue.set_policy(policy)
 
-    def withdraw(self, request_id: str) -> None:
-        self._ledger.withdraw(request_id)
+    def cancel(self, request_id: str) -> None:
+        self._queue.cancel(request_id)
 
     def drain(self) -> None:
-        self._ledger.cancel(also_on_devices=True)
+        self._queue.cancel_all(also_on_devices=True)
 
     @property
     def draining(self) -> bool:
         return False
 
     def counters(self) -> Counters:
-        return self._ledger.counters()
+        return self._queue.counters()
 
     def close(self) -> None: ...
 
@@ -354,8 +362,8 @@ def simulate(
     wanted = replace(wanted, budget=replace(wanted.budget, trials=math.ceil(trials / len(keys)), seconds=None))
     dealt = parts(wanted, keys, schedulers)
     name = wanted.device_classes[0]
-    entries = [Entry(str(part.number), (name,), gpus, part=part.share) for part in dealt]
-    shares = allot(entries, gpus, {name: gpus})
+    entries = [SweepEntry(str(part.number), (name,), gpus, part=part.share) for part in dealt]
+    shares = fair_shares(entries, gpus, {name: gpus})
     done, sent, measured = 0, Sent(), list[float]()
     clusters = []
     with tempfile.TemporaryDirectory() as folder:

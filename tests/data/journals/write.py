@@ -21,8 +21,8 @@ import experiments_fakes as fakes
 import pyarrow.parquet as pq
 from experiments_fakes import sweep_spec, tools
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.ledger import Lease
 from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.trial_queue import Lease
 from tileflow_experiments import mlflow_log, sweep
 
 from tileflow.measure.types import DeviceFacts, Outcome, Status
@@ -51,7 +51,7 @@ class Evaluator(InlineEvaluator):
         x, y = lease.request.config["x"], lease.request.config["y"]
         if ((x, y) == (1, 0) and lease.request.attempt == 1) or (x, y) == (1, 2):
             died = Outcome(Status.WORKER_LOST, None, "ActorDiedError", "the compile worker died")
-            self._ledger.lost(lease, died, blame=True)
+            self._queue.lost(lease, died, blame=True)
         else:
             super()._compile(lease)
 

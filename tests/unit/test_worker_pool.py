@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from tileflow_benchmarks.scaling.simulated_stages import RehearsedStages
-from tileflow_cluster import devices, fleet
-from tileflow_cluster.fleet import Fleet, Recycling
-from tileflow_cluster.placement import Plan
+from tileflow_cluster import devices, worker_pool
+from tileflow_cluster.placement import PlacementPlan
 from tileflow_cluster.protocol import DeviceClass
+from tileflow_cluster.worker_pool import Recycling, WorkerPool
 from tileflow_cluster.workers import WorkerFacts
 
 from tileflow.build.process import Done
@@ -22,10 +22,10 @@ from tileflow.runtime import describe
 
 def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(fleet, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(fleet, "start_compiler", lambda stages: object())
-    workers = Fleet(RehearsedStages(), Recycling())
-    early, late = workers.follow(Plan(2, ()))
+    monkeypatch.setattr(worker_pool, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(worker_pool, "start_compiler", lambda stages: object())
+    workers = WorkerPool(RehearsedStages(), Recycling())
+    early, late = workers.follow(PlacementPlan(2, ()))
     workers.ready(early, WorkerFacts("host", 1, "node", ()))
     now[0] = 30.0
     workers.ready(late, WorkerFacts("host", 2, "node", ()))
@@ -89,7 +89,7 @@ def test_gpus_in_use_are_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_device_workers_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("start_compiler", "start_model"):
-        monkeypatch.setattr(fleet, name, lambda *_: object())
-    workers = Fleet(RehearsedStages(), Recycling())
-    started = list(workers.follow(Plan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
+        monkeypatch.setattr(worker_pool, name, lambda *_: object())
+    workers = WorkerPool(RehearsedStages(), Recycling())
+    started = list(workers.follow(PlacementPlan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
     assert [worker.phase for worker in started] == ["device", "compile", "compile"]

@@ -1,8 +1,8 @@
-"""Who works on a shared cluster: sweeps enter themselves, see each other, and take no more than their share.
+"""The sweep registry: which sweeps work on a shared cluster, so that each takes no more than its share.
 
-The rota is one small actor of the cluster, made by whoever comes first. It only remembers: every sweep works out its
-own share of CPUs and GPUs (:mod:`.share`). A sweep that has not been heard of for a while is forgotten; the rota ends
-with the last one. :func:`look` and :func:`tell` ask it from any machine.
+The registry is one small actor of the cluster, which the first sweep creates. It only remembers: every sweep works out
+its own share of CPUs and GPUs (:mod:`.fair_share`). It forgets a sweep that has not been heard of for a while, and ends
+with the last one. :func:`list_sweeps` and :func:`send_order` ask it from any machine.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ import ray
 
 from tileflow.errors import ClusterError
 
-from .share import Entry, Share, allot
+from .fair_share import Share, SweepEntry, fair_shares
 
 if TYPE_CHECKING:  # what the actor imports stays small
     from .protocol import Ordered
 
-NAME = "tileflow-rota-1"  # and the version of what is said to it
+NAME = "tileflow-sweep-registry-1"  # and the version of what is said to it
 NAMESPACE = "tileflow"
 FORGOTTEN_S = 20.0
 ANSWER_S = 30.0
 
 
-class Rota:
+class SweepRegistry:
     """The actor. Everything it is told is small, and it answers at once."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, SweepEntry] = {}
         self._heard: dict[str, float] = {}
         self._orders: dict[str, Ordered] = {}
         self._count = 0
 
-    def enter(self, entry: Entry) -> list[Entry]:
+    def enter(self, entry: SweepEntry) -> list[SweepEntry]:
         """``entry`` is working, still or anew; all that are."""
         known = self._entries.get(entry.sweep_id)
         if known is None:
@@ -49,7 +49,7 @@ class Rota:
         self._heard[entry.sweep_id] = time.monotonic()
         return self.entries()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SweepEntry]:
         """All that were heard of lately, the earliest first."""
         before = time.monotonic() - FORGOTTEN_S
         for sweep_id in [s for s, heard in self._heard.items() if heard < before]:
@@ -75,16 +75,16 @@ class Rota:
             known.pop(sweep_id, None)
 
 
-class Member:
-    """One sweep's side of the rota. Never waits: it reads what was answered last, and works alone until then."""
+class RegistryClient:
+    """One sweep's side of the registry. It never waits: it reads the last answer, and works alone without one."""
 
-    def __init__(self, entry: Entry, period_s: float) -> None:
+    def __init__(self, entry: SweepEntry, period_s: float) -> None:
         self._entry = entry
         self._period_s = period_s
-        self._rota: Any = None
+        self._registry: Any = None
         self._answer: Any = None
         self._asked_at = -math.inf
-        self.entries: tuple[Entry, ...] = (entry,)
+        self.entries: tuple[SweepEntry, ...] = (entry,)
 
     @property
     def order(self) -> Ordered:
@@ -94,10 +94,10 @@ class Member:
 
     def share(self, cpus: int, gpus: Mapping[str, int]) -> Share:
         """This sweep's part of the cluster."""
-        return allot(self.entries, cpus, gpus)[self._entry.sweep_id]
+        return fair_shares(self.entries, cpus, gpus)[self._entry.sweep_id]
 
-    def measure(self, device_class: str) -> None:
-        """This sweep has use for the GPUs of one class more."""
+    def add_device_class(self, device_class: str) -> None:
+        """Register that this sweep can use the GPUs of one more class."""
         if device_class not in self._entry.classes:
             self._entry = replace(self._entry, classes=(*self._entry.classes, device_class))
             mine = self._entry.sweep_id
@@ -105,52 +105,52 @@ class Member:
                 replace(e, classes=self._entry.classes) if e.sweep_id == mine else e for e in self.entries
             )
 
-    def turn(self, status: Mapping[str, Any]) -> bool:
-        """Say that this sweep is there, once a period. True where who works, or what was ordered, has changed."""
-        changed = self._hear()
+    def heartbeat(self, status: Mapping[str, Any]) -> bool:
+        """Tell the registry once a period that this sweep is alive. True where sweeps or orders have changed."""
+        changed = self._read_answer()
         if self._answer is None and time.monotonic() - self._asked_at >= self._period_s:
             self._asked_at = time.monotonic()
-            if self._rota is None:
-                self._rota = the_rota()
-            self._answer = self._rota.enter.remote(replace(self._entry, status=dict(status)))
+            if self._registry is None:
+                self._registry = get_or_create_registry()
+            self._answer = self._registry.enter.remote(replace(self._entry, status=dict(status)))
         return changed
 
-    def _hear(self) -> bool:
+    def _read_answer(self) -> bool:
         if self._answer is None or not ray.wait([self._answer], timeout=0)[0]:
             return False
         try:
             heard = tuple(ray.get(self._answer))
         except ray.exceptions.RayError:  # it ended with the sweep before this one, or with its node: another is made
-            self._rota = self._answer = None
+            self._registry = self._answer = None
             return False
         self._answer = None
         if all(entry.sweep_id != self._entry.sweep_id for entry in heard):
             return False
-        changed = _shape(heard) != _shape(self.entries)
+        changed = _share_inputs(heard) != _share_inputs(self.entries)
         self.entries = heard
         return changed
 
     def leave(self) -> None:
-        if self._rota is not None:
-            self._rota.leave.remote(self._entry.sweep_id)
-            self._rota = None
+        if self._registry is not None:
+            self._registry.leave.remote(self._entry.sweep_id)
+            self._registry = None
 
 
-def _shape(entries: Sequence[Entry]) -> list[Entry]:
+def _share_inputs(entries: Sequence[SweepEntry]) -> list[SweepEntry]:
     """What shares depend on."""
     return [replace(entry, status={}, since=0) for entry in entries]
 
 
-def the_rota() -> Any:
-    """The cluster's rota, made where there is none; a node that goes takes what it knew, which all say again."""
-    actor = ray.remote(Rota)
+def get_or_create_registry() -> Any:
+    """The cluster's registry, created where there is none. After the loss of its node every sweep registers again."""
+    actor = ray.remote(SweepRegistry)
     return actor.options(
         name=NAME, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, num_cpus=0, max_restarts=-1
     ).remote()
 
 
-def find_rota() -> Any | None:
-    """The cluster's rota; None where no sweep works."""
+def find_registry() -> Any | None:
+    """The cluster's registry; None where no sweep works."""
     try:
         return ray.get_actor(NAME, namespace=NAMESPACE)
     except ValueError:
@@ -160,22 +160,22 @@ def find_rota() -> Any | None:
 # ---- from any machine ------------------------------------------------------------------------------------------------
 
 
-def look(address: str) -> list[Entry]:
+def list_sweeps(address: str) -> list[SweepEntry]:
     """The sweeps that work on the cluster at ``address``. Raises ClusterError where there is no cluster."""
     with _connected(address):
-        rota = find_rota()
-        return list(_answered(rota.entries.remote(), ())) if rota is not None else []
+        registry = find_registry()
+        return list(_answered(registry.entries.remote(), ())) if registry is not None else []
 
 
-def tell(address: str, sweep_id: str, order: Ordered) -> list[str]:
+def send_order(address: str, sweep_id: str, order: Ordered) -> list[str]:
     """Tell the sweeps on the cluster at ``address`` whose id begins so; their ids. Raises ClusterError."""
     with _connected(address):
-        rota = find_rota()
-        return list(_answered(rota.order.remote(sweep_id, order), ())) if rota is not None else []
+        registry = find_registry()
+        return list(_answered(registry.order.remote(sweep_id, order), ())) if registry is not None else []
 
 
 def _answered(answer: Any, ended: Any) -> Any:
-    """What the rota answers; ``ended`` where it ended meanwhile, with the last sweep.
+    """What the registry answers; ``ended`` where it ended meanwhile, with the last sweep.
 
     Raises ClusterError where it takes too long: it starts with the first sweep.
     """
@@ -185,13 +185,14 @@ def _answered(answer: Any, ended: Any) -> Any:
         return ended
     except ray.exceptions.GetTimeoutError:
         raise ClusterError(
-            f"the cluster's rota must answer within {ANSWER_S:g} s", hint="ask again; is the cluster overloaded?"
+            f"the cluster's sweep registry must answer within {ANSWER_S:g} s",
+            hint="ask again; is the cluster overloaded?",
         ) from None
 
 
 @contextmanager
 def _connected(address: str) -> Iterator[None]:
-    from .lookout import require_reachable
+    from .cluster_monitor import require_reachable
     from .ray_errors import ray_must_start
 
     with ray_must_start(address):

@@ -1,4 +1,4 @@
-"""A kernel that is built to load a compiler: a product, a reduction over rows, arithmetic by element."""
+"""The warm-up kernel, which is built to load a compiler: a product, a reduction over rows, elementwise arithmetic."""
 
 from __future__ import annotations
 

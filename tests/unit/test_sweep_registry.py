@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileflow_cluster.rota import Rota
-from tileflow_cluster.share import Entry, allot
+from tileflow_cluster.fair_share import SweepEntry, fair_shares
+from tileflow_cluster.sweep_registry import SweepRegistry
 
 GPU, OTHER = "nvidia-h200", "amd-mi300x"
 
 
-def entry(name: str, *classes: str, since: int = 0, compilers: int = 64, priority: int = 1, order: str = "") -> Entry:
-    return Entry(name, classes, compilers, priority, since, order=order)  # type: ignore[arg-type]
+def entry(
+    name: str, *classes: str, since: int = 0, compilers: int = 64, priority: int = 1, order: str = ""
+) -> SweepEntry:
+    return SweepEntry(name, classes, compilers, priority, since, order=order)  # type: ignore[arg-type]
 
 
-def shares(entries: list[Entry], cpus: int, **gpus: int) -> dict[str, tuple[int, int]]:
-    found = allot(entries, cpus, {GPU: gpus.get("gpus", 0)})
+def shares(entries: list[SweepEntry], cpus: int, **gpus: int) -> dict[str, tuple[int, int]]:
+    found = fair_shares(entries, cpus, {GPU: gpus.get("gpus", 0)})
     return {name: (share.compilers, share.gpus.get(GPU, 0)) for name, share in found.items()}
 
 
@@ -32,7 +34,7 @@ def test_two_sweeps_share_by_priority() -> None:
 
 def test_compile_slots_follow_gpus() -> None:
     both = [entry("a", GPU, OTHER, since=1), entry("b", OTHER, since=2)]
-    found = allot(both, 8, {GPU: 2, OTHER: 2})
+    found = fair_shares(both, 8, {GPU: 2, OTHER: 2})
     assert {n: (s.compilers, dict(s.gpus)) for n, s in found.items()} == {
         "a": (6, {GPU: 2, OTHER: 1}), "b": (2, {OTHER: 1}),
     }  # fmt: skip
@@ -63,22 +65,22 @@ def test_nothing_is_given_twice_nor_kept_from_who_wants_it(
         entry(f"s{n}", *filter(None, [name]), since=n, priority=priority, compilers=compilers)
         for n, (priority, compilers, name) in enumerate(asked)
     ]
-    found = allot(entries, cpus, {GPU: gpus})
-    assert found == allot(entries[::-1], cpus, {GPU: gpus}), "every sweep works out the same"
+    found = fair_shares(entries, cpus, {GPU: gpus})
+    assert found == fair_shares(entries[::-1], cpus, {GPU: gpus}), "every sweep works out the same"
     wanting = [e for e in entries if GPU in e.classes]
     assert sum(found[e.sweep_id].gpus.get(GPU, 0) for e in entries) == (gpus if wanting else 0)
     given_cpus = sum(share.compilers for share in found.values())
     assert given_cpus <= cpus and all(found[e.sweep_id].compilers <= e.compilers for e in entries)
 
 
-def test_the_rota_forgets_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registry_forgets_who_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("tileflow_cluster.rota.time.monotonic", lambda: now[0])
-    rota = Rota()
-    rota.enter(entry("a-1", GPU))
+    monkeypatch.setattr("tileflow_cluster.sweep_registry.time.monotonic", lambda: now[0])
+    registry = SweepRegistry()
+    registry.enter(entry("a-1", GPU))
     now[0] = 15.0
-    assert [(e.sweep_id, e.since) for e in rota.enter(entry("b-1", GPU))] == [("a-1", 1), ("b-1", 2)]
-    assert rota.order("a", "pause") == ["a-1"] and rota.order("c", "stop") == []
-    assert [e.order for e in rota.entries()] == ["pause", ""]
+    assert [(e.sweep_id, e.since) for e in registry.enter(entry("b-1", GPU))] == [("a-1", 1), ("b-1", 2)]
+    assert registry.order("a", "pause") == ["a-1"] and registry.order("c", "stop") == []
+    assert [e.order for e in registry.entries()] == ["pause", ""]
     now[0] = 30.0
-    assert [e.sweep_id for e in rota.enter(entry("b-1", GPU))] == ["b-1"]
+    assert [e.sweep_id for e in registry.enter(entry("b-1", GPU))] == ["b-1"]

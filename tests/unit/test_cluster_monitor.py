@@ -1,4 +1,4 @@
-"""Knocking at a head's port, and a cluster's silence. No Ray is started."""
+"""Probes of a head's port, and a cluster's silence. No Ray is started."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tileflow_cluster import lookout
-from tileflow_cluster.lookout import Lookout, knock, require_reachable
+from tileflow_cluster import cluster_monitor
+from tileflow_cluster.cluster_monitor import ClusterMonitor, probe_head, require_reachable
 
 from tileflow.errors import ClusterError
 
@@ -50,12 +50,12 @@ def nobody() -> str:
 
 def test_a_head_is_told_from_what_is_none() -> None:
     with listening(SETTINGS) as head:
-        assert knock(head, 1.0) == ""
+        assert probe_head(head, 1.0) == ""
     with listening(b"HTTP/1.1 400 Bad Request\r\n") as other:
-        assert "no Ray" in knock(other, 1.0)
+        assert "no Ray" in probe_head(other, 1.0)
     with listening(None) as frozen:
-        assert "timed out" in knock(frozen, 0.1)
-    assert "refused" in knock(nobody(), 1.0)
+        assert "timed out" in probe_head(frozen, 0.1)
+    assert "refused" in probe_head(nobody(), 1.0)
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
@@ -72,10 +72,10 @@ def test_an_address_of_nowhere_is_an_error_within_seconds(scheme: str) -> None:
 
 
 def test_a_silent_head_is_said_once_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookout, "KNOCK_LIMIT_S", 0.1)
+    monkeypatch.setattr(cluster_monitor, "PROBE_LIMIT_S", 0.1)
     looks: list[int] = []
     with listening(SETTINGS) as head:
-        watch = Lookout(0.02, look=lambda: looks.append(1) or (), head=head)
+        watch = ClusterMonitor(0.02, look=lambda: looks.append(1) or (), head=head)
         while len(looks) < 3:
             time.sleep(0.01)
         watch.require_answer(0.1)
@@ -88,9 +88,9 @@ def test_a_silent_head_is_said_once_patience_ends(monkeypatch: pytest.MonkeyPatc
     watch.close()
 
 
-def test_a_head_that_answers_the_knock_alone_is_silent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_answers_the_probe_alone_is_silent_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking for nodes waits for ever where a head goes just then: the driver does not wait with it."""
-    monkeypatch.setattr(lookout, "KNOCK_LIMIT_S", 0.1)
+    monkeypatch.setattr(cluster_monitor, "PROBE_LIMIT_S", 0.1)
     hanging = threading.Event()
     first = [True]
 
@@ -102,7 +102,7 @@ def test_a_head_that_answers_the_knock_alone_is_silent_too(monkeypatch: pytest.M
         return ()
 
     with listening(SETTINGS) as head:
-        watch = Lookout(0.02, look=look, head=head)
+        watch = ClusterMonitor(0.02, look=look, head=head)
         time.sleep(0.6)
         with pytest.raises(ClusterError, match="does not say which nodes"):
             watch.require_answer(0.3)
@@ -115,7 +115,7 @@ def test_ray_imported_first_is_refused_in_words() -> None:
     script = (
         "import os; os.environ.pop('RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER', None); import ray\n"
         "import tileflow_cluster.local\n"
-        "from tileflow_cluster.lookout import require_loopback\n"
+        "from tileflow_cluster.cluster_monitor import require_loopback\n"
         "require_loopback()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The workers that run now: started to plan, replaced when they die or wear out, parked when they must not be used."""
+"""The worker pool starts workers to a plan, replaces dead and worn ones, and parks those that must not be used."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import ray
 
 from tileflow.errors import ClusterError
 
-from .ledger import Phase
-from .placement import Plan
+from .placement import PlacementPlan
 from .protocol import DeviceClass
 from .stages import Stages
 from .trial import Facts
+from .trial_queue import Phase
 from .workers import WorkerFacts, start_compiler, start_device, start_model
 
 log = logging.getLogger("tileflow.cluster")
@@ -97,7 +97,7 @@ class Worker:
         return f"{self.name} ({where})"
 
 
-class Fleet:
+class WorkerPool:
     """All workers of one evaluator."""
 
     def __init__(self, stages: Stages, recycling: Recycling) -> None:
@@ -107,7 +107,7 @@ class Fleet:
         self._open: dict[str, list[dict[Worker, None]]] = {}  # likewise, and by how many calls each has
         self._states: dict[str, Counter[State]] = {}
         self._numbers = itertools.count()
-        self._wanted = Plan(0, ())
+        self._wanted = PlacementPlan(0, ())
         self._false_starts: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._quarantined: set[str] = set()
@@ -115,7 +115,7 @@ class Fleet:
         self._retired_busy_s: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
         self._retired_ready_s: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
 
-    def follow(self, plan: Plan) -> Iterator[Worker]:
+    def follow(self, plan: PlacementPlan) -> Iterator[Worker]:
         """Start what is missing from ``plan``, device workers first, which take longest to be ready; those beyond it
         end, where they have calls after these.
 

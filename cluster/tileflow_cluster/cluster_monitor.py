@@ -1,8 +1,8 @@
-"""Who watches the cluster while the driver works: does its head answer, and which nodes are there?
+"""The cluster monitor: a thread that checks whether the cluster's head answers, and which nodes there are.
 
-Ray says nothing of a head that is gone: its calls wait, and after a minute it ends the process. So a thread knocks at
+Ray says nothing of a head that is gone: its calls wait, and after a minute it ends the process. So the thread probes
 the head's port, with the first bytes of the protocol that a head speaks, and asks for nodes only after an answer. The
-driver reads what the thread saw last, and never waits for it.
+driver reads the latest state that the thread saw, and never waits for it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .placement import Node, live_nodes
 log = logging.getLogger("tileflow.cluster")
 
 CONNECT_LIMIT_S = 5.0
-KNOCK_LIMIT_S = 1.0
+PROBE_LIMIT_S = 1.0
 DEFAULT_PORT = 10001  # of ray://HOST
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # and empty settings
 SETTINGS_FRAME = 4
 
 
-def knock(address: str, limit_s: float) -> str:
-    """What speaks against a head of Ray's at ``host:port``; empty where one answers within ``limit_s``."""
+def probe_head(address: str, limit_s: float) -> str:
+    """Why no head of Ray's seems to be at ``host:port``; empty where one answers within ``limit_s``."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), limit_s) as connection:
@@ -58,7 +58,7 @@ def require_reachable(address: str) -> None:
     place = place.partition("/")[0]
     if ":" not in place:
         place = f"{place}:{DEFAULT_PORT}"
-    if wrong := knock(place, CONNECT_LIMIT_S):
+    if wrong := probe_head(place, CONNECT_LIMIT_S):
         raise ClusterError(
             "a Ray cluster must answer at its address",
             got=f"{address}: {wrong}",
@@ -80,10 +80,10 @@ def require_loopback() -> None:
         )
 
 
-class Lookout:
+class ClusterMonitor:
     """A thread that looks at the cluster this process is connected to, every ``period_s`` seconds, until closed.
 
-    ``look``: replaces the look at the nodes, and ``knock`` that at the head's port, in tests.
+    ``look``: replaces the look at the nodes, and ``probe_head`` that at the head's port, in tests.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Lookout:
         self._heard_at = time.monotonic()
         self._wrong = ""
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="tileflow-lookout", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="tileflow-cluster-monitor", daemon=True)
         self._thread.start()
 
     @property
@@ -112,7 +112,7 @@ class Lookout:
     def silent_s(self) -> float:
         """For how long the head has not answered, 0 while it does."""
         silent = time.monotonic() - self._heard_at
-        return silent if self._wrong or silent > 2 * self._period_s + KNOCK_LIMIT_S else 0.0
+        return silent if self._wrong or silent > 2 * self._period_s + PROBE_LIMIT_S else 0.0
 
     def require_answer(self, patience_s: float) -> None:
         """Raises ClusterError where the head has not answered for ``patience_s`` seconds."""
@@ -131,7 +131,7 @@ class Lookout:
 
     def _watch(self) -> None:
         while not self._closing.wait(self._period_s):
-            wrong = knock(self._head, KNOCK_LIMIT_S)
+            wrong = probe_head(self._head, PROBE_LIMIT_S)
             if wrong and not self._wrong:
                 log.warning("the Ray cluster's head at %s does not answer: %s", self._head, wrong)
             self._wrong = wrong
@@ -139,7 +139,7 @@ class Lookout:
                 continue
             try:
                 self._nodes = self._look()
-            except Exception as error:  # of a head that goes meanwhile; the next knock tells
+            except Exception as error:  # of a head that goes meanwhile; the next probe tells
                 self._wrong = f"{type(error).__name__}: {error}"
                 continue
             self._heard_at = time.monotonic()

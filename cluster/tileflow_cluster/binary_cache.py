@@ -1,4 +1,4 @@
-"""Which trials' machine code is kept: that of the latest ones, and of the best of every study for its contest."""
+"""The binary cache keeps the machine code of the latest trials, and of the best of every study for its contest."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ BEST = 24
 
 
 @dataclass(slots=True)
-class Shelf(Generic[Payload]):
-    """``Payload``: as in the ledger."""
+class BinaryCache(Generic[Payload]):
+    """Binaries by trial id. ``Payload``: as in the trial queue."""
 
     _latest: OrderedDict[str, Payload] = field(default_factory=OrderedDict)
     _best: dict[object, list[tuple[float, str, Payload]]] = field(default_factory=dict)
     _kept: dict[str, Payload] = field(default_factory=dict)
 
     def put(self, trial_id: str, payload: Payload) -> None:
-        """It was built now."""
+        """Keep the binaries of a trial that was built now."""
         self._latest[trial_id] = payload
         self._latest.move_to_end(trial_id)
         if len(self._latest) > LATEST:
             self._latest.popitem(last=False)
 
     def timed(self, trial_id: str, request: TrialRequest, payload: Payload, time_us: float) -> None:
-        """It was timed; the best of its study stay."""
+        """Keep the binaries of a timed trial while it is among the best of its study."""
         best = self._best.setdefault((request.kernel, request.problem, request.device_class, request.mode), [])
         if any(trial_id == known for _, known, _ in best):
             return

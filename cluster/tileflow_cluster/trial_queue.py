@@ -1,8 +1,8 @@
-"""The ledger: which request waits for what, who holds its lease, which outcomes are known.
+"""The trial queue: which request waits for what, which worker has its lease, which outcomes are known.
 
-Every evaluator moves its requests through one; it knows no worker, no Ray and no clock but the one it is given. A
+Every evaluator moves its requests through one queue, which knows no worker, no Ray and no clock but the given one. A
 request waits to be compiled, is leased to a compile worker, waits for its device class, is leased to a device worker,
-and ends in exactly one final result. Nothing is lost, because a request leaves the ledger only with that result;
+and ends in exactly one final result. Nothing is lost, because a request leaves the queue only with that result;
 nothing comes twice, because an answer counts only while its lease is the current one.
 """
 
@@ -20,7 +20,7 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
-from .protocol import Counters, Judge, TrialRequest, config_trial_id
+from .protocol import Counters, SchedulingPolicy, TrialRequest, config_trial_id
 from .trial import Build, DeviceIdentity, Phases, TrialResult
 
 Payload = TypeVar("Payload")
@@ -45,18 +45,19 @@ class Lease(Generic[Payload]):
 
 
 @dataclass(slots=True)
-class _Queue:
-    """What waits for one kind of worker: all of it, oldest first; what goes before all else; and by what is searched,
-    what a judge chooses among. Adding and removing look at nothing else."""
+class _WorkerQueue:
+    """The requests that wait for one kind of worker. ``order``: all of them, oldest first. ``first``: those that go
+    before all others. ``selectable``: by search, those that the policy selects among. Adding and removing look at
+    nothing else."""
 
     order: dict[str, None] = field(default_factory=dict)
     first: dict[str, None] = field(default_factory=dict)
-    judged: dict[object, dict[str, TrialRequest]] = field(default_factory=dict)
+    selectable: dict[object, dict[str, TrialRequest]] = field(default_factory=dict)
 
-    def add(self, request: TrialRequest, whose: object, *, judged: bool) -> None:
+    def add(self, request: TrialRequest, whose: object, *, selectable: bool) -> None:
         self.order[request.request_id] = None
-        if judged:
-            self.judged.setdefault(whose, {})[request.request_id] = request
+        if selectable:
+            self.selectable.setdefault(whose, {})[request.request_id] = request
         else:
             self.first[request.request_id] = None
 
@@ -67,14 +68,14 @@ class _Queue:
         if request_id in self.first:
             del self.first[request_id]
             return
-        group = self.judged[whose]
+        group = self.selectable[whose]
         del group[request_id]
         if not group:
-            del self.judged[whose]
+            del self.selectable[whose]
 
 
 @dataclass(slots=True)
-class _Entry(Generic[Payload]):
+class _PendingTrial(Generic[Payload]):
     request: TrialRequest
     whose: object
     key: str
@@ -92,14 +93,14 @@ class _Entry(Generic[Payload]):
     killed: list[str] = field(default_factory=list)
 
 
-class Ledger(Generic[Payload]):
+class TrialQueue(Generic[Payload]):
     """``Payload``: how binaries travel; a tuple of them in one process, an object reference under Ray."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started = clock()
-        self._entries: dict[str, _Entry[Payload]] = {}
-        self._waiting: dict[str, _Queue] = {}
+        self._trials: dict[str, _PendingTrial[Payload]] = {}
+        self._waiting: dict[str, _WorkerQueue] = {}
         self._in_flight: Counter[str] = Counter()
         self._results: list[TrialResult] = []
         self._known: dict[str, TrialResult] = {}
@@ -108,29 +109,29 @@ class Ledger(Generic[Payload]):
         self._followers: dict[str, list[str]] = {}
         self._counts: Counter[str] = Counter()
         self._compile_s = 0.0
-        self._judge: Judge | None = None
+        self._policy: SchedulingPolicy | None = None
 
     # What the driver does
 
-    def heed(self, judge: Judge) -> None:
-        self._judge = judge
+    def set_policy(self, policy: SchedulingPolicy) -> None:
+        self._policy = policy
 
     def submit(self, request: TrialRequest, entrants: tuple[Payload, ...] = ()) -> None:
         """Queue ``request`` for compiling, a contest with the payloads of its ``entrants`` for its device; one whose
         outcome is known is answered at once."""
-        if request.request_id in self._entries:
+        if request.request_id in self._trials:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
-        entry = _Entry[Payload](request, _whose(request), request.key, "compile", self._clock())
-        self._entries[request.request_id] = entry
+        trial = _PendingTrial[Payload](request, _whose(request), request.key, "compile", self._clock())
+        self._trials[request.request_id] = trial
         self._in_flight[request.device_class] += 1
         if request.entrants:
             first, _ = request.entrants[0]
-            entry.phase, entry.compiled, entry.entrants = "device", Build(first), entrants
-        known = self._known.get(self._trial_of_key.get(entry.key, ""))
+            trial.phase, trial.compiled, trial.entrants = "device", Build(first), entrants
+        known = self._known.get(self._trial_of_key.get(trial.key, ""))
         if known is not None and not request.remeasure:
-            self._repeat(entry, known)
+            self._repeat(trial, known)
         else:
-            self._queue(entry)
+            self._enqueue(trial)
 
     def start_clock(self) -> None:
         """What counters call elapsed begins now."""
@@ -143,7 +144,7 @@ class Ledger(Generic[Payload]):
     @property
     def pending(self) -> int:
         """Requests without a final result, and results that nobody took yet."""
-        return len(self._entries) + sum(result.final for result in self._results)
+        return len(self._trials) + sum(result.final for result in self._results)
 
     def in_flight(self, device_class: str) -> int:
         """Requests for ``device_class`` without a final result."""
@@ -151,8 +152,8 @@ class Ledger(Generic[Payload]):
 
     def compiling(self, device_class: str) -> list[TrialRequest]:
         """Requests on their way to a device of the class, the oldest first."""
-        entries = [e for e in self._entries.values() if e.phase == "compile"]
-        return [entry.request for entry in entries if entry.request.device_class == device_class]
+        trials = [e for e in self._trials.values() if e.phase == "compile"]
+        return [trial.request for trial in trials if trial.request.device_class == device_class]
 
     def waiting(self, phase: Phase, device_class: str = "") -> int:
         queue = self._waiting.get(_queue_name(phase, device_class))
@@ -161,86 +162,87 @@ class Ledger(Generic[Payload]):
     # What workers do
 
     def lease(self, phase: Phase, worker: str, device_class: str = "") -> Lease[Payload] | None:
-        """The request that has waited longest for this kind of worker, of those for a device the one that the judge
+        """The request that has waited longest for this kind of worker, of those for a device the one that the policy
         takes; None where none waits."""
         queue = self._waiting.get(_queue_name(phase, device_class))
         if queue is None or not queue.order:
             return None
-        taken = next(iter(queue.order)) if phase == "compile" else self._chosen(queue, worker)
+        taken = next(iter(queue.order)) if phase == "compile" else self._select(queue, worker)
         if taken is None:
             return None
-        entry = self._entries[taken]
-        queue.remove(taken, entry.whose)
+        trial = self._trials[taken]
+        queue.remove(taken, trial.whose)
         now = self._clock()
         if phase == "compile":
-            entry.queue_s += now - entry.since
+            trial.queue_s += now - trial.since
         else:
-            entry.built_s += now - entry.since
-        entry.since = now
-        entry.leases += 1
-        if entry.leases > 1:
-            entry.request = replace(entry.request, epoch=entry.request.epoch + 1)
-        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload, entry.entrants)
-        return entry.lease
+            trial.built_s += now - trial.since
+        trial.since = now
+        trial.leases += 1
+        if trial.leases > 1:
+            trial.request = replace(trial.request, epoch=trial.request.epoch + 1)
+        trial.lease = Lease(trial.request, phase, worker, trial.compiled, trial.payload, trial.entrants)
+        return trial.lease
 
-    def _chosen(self, queue: _Queue, worker: str) -> str | None:
-        """Ends what the judge drops. What is measured once more, and what was tried before, is not judged."""
-        if queue.first or self._judge is None:
+    def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
+        """The request that the policy selects; those that it drops end. What was tried before, or is measured
+        once more, goes before all others and is not selectable."""
+        if queue.first or self._policy is None:
             return next(iter(queue.first or queue.order))
-        choice = self._judge.choose(queue.judged, worker)
-        for request_id in choice.drop:
+        selection = self._policy.select(queue.selectable, worker)
+        for request_id in selection.drop:
             digest = "built, and judged not worth measuring by its static facts and what is known of others"
-            self._end(self._entries[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
-        if choice.take is not None and choice.incumbent_us is not None:
-            entry = self._entries[choice.take]
-            entry.request = replace(entry.request, incumbent_us=choice.incumbent_us)
-        return choice.take
+            self._end(self._trials[request_id], Outcome(Status.INVALID_STATIC, None, PRUNED, digest, measured=False))
+        if selection.take is not None and selection.incumbent_us is not None:
+            trial = self._trials[selection.take]
+            trial.request = replace(trial.request, incumbent_us=selection.incumbent_us)
+        return selection.take
 
-    def _judged(self, entry: _Entry[Payload]) -> bool:
-        compiled, request = entry.compiled, entry.request
+    def _is_selectable(self, trial: _PendingTrial[Payload]) -> bool:
+        compiled, request = trial.compiled, trial.request
         return not request.remeasure and request.attempt == 1 and compiled is not None and compiled.traffic is not None
 
     def compiled(self, lease: Lease[Payload], compiled: Build, payload: Payload | None) -> None:
         """A compile worker answered: reject, recognise as a known trial, or queue for the device class."""
-        entry = self._answered(lease)
-        if entry is None:
+        trial = self._answered(lease)
+        if trial is None:
             return
-        entry.compiled, entry.payload = compiled, payload
+        trial.compiled, trial.payload = compiled, payload
         self._compile_s += compiled.compile_s
-        request = entry.request
-        self._trial_of_key[entry.key] = compiled.trial_id
+        request = trial.request
+        self._trial_of_key[trial.key] = compiled.trial_id
         known = self._known.get(compiled.trial_id)
         if known is not None and not request.remeasure:
-            self._repeat(entry, known)
+            self._repeat(trial, known)
         elif compiled.rejected is not None:
-            self._end(entry, compiled.rejected)
+            self._end(trial, compiled.rejected)
         else:
-            self._await_device(entry)
+            self._await_device(trial)
 
     def finish(self, lease: Lease[Payload], outcome: Outcome, on: DeviceIdentity, device_s: float = 0.0) -> None:
         """A device worker answered, after ``device_s`` seconds. A measuring process or a device that was lost under it
         counts as :meth:`lost`."""
-        entry = self._answered(lease)
-        if entry is None:
+        trial = self._answered(lease)
+        if trial is None:
             return
-        entry.device_s = device_s
+        trial.device_s = device_s
         if outcome.status.is_infrastructure:
-            self._lose(entry, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
+            self._lose(trial, lease, outcome, blame=outcome.status is not Status.CANCELLED, on=on)
         else:
-            self._end(entry, outcome, on)
+            self._end(trial, outcome, on)
 
     def lost(self, lease: Lease[Payload], outcome: Outcome, *, blame: bool, recompile: bool = False) -> None:
         """The worker will not answer. ``blame``: the config may have killed it, and is blocklisted the second time.
 
         ``recompile``: the binaries are gone with their node.
         """
-        entry = self._release(lease)
-        if entry is None:
+        trial = self._release(lease)
+        if trial is None:
             return
         if recompile:
-            entry.phase, entry.compiled, entry.payload = "compile", None, None
-            self._stop_leading(entry, None)
-        self._lose(entry, lease, outcome, blame=blame)
+            trial.phase, trial.compiled, trial.payload = "compile", None, None
+            self._stop_leading(trial, None)
+        self._lose(trial, lease, outcome, blame=blame)
 
     def fail_kernel(self, lease: Lease[Payload], error: TileflowError) -> None:
         """The stage raised ``error``, as it would for every request for this kernel and problem: all of them end."""
@@ -248,8 +250,8 @@ class Ledger(Generic[Payload]):
         if failed is None:
             return
         whose = failed.whose
-        for entry in [e for e in self._entries.values() if e.whose == whose]:
-            self._end(entry, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
+        for trial in [e for e in self._trials.values() if e.whose == whose]:
+            self._end(trial, Outcome(Status.CANCELLED, measured=False), kernel_error=error)
 
     def stage_raised(self, lease: Lease[Payload], error: BaseException) -> None:
         """What the kernel's author must mend ends every request for that kernel and problem; a mistake of the stage, or
@@ -263,26 +265,26 @@ class Ledger(Generic[Payload]):
 
     def returned(self, lease: Lease[Payload]) -> None:
         """The worker never began with it."""
-        entry = self._release(lease)
-        if entry is not None:
-            self._queue(entry)
+        trial = self._release(lease)
+        if trial is not None:
+            self._enqueue(trial)
 
-    def withdraw(self, request_id: str) -> None:
+    def cancel(self, request_id: str) -> None:
         """End a request as cancelled if it is not compiled yet."""
-        entry = self._entries.get(request_id)
-        if entry is not None and entry.phase == "compile":
-            self._end(entry, Outcome(Status.CANCELLED, measured=False))
+        trial = self._trials.get(request_id)
+        if trial is not None and trial.phase == "compile":
+            self._end(trial, Outcome(Status.CANCELLED, measured=False))
 
-    def cancel(self, *, also_on_devices: bool) -> None:
+    def cancel_all(self, *, also_on_devices: bool) -> None:
         """End all that is not leased to a device worker as cancelled; ``also_on_devices``: that too."""
-        for entry in list(self._entries.values()):
-            if also_on_devices or entry.lease is None or entry.phase == "compile":
-                self._end(entry, Outcome(Status.CANCELLED, measured=False))
+        for trial in list(self._trials.values()):
+            if also_on_devices or trial.lease is None or trial.phase == "compile":
+                self._end(trial, Outcome(Status.CANCELLED, measured=False))
 
     def fail_class(self, device_class: str, outcome: Outcome) -> None:
         """End every request for a device class that nothing serves any more."""
-        for entry in [e for e in self._entries.values() if e.request.device_class == device_class]:
-            self._end(entry, outcome)
+        for trial in [e for e in self._trials.values() if e.request.device_class == device_class]:
+            self._end(trial, outcome)
 
     def forget_modelled(self, device_class: str) -> None:
         """What the cost model said of the class is known no more: it is measured from now on."""
@@ -308,47 +310,47 @@ class Ledger(Generic[Payload]):
 
     # The moves
 
-    def _answered(self, lease: Lease[Payload]) -> _Entry[Payload] | None:
-        """The entry that ``lease`` may answer for; None, counted, where the lease is an old one."""
-        entry = self._release(lease)
-        self._counts["dropped"] += entry is None
-        return entry
+    def _answered(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
+        """The trial that ``lease`` may answer for; None, counted, where the lease is an old one."""
+        trial = self._release(lease)
+        self._counts["dropped"] += trial is None
+        return trial
 
-    def _release(self, lease: Lease[Payload]) -> _Entry[Payload] | None:
-        entry = self._entries.get(lease.request.request_id)
-        if entry is None or entry.lease is not lease:
+    def _release(self, lease: Lease[Payload]) -> _PendingTrial[Payload] | None:
+        trial = self._trials.get(lease.request.request_id)
+        if trial is None or trial.lease is not lease:
             return None
-        entry.lease = None
-        return entry
+        trial.lease = None
+        return trial
 
-    def _queue(self, entry: _Entry[Payload]) -> None:
-        entry.since = self._clock()
-        name = _queue_name(entry.phase, entry.request.device_class)
-        judged = entry.phase == "device" and self._judged(entry)
-        self._waiting.setdefault(name, _Queue()).add(entry.request, entry.whose, judged=judged)
+    def _enqueue(self, trial: _PendingTrial[Payload]) -> None:
+        trial.since = self._clock()
+        name = _queue_name(trial.phase, trial.request.device_class)
+        selectable = trial.phase == "device" and self._is_selectable(trial)
+        self._waiting.setdefault(name, _WorkerQueue()).add(trial.request, trial.whose, selectable=selectable)
 
-    def _await_device(self, entry: _Entry[Payload]) -> None:
-        assert entry.compiled is not None
-        entry.phase = "device"
-        if entry.request.remeasure:
-            self._queue(entry)
+    def _await_device(self, trial: _PendingTrial[Payload]) -> None:
+        assert trial.compiled is not None
+        trial.phase = "device"
+        if trial.request.remeasure:
+            self._enqueue(trial)
             return
-        leader = self._leaders.setdefault(entry.compiled.trial_id, entry.request.request_id)
-        if leader == entry.request.request_id:
-            entry.leads = entry.compiled.trial_id
-            self._queue(entry)
-            self._say_built(entry, entry.compiled)
+        leader = self._leaders.setdefault(trial.compiled.trial_id, trial.request.request_id)
+        if leader == trial.request.request_id:
+            trial.leads = trial.compiled.trial_id
+            self._enqueue(trial)
+            self._say_built(trial, trial.compiled)
         else:
-            self._followers.setdefault(leader, []).append(entry.request.request_id)
+            self._followers.setdefault(leader, []).append(trial.request.request_id)
 
-    def _say_built(self, entry: _Entry[Payload], compiled: Build) -> None:
-        if self._judge is not None and self._judged(entry) and compiled.traffic is not None:
-            device = target(entry.request.device_class)
-            self._judge.built(entry.request, cost.static_facts(compiled.traffic, compiled.launches, device))
+    def _say_built(self, trial: _PendingTrial[Payload], compiled: Build) -> None:
+        if self._policy is not None and self._is_selectable(trial) and compiled.traffic is not None:
+            device = target(trial.request.device_class)
+            self._policy.built(trial.request, cost.static_facts(compiled.traffic, compiled.launches, device))
 
     def _lose(
         self,
-        entry: _Entry[Payload],
+        trial: _PendingTrial[Payload],
         lease: Lease[Payload],
         outcome: Outcome,
         *,
@@ -357,34 +359,34 @@ class Ledger(Generic[Payload]):
     ) -> None:
         """Try again, unless this config has done it before or nothing helps."""
         if blame:
-            entry.killed.append(lease.worker)
+            trial.killed.append(lease.worker)
         lost = outcome if outcome.status.is_infrastructure else replace(outcome, status=Status.WORKER_LOST)
-        if len(entry.killed) >= POISON_KILLS:
-            reason = f"{outcome.error_digest or outcome.status}, twice: {', '.join(entry.killed)}"
-            self._end(entry, outcome, on, blocklisted=reason)
-        elif entry.request.attempt < MAX_ATTEMPTS:
-            self._again(entry, lost, on)
+        if len(trial.killed) >= POISON_KILLS:
+            reason = f"{outcome.error_digest or outcome.status}, twice: {', '.join(trial.killed)}"
+            self._end(trial, outcome, on, blocklisted=reason)
+        elif trial.request.attempt < MAX_ATTEMPTS:
+            self._again(trial, lost, on)
         else:
-            self._end(entry, lost, on)
+            self._end(trial, lost, on)
 
-    def _again(self, entry: _Entry[Payload], outcome: Outcome, on: DeviceIdentity | None = None) -> None:
+    def _again(self, trial: _PendingTrial[Payload], outcome: Outcome, on: DeviceIdentity | None = None) -> None:
         self._counts["retried"] += 1
-        self._results.append(self._result(entry, outcome, on, retried=True))
-        entry.request = replace(entry.request, attempt=entry.request.attempt + 1)
-        entry.queue_s = entry.built_s = entry.device_s = 0.0
-        self._queue(entry)
+        self._results.append(self._result(trial, outcome, on, retried=True))
+        trial.request = replace(trial.request, attempt=trial.request.attempt + 1)
+        trial.queue_s = trial.built_s = trial.device_s = 0.0
+        self._enqueue(trial)
 
-    def _forget(self, entry: _Entry[Payload]) -> None:
-        del self._entries[entry.request.request_id]
-        self._in_flight[entry.request.device_class] -= 1
+    def _forget(self, trial: _PendingTrial[Payload]) -> None:
+        del self._trials[trial.request.request_id]
+        self._in_flight[trial.request.device_class] -= 1
 
-    def _repeat(self, entry: _Entry[Payload], known: TrialResult) -> None:
-        self._forget(entry)
+    def _repeat(self, trial: _PendingTrial[Payload], known: TrialResult) -> None:
+        self._forget(trial)
         self._counts["considered"] += 1
         self._counts["duplicates"] += 1
         assert known.build is not None  # a verdict's trial is known
-        compile_s = entry.compiled.compile_s if entry.compiled else 0.0
-        request = entry.request
+        compile_s = trial.compiled.compile_s if trial.compiled else 0.0
+        request = trial.request
         self._results.append(
             replace(
                 known,
@@ -393,42 +395,42 @@ class Ledger(Generic[Payload]):
                 epoch=request.epoch,
                 duplicate_of=known.request_id,
                 build=replace(known.build, compile_s=compile_s),
-                phases=Phases(queue_s=entry.queue_s),
+                phases=Phases(queue_s=trial.queue_s),
             )
         )
 
     def _end(
         self,
-        entry: _Entry[Payload],
+        trial: _PendingTrial[Payload],
         outcome: Outcome,
         on: DeviceIdentity | None = None,
         *,
         blocklisted: str = "",
         kernel_error: TileflowError | None = None,
     ) -> None:
-        result = self._result(entry, outcome, on, blocklisted=blocklisted, kernel_error=kernel_error)
-        request_id = entry.request.request_id
-        self._forget(entry)
-        queue = self._waiting.get(_queue_name(entry.phase, entry.request.device_class))
+        result = self._result(trial, outcome, on, blocklisted=blocklisted, kernel_error=kernel_error)
+        request_id = trial.request.request_id
+        self._forget(trial)
+        queue = self._waiting.get(_queue_name(trial.phase, trial.request.device_class))
         if queue is not None:
-            queue.remove(request_id, entry.whose)
-        self._counts["considered"] += not entry.request.entrants
+            queue.remove(request_id, trial.whose)
+        self._counts["considered"] += not trial.request.entrants
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
-        if result.blames_config and not entry.request.entrants:
+        if result.blames_config and not trial.request.entrants:
             self._known.setdefault(result.trial_id, result)
-            self._trial_of_key.setdefault(entry.key, result.trial_id)
-        self._stop_leading(entry, result)
+            self._trial_of_key.setdefault(trial.key, result.trial_id)
+        self._stop_leading(trial, result)
 
-    def _stop_leading(self, entry: _Entry[Payload], result: TrialResult | None) -> None:
+    def _stop_leading(self, trial: _PendingTrial[Payload], result: TrialResult | None) -> None:
         """Those that gave the same binary hear its outcome; where there is none, the first of them leads."""
-        if not entry.leads:
+        if not trial.leads:
             return
-        del self._leaders[entry.leads]
-        entry.leads = ""
-        followers = self._followers.pop(entry.request.request_id, [])
-        for follower in [self._entries[f] for f in followers if f in self._entries]:
+        del self._leaders[trial.leads]
+        trial.leads = ""
+        followers = self._followers.pop(trial.request.request_id, [])
+        for follower in [self._trials[f] for f in followers if f in self._trials]:
             if result is not None and result.blames_config:
                 self._repeat(follower, result)
             else:
@@ -436,7 +438,7 @@ class Ledger(Generic[Payload]):
 
     def _result(
         self,
-        entry: _Entry[Payload],
+        trial: _PendingTrial[Payload],
         outcome: Outcome,
         on: DeviceIdentity | None,
         *,
@@ -444,16 +446,16 @@ class Ledger(Generic[Payload]):
         blocklisted: str = "",
         kernel_error: TileflowError | None = None,
     ) -> TrialResult:
-        request = entry.request
+        request = trial.request
         result = TrialResult(
             request_id=request.request_id,
             attempt=request.attempt,
             epoch=request.epoch,
-            build=entry.compiled,
+            build=trial.compiled,
             outcome=outcome,
-            phases=Phases(entry.queue_s, entry.built_s, entry.device_s),
+            phases=Phases(trial.queue_s, trial.built_s, trial.device_s),
             device=on,
-            binaries_kept=entry.payload is not None,
+            binaries_kept=trial.payload is not None,
             retried=retried,
             blocklisted=blocklisted,
             kernel_error=kernel_error,
@@ -469,20 +471,20 @@ def unanswered(lease: Lease[Payload]) -> Outcome:
     return Outcome(status, None, "LeaseExpired", f"the {lease.phase} worker did not answer within its limit")
 
 
-class OverLedger(Generic[Payload]):
-    """What evaluators that move their requests through a ledger have in common of their protocol."""
+class QueuedEvaluator(Generic[Payload]):
+    """The part of the protocol that evaluators over a trial queue have in common."""
 
-    _ledger: Ledger[Payload]
+    _queue: TrialQueue[Payload]
     _draining: bool
 
     def pending(self) -> int:
-        return self._ledger.pending
+        return self._queue.pending
 
-    def heed(self, judge: Judge) -> None:
-        self._ledger.heed(judge)
+    def set_policy(self, policy: SchedulingPolicy) -> None:
+        self._queue.set_policy(policy)
 
-    def withdraw(self, request_id: str) -> None:
-        self._ledger.withdraw(request_id)
+    def cancel(self, request_id: str) -> None:
+        self._queue.cancel(request_id)
 
     @property
     def draining(self) -> bool:

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what the rota's actor imports stays small
+if TYPE_CHECKING:  # what the registry's actor imports stays small
     from .protocol import Ordered
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One sweep. ``since``: the rota's number for it, smaller for who came earlier. ``classes``: those that it measures
-    on; ``compilers``: the most compile workers that it has use for. ``priority``: how many times as much as a sweep of
-    priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told.
-    ``part``: of what the sweep is given, where this is one of its schedulers."""
+class SweepEntry:
+    """One active sweep. ``since``: the registry's number for it, smaller for an earlier one. ``classes``: those that it
+    measures on. ``compilers``: the most compile workers that it can use. ``priority``: how many times as much as a
+    sweep of priority 1 it is given. ``status``: what it says of itself. ``order``: what it was told. ``part``: of what
+    the sweep is given, where this is one of its schedulers."""
 
     sweep_id: str
     classes: tuple[str, ...]
@@ -35,7 +35,7 @@ class Share:
     gpus: Mapping[str, int]
 
 
-def allot(entries: Sequence[Entry], cpus: int, gpus: Mapping[str, int]) -> dict[str, Share]:
+def fair_shares(entries: Sequence[SweepEntry], cpus: int, gpus: Mapping[str, int]) -> dict[str, Share]:
     """Shares by sweep, of so many CPUs and GPUs of each class.
 
     GPUs go by priority; where there are more sweeps than GPUs of a class, the later ones of the lowest priority wait.
