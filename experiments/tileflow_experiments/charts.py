@@ -42,8 +42,8 @@ def _figure(traces: Sequence[dict[str, Any]], x: dict[str, Any], y: dict[str, An
 
 def convergence(records: Sequence[TrialRecord], default: TrialRecord | None) -> Figure:
     """Every good trial, and the best so far, in microseconds over the seconds of the search."""
-    start = min((r.started_at for r in records if r.settled), default=0.0)
-    good = [r for r in records if r.settled and r.time_us is not None]
+    start = min((r.started_at for r in records if r.completed), default=0.0)
+    good = [r for r in records if r.completed and r.time_us is not None]
     steps = best_so_far(records)
     traces = [
         _points(
@@ -144,7 +144,7 @@ def importance(records: Iterable[TrialRecord]) -> Figure | None:
 
 def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
     """The correlation ratio (0 to 1) of each knob that took more than one value; empty where nothing can be said."""
-    good = [(r.config.to_dict(), math.log(r.time_us)) for r in records if r.settled and r.time_us]
+    good = [(r.config.to_dict(), math.log(r.time_us)) for r in records if r.completed and r.time_us]
     mean = sum(y for _, y in good) / len(good) if good else 0.0
     total = sum((y - mean) ** 2 for _, y in good)
     if len(good) < _FEW or total == 0.0:

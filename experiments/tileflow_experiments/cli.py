@@ -188,7 +188,7 @@ def _show_journal(out: Path) -> None:
         best = next(iter(leaders(records)), None)
         time_us = "no working config" if best is None else f"best {best.time_us:.2f} us"
         how = "" if best is None or best.measured else " (modelled)"
-        typer.echo(f"  {key.title}: {sum(r.settled for r in records)} trials, {time_us}{how}")
+        typer.echo(f"  {key.title}: {sum(r.completed for r in records)} trials, {time_us}{how}")
     for study, reason in journals.stopped(folded.events).items():
         typer.echo(f"  {study}: stopped: {reason.splitlines()[0]}")
     endings = {line["epoch"]: line["reason"] for line in folded.events if line["event"] == "closed"}
@@ -244,8 +244,8 @@ def show_kernel(
     from tileflow.target import target
 
     import_from_here()
-    subject = load_kernel(kernel)
-    lowered = subject.lower(subject.inputs(device="meta", **_problem(problem)), target(device_class))
+    loaded = load_kernel(kernel)
+    lowered = loaded.lower(loaded.inputs(device="meta", **_problem(problem)), target(device_class))
     chosen = Config.of(lowered.default.to_dict() | (_problem(config) if config else {}))
     if not source:
         typer.echo(explain(lowered) + "\n")

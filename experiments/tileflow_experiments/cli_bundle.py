@@ -37,7 +37,7 @@ def build_bundle(
         bool, typer.Option("--standalone", help="Write a Python package of the kernels, with the bundle inside.")
     ] = False,
 ) -> None:
-    """Build a bundle without a sweep or a GPU: defaults that take any size, and the problems' zero-search configs."""
+    """Build a bundle without a sweep or a GPU: defaults that take any size, and the problems' default configs."""
     from tileflow.runtime import Bundle
     from tileflow.runtime.show import summary
 

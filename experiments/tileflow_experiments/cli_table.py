@@ -43,7 +43,7 @@ def show_portfolio(out: Annotated[Path, typer.Argument(help="The sweep's folder.
         typer.echo(
             f"{kernel} on {found.device_class}, {found.problems} problems; held-out regret by size {sizes}; "
             f"by the nearest problem's best {found.nearest - 1:.1%}, "
-            f"by the zero-search default {found.default - 1:.1%}"
+            f"by the default config {found.default - 1:.1%}"
         )
         for member in found.members:
             typer.echo(f"  at home in {member.home.key}\n    {member.config}")

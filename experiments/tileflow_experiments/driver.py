@@ -26,15 +26,15 @@ from tileflow.measure.types import Status
 from tileflow.runtime.abi import Binary
 
 from . import journal as journals
+from .device_scheduling import StudySchedulingPolicy
 from .journal import Line, Writer
-from .judge import StudyJudge
 from .portfolio import missing
 from .records import RECORD_KINDS, RecordKind, StudyKey, TrialRecord
 from .selection import Standing, finalists
 from .spec import SweepSpec
 from .status import status_of
 from .study import PORTFOLIO, Study
-from .subject import Subject
+from .tuning_task import TuningTask
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,9 @@ STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """What is done once, known or not. ``entrants``: those of a contest, of which ``config`` is the first."""
+class _WorkItem:
+    """A trial, contest or build that is run once, be its outcome known or not. ``entrants``: those of a contest, of
+    which ``config`` is the first."""
 
     study: Study
     config: Config
@@ -89,8 +90,8 @@ def study_keys(spec: SweepSpec) -> list[StudyKey]:
 def open_studies(
     spec: SweepSpec,
     journal: Writer,
-    subjects: Iterable[Subject],
-    transfers: Callable[[Subject], Iterable[Config]] = lambda _: (),
+    tasks: Iterable[TuningTask],
+    transfers: Callable[[TuningTask], Iterable[Config]] = lambda _: (),
     measured: Collection[str] = (),
 ) -> list[Study]:
     """The studies of a sweep, told what the journal knows. Raises SpecError where a kernel has changed since.
@@ -111,19 +112,19 @@ def open_studies(
             worked[attempt.study] = worked.get(attempt.study, 0.0) + gpu_seconds(attempt.result)
     del lines
     studies = []
-    for subject in subjects:
-        key = subject.key
+    for task in tasks:
+        key = task.key
         if key.id in known:
-            _require_unchanged(subject, known[key.id])
+            _require_unchanged(task, known[key.id])
         else:
-            journal.event("study", **subject.to_json())
+            journal.event("study", **task.to_json())
         family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
-        study = _new_study(spec, subject, transfers(subject), family)
+        study = _new_study(spec, task, transfers(task), family)
         study.spent_s = spent.get(key.id, 0.0)
         study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
         for entry in trials.get(key, ()):
-            if entry.settled and not (entry.result.modelled and key.device_class in measured):
-                study.settle(entry.config, entry)
+            if entry.completed and not (entry.result.modelled and key.device_class in measured):
+                study.complete(entry.config, entry)
         studies.append(study)
     return studies
 
@@ -133,17 +134,17 @@ def gpu_seconds(result: TrialResult) -> float:
     return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
-def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], family: Family) -> Study:
-    sources = {subject.default: "default"}
+def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], family: Family) -> Study:
+    sources = {task.default: "default"}
     for config in transfers:
         sources.setdefault(config, "transfer")
-    peers = family.join(subject.task, subject.space, subject.default)
+    peers = family.join(task.transfer_task, task.space, task.default)
 
     def strategy(seeds: Sequence[Config]) -> Strategy:
-        return make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=seeds, peers=peers)
+        return make(spec.strategy.name, task.space, spec.strategy.seed, seeds=seeds, peers=peers)
 
-    budget = spec.budget_of(subject.key.kernel, subject.key.problem)
-    study = Study(subject, strategy(list(sources)), spec.strategy.name, budget, sources)
+    budget = spec.budget_of(task.key.kernel, task.key.problem)
+    study = Study(task, strategy(list(sources)), spec.strategy.name, budget, sources)
     study.renew = strategy
     return study
 
@@ -155,21 +156,21 @@ def take_turns(studies: Iterable[Study], at_once: Mapping[str, int]) -> None:
     """
     queues: dict[tuple[str, str], list[Study]] = {}
     for study in studies:
-        key = study.subject.key
+        key = study.task.key
         queue = queues.setdefault((key.kernel, key.device_class), [])
         if len(queue) >= at_once[key.device_class]:
             study.after = queue[-at_once[key.device_class]]
         queue.append(study)
 
 
-def _require_unchanged(subject: Subject, known: Line) -> None:
-    now = subject.to_json()
+def _require_unchanged(task: TuningTask, known: Line) -> None:
+    now = task.to_json()
     for what in ("semantic_hash", "space_fingerprint", "mode"):
         if now[what] != known[what]:
             raise SpecError(
                 f"a resumed sweep's kernels must be unchanged: {what} was {known[what]}",
                 got=now[what],
-                where=subject.key.title,
+                where=task.key.title,
                 hint="start a new sweep in a folder of its own",
             )
 
@@ -208,16 +209,16 @@ class Driver:
         self._numbers = itertools.count(1)
         self._turns: dict[str, deque[Study]] = {}
         for study in studies:
-            self._turns.setdefault(study.subject.key.device_class, deque()).append(study)
+            self._turns.setdefault(study.task.key.device_class, deque()).append(study)
         self._ticked = time.monotonic()
         self._clock_noted = self._ticked
-        self._judge = StudyJudge(lambda request_id: self._flights[request_id].study)
+        self._policy = StudySchedulingPolicy(lambda request_id: self._flights[request_id].study)
         self._asking_s = self._hearing_s = 0.0
         self._measured = {served.name for served in evaluator.device_classes() if served.measured}
         self._next_look = 0.0
         self._searching = False
-        self.failures = Counter(r.status.value for s in studies for r in s.settled.values() if r.time_us is None)
-        evaluator.set_policy(self._judge)
+        self.failures = Counter(r.status.value for s in studies for r in s.completed.values() if r.time_us is None)
+        evaluator.set_policy(self._policy)
 
     def search(self) -> None:
         """Search until every study has used its budget, or until something stops the sweep. Raises JournalFull."""
@@ -233,27 +234,27 @@ class Driver:
         self._note_clock()
         for study in self.studies:
             if study.finished:
-                self._journal.event("study_finished", study=study.subject.key.id, reason=study.finished)
+                self._journal.event("study_finished", study=study.task.key.id, reason=study.finished)
 
-    def complete(self) -> None:
+    def complete_portfolios(self) -> None:
         """Try what the choice of portfolios lacks: one problem's best config on the others."""
         wanted = missing([study for study in self.studies if not study.stopped])
         for study, config in wanted:
             study.want(config)
-        self._run_once([_Task(study, config, study.subject.mode) for study, config in wanted], "trial")
+        self._run_once([_WorkItem(study, config, study.task.mode) for study, config in wanted], "trial")
 
     def contest(self) -> None:
         """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
-        meeting = [(study, finalists(study.settled.values(), study.default)) for study in self.studies]
-        mode = {study: study.subject.mode for study, _ in meeting}
+        meeting = [(study, finalists(study.completed.values(), study.default)) for study in self.studies]
+        mode = {study: study.task.mode for study, _ in meeting}
         gone = [(s, r) for s, records in meeting for r in records if not self.evaluator.keeps(r.trial_id)]
-        self._run_once([_Task(study, record.config, mode[study]) for study, record in gone], "build")
-        tasks = []
+        self._run_once([_WorkItem(study, record.config, mode[study]) for study, record in gone], "build")
+        items = []
         for study, records in meeting:
             entrants = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
             if entrants:
-                tasks.append(_Task(study, entrants[0][1], mode[study], entrants))
-        self._run_once(tasks, "contest", self._place)
+                items.append(_WorkItem(study, entrants[0][1], mode[study], entrants))
+        self._run_once(items, "contest", self._place)
 
     def _place(self, flight: _Flight, result: TrialResult) -> None:
         """Journal a contest: what each entrant took, then how they stand."""
@@ -267,7 +268,7 @@ class Driver:
         outcome = result.outcome
         self._journal.event(
             "contest",
-            study=study.subject.key.id,
+            study=study.task.key.id,
             places=standings,
             status=outcome.status.value,
             error=outcome.error_digest,
@@ -277,13 +278,13 @@ class Driver:
     def build(self, winners: Iterable[tuple[Study, Config]], modes: Iterable[Mode]) -> list[Built]:
         """Try each winner once more in every shape mode and fetch its machine code. Those that fail are left out."""
         modes = tuple(modes)
-        plan = [_Task(study, config, mode) for study, config in winners for mode in modes]
+        plan = [_WorkItem(study, config, mode) for study, config in winners for mode in modes]
         trial_ids: list[tuple[Study, Mode, str]] = []
 
         def keep(flight: _Flight, result: TrialResult) -> None:
             self._journal.event(
                 "built",
-                study=flight.study.subject.key.id,
+                study=flight.study.task.key.id,
                 mode=flight.request.mode,
                 trial_id=result.trial_id,
                 status=result.outcome.status.value,
@@ -297,7 +298,7 @@ class Driver:
 
     def thinking(self) -> dict[str, float]:
         """Seconds of this process: asking strategies, ranking what is built, hearing results (journalling too)."""
-        return {"ask_s": self._asking_s, "rank_s": self._judge.spent_s, "hear_s": self._hearing_s}
+        return {"ask_s": self._asking_s, "rank_s": self._policy.spent_s, "hear_s": self._hearing_s}
 
     def stop(self, reason: str) -> None:
         """Ask nothing more; what is under way ends soon."""
@@ -319,18 +320,18 @@ class Driver:
                 if other.after is study:
                     other.after = None  # they would wait for each other
             study.postpone(lambda: not any(not other.postponed and other.open for other in others))
-            self._journal.event("study_postponed", study=study.subject.key.id, reason=str(error))
-            log.warning("%s goes last: %s", study.subject.key.title, error)
+            self._journal.event("study_postponed", study=study.task.key.id, reason=str(error))
+            log.warning("%s goes last: %s", study.task.key.title, error)
 
     # ---- phases ---------------------------------------------------------------------------------
 
     def _run_once(
         self,
-        plan: Sequence[_Task],
+        plan: Sequence[_WorkItem],
         kind: Purpose,
         keep: Callable[[_Flight, TrialResult], None] = lambda flight, result: None,
     ) -> None:
-        """Do every task of ``plan``, starting them in order as capacity allows; ``keep`` hears the final results."""
+        """Do every item of ``plan``, starting them in order as capacity allows; ``keep`` hears the final results."""
         pending = deque(plan)
         self._keep = keep
         while pending or self._flights:
@@ -338,18 +339,18 @@ class Driver:
             if self.stopping:
                 pending.clear()
             for _ in range(len(pending)):
-                task = pending.popleft()
-                if self._capacity(task.study.subject.key.device_class) > 0:
-                    self._submit(task, kind)
-                elif not task.study.stopped:
-                    pending.append(task)
+                item = pending.popleft()
+                if self._capacity(item.study.task.key.device_class) > 0:
+                    self._submit(item, kind)
+                elif not item.study.stopped:
+                    pending.append(item)
             self._turn(POLL_S)
 
     def _fetch(self, study: Study, mode: Mode, trial_id: str) -> Built | None:
         try:
-            return Built(study.subject.key, mode, self.evaluator.fetch_binaries(trial_id))
+            return Built(study.task.key, mode, self.evaluator.fetch_binaries(trial_id))
         except ClusterError as error:
-            log.warning("no machine code for %s: %s", study.subject.key.title, error)
+            log.warning("no machine code for %s: %s", study.task.key.title, error)
             return None
 
     # ---- one turn -------------------------------------------------------------------------------
@@ -389,7 +390,7 @@ class Driver:
                     continue
                 idle = 0
                 free -= 1
-                self._submit(_Task(study, config, study.subject.mode), "trial")
+                self._submit(_WorkItem(study, config, study.task.mode), "trial")
         return True
 
     def _used_up(self) -> bool:
@@ -413,19 +414,19 @@ class Driver:
                     self._note_stopped(study)
             return 0
 
-    def _submit(self, task: _Task, kind: Purpose) -> None:
-        study = task.study
+    def _submit(self, item: _WorkItem, kind: Purpose) -> None:
+        study = item.study
         request = TrialRequest(
             request_id=f"{self._journal.epoch}-{next(self._numbers)}",
-            kernel=study.subject.kernel,
-            problem=study.subject.key.problem,
-            device_class=study.subject.key.device_class,
-            config=task.config,
-            mode=task.mode,
+            kernel=study.task.kernel,
+            problem=study.task.key.problem,
+            device_class=study.task.key.device_class,
+            config=item.config,
+            mode=item.mode,
             incumbent_us=study.incumbent_us,
             seed=self._seed,
             remeasure=kind != "trial",
-            entrants=task.entrants,
+            entrants=item.entrants,
             hasty=kind == "trial" and not study.postponed and self._others_wait(study),
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())
@@ -469,9 +470,9 @@ class Driver:
             del self._flights[result.request_id]
         study, config = flight.study, flight.request.config
         study.gpu_s += gpu_seconds(result)
-        if result.kernel_error is not None and flight.request.mode != study.subject.mode:
+        if result.kernel_error is not None and flight.request.mode != study.task.mode:
             log.error(
-                "%s cannot be built in mode %s: %s", study.subject.key.title, flight.request.mode, result.kernel_error
+                "%s cannot be built in mode %s: %s", study.task.key.title, flight.request.mode, result.kernel_error
             )
             failed = f"{type(result.kernel_error).__name__}: {result.kernel_error}"
             self._keep(flight, replace(result, outcome=replace(result.outcome, error_digest=failed)))
@@ -492,16 +493,14 @@ class Driver:
                 self._keep(flight, result)
             return
         entry = self._record(flight, flight.request, result, "trial")
-        if entry.settled:
-            if entry.trial_id not in study.settled:
+        if entry.completed:
+            if entry.trial_id not in study.completed:
                 self._journal.add(entry)
                 if entry.time_us is None:
                     self.failures[entry.status.value] += 1
             elif study.source(config) == PORTFOLIO:  # a table looks for this config, and would not find another's line
-                self._journal.event(
-                    "known", study=study.subject.key.id, config=config.to_dict(), trial_id=entry.trial_id
-                )
-            study.settle(config, entry)
+                self._journal.event("known", study=study.task.key.id, config=config.to_dict(), trial_id=entry.trial_id)
+            study.complete(config, entry)
         else:
             self._journal.add(entry)
             if result.final:
@@ -513,7 +512,7 @@ class Driver:
             sweep_id=self._sweep_id,
             seed_source=flight.study.source(request.config),
             started_at=flight.started_at,
-            study=flight.study.subject.key,
+            study=flight.study.task.key,
             semantic_hash=request.kernel.semantic_hash,
             mode=request.mode,
             config=request.config,
@@ -533,8 +532,8 @@ class Driver:
             self._note_stopped(study)
 
     def _note_stopped(self, study: Study) -> None:
-        self._journal.event("study_stopped", study=study.subject.key.id, reason=study.stopped)
-        log.error("%s: %s", study.subject.key.title, study.stopped)
+        self._journal.event("study_stopped", study=study.task.key.id, reason=study.stopped)
+        log.error("%s: %s", study.task.key.title, study.stopped)
 
     def _charge(self) -> None:
         """Time passes for the studies of a device class in proportion to what each has under way there."""
@@ -552,5 +551,5 @@ class Driver:
 
     def _note_clock(self) -> None:
         self._clock_noted = time.monotonic()
-        spent = {study.subject.key.id: round(study.spent_s, 3) for study in self.studies}
+        spent = {study.task.key.id: round(study.spent_s, 3) for study in self.studies}
         self._journal.event("clock", spent_s=spent)

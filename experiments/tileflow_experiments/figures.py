@@ -11,15 +11,15 @@ from .records import TrialRecord
 
 
 def best_so_far(records: Sequence[TrialRecord]) -> list[tuple[int, float, float]]:
-    """(trials so far, seconds since the first, best us so far), one a settled trial from the first good one on.
+    """(trials so far, seconds since the first, best us so far), one a completed trial from the first good one on.
 
     A measured time replaces every modelled one.
     """
-    settled = [r for r in records if r.settled]
-    start = min((r.started_at for r in settled), default=0.0)
+    completed = [r for r in records if r.completed]
+    start = min((r.started_at for r in completed), default=0.0)
     curve: list[tuple[int, float, float]] = []
     best: tuple[bool, float] | None = None
-    for count, record in enumerate(settled, 1):
+    for count, record in enumerate(completed, 1):
         if record.time_us is not None:
             mine = (not record.measured, record.time_us)
             best = mine if best is None else min(best, mine)

@@ -18,8 +18,8 @@ from .journal import Folded
 from .records import TrialRecord
 from .report import PHASES
 from .study import leaders
-from .subject import Subject
 from .tables import Winner, winner
+from .tuning_task import TuningTask
 
 _SIDE_BY_SIDE = 5  # configs
 _MESSAGE = 300  # characters of a failure
@@ -50,11 +50,11 @@ document.querySelectorAll('section').forEach(draw);
 """
 
 
-def render(folded: Folded, subjects: Sequence[Subject]) -> str:
+def render(folded: Folded, tasks: Sequence[TuningTask]) -> str:
     """The page. Modelled times are marked as such; text of the journal is escaped."""
     from plotly.offline import get_plotlyjs
 
-    won = {subject.key: winner(folded, subject) for subject in subjects}
+    won = {task.key: winner(folded, task) for task in tasks}
     name = escape(str(folded.header["spec"]["name"]))
     begun = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(folded.header["created_at"]))
     body = [
@@ -62,9 +62,9 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
         f"<p class=muted>{escape(str(folded.header['sweep_id']))}, begun {begun}, "
         f"tileflow {escape(str(folded.header['tileflow']))}. Times are microseconds of a whole call.</p>",
         "<h2>Default against best</h2>",
-        _summary(folded, subjects, won),
+        _summary(folded, tasks, won),
         "<h2>Searches</h2>",
-        *(_study(folded, subject, won[subject.key], n == 0) for n, subject in enumerate(subjects)),
+        *(_study(folded, task, won[task.key], n == 0) for n, task in enumerate(tasks)),
         "<h2>Where the time went</h2>",
         f"<section>{_chart(charts.phases(_seconds(folded)))}</section>",
         "<h2>Machines</h2>",
@@ -78,11 +78,11 @@ def render(folded: Folded, subjects: Sequence[Subject]) -> str:
     )
 
 
-def _summary(folded: Folded, subjects: Sequence[Subject], won: dict[Any, Winner | None]) -> str:
+def _summary(folded: Folded, tasks: Sequence[TuningTask], won: dict[Any, Winner | None]) -> str:
     rows = []
-    for subject in subjects:
-        best, key = won[subject.key], subject.key
-        trials = sum(r.settled for r in folded.trials.get(key, ()))
+    for task in tasks:
+        best, key = won[task.key], task.key
+        trials = sum(r.completed for r in folded.trials.get(key, ()))
         cells = [escape(key.kernel), escape(" ".join(f"{n}={v}" for n, v in key.problem)), escape(key.device_class)]
         numbers = [str(trials), *_gain(best)]
         rows.append([*cells, *numbers])
@@ -102,9 +102,9 @@ def _gain(best: Winner | None) -> list[str]:
     return [default, f"{best.time_us:.2f}", gain, roof, "measured" if best.record.measured else "modelled"]
 
 
-def _study(folded: Folded, subject: Subject, best: Winner | None, is_open: bool) -> str:
-    records = folded.trials.get(subject.key, [])
-    default = next((r for r in records if r.config == subject.default and r.settled), None)
+def _study(folded: Folded, task: TuningTask, best: Winner | None, is_open: bool) -> str:
+    records = folded.trials.get(task.key, [])
+    default = next((r for r in records if r.config == task.default and r.completed), None)
     parts = [
         "<h3>Convergence</h3>",
         _chart(charts.convergence(records, default) if records else None),
@@ -113,20 +113,20 @@ def _study(folded: Folded, subject: Subject, best: Winner | None, is_open: bool)
         "<h3>How much each knob matters</h3>",
         _chart(charts.importance(records)),
         "<h3>The best configs</h3>",
-        _side_by_side(records, subject),
+        _side_by_side(records, task),
         "<h3>Failures</h3>",
         _failures(records),
     ]
-    title = escape(subject.key.title)
+    title = escape(task.key.title)
     return f"<details{' open' if is_open else ''}><summary>{title}</summary>{''.join(parts)}</details>"
 
 
-def _side_by_side(records: Sequence[TrialRecord], subject: Subject) -> str:
+def _side_by_side(records: Sequence[TrialRecord], task: TuningTask) -> str:
     """The fastest configs and the default, a column each; what differs from the first is set off."""
-    best = leaders(r for r in records if r.settled)[:_SIDE_BY_SIDE]
+    best = leaders(r for r in records if r.completed)[:_SIDE_BY_SIDE]
     if not best:
         return _none("no config works")
-    configs = [r.config.to_dict() for r in best] + [subject.default.to_dict()]
+    configs = [r.config.to_dict() for r in best] + [task.default.to_dict()]
     times = [f"{r.time_us:.2f}{'' if r.measured else ' (modelled)'}" for r in best]
     head = ("knob", *times, "default")
     rows = []

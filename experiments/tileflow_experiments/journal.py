@@ -60,7 +60,7 @@ class JournalFull(JournalError):
 
 
 class Writer:
-    """Lines on their way to one journal. ``epoch`` counts the openings of its file, this one included."""
+    """Lines on their way to one journal. ``epoch`` counts the sessions that wrote to its file, this one included."""
 
     epoch: int
 
@@ -432,7 +432,7 @@ def events(lines: Iterable[Line], name: str) -> Iterator[Line]:
 
 
 def stopped(lines: Iterable[Line]) -> dict[str, str]:
-    """Why studies were stopped, by their id; of the last opening alone, each of which tries all of them again."""
+    """Why studies were stopped, by their id; of the last session alone, since each session tries all of them again."""
     reasons: dict[str, str] = {}
     for line in lines:
         if line.get("event") == "opened":
@@ -454,7 +454,7 @@ def _states(tried: Iterable[TrialRecord]) -> dict[str, TrialRecord]:
         if not attempt.trial_id:
             continue
         known = state.get(attempt.trial_id)
-        if known is None or not known.settled or (known.result.modelled and attempt.settled and attempt.measured):
+        if known is None or not known.completed or (known.result.modelled and attempt.completed and attempt.measured):
             state[attempt.trial_id] = attempt
     return state
 

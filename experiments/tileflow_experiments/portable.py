@@ -1,7 +1,7 @@
 """Rows that need no search, built for any device class on a machine without a GPU.
 
 A *portable* row is a kernel's default on a device class: variants that together take any size, stride and alignment of
-its kinds of arguments. A *static* row is the zero-search config of one problem, with its sizes as constants.
+its kinds of arguments. A *static* row is the default config of one problem, with its sizes as constants.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def build_row(order: Order) -> BuiltRow:
 
 
 def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered) -> tuple[Config, tuple[Binary, ...]]:
-    """The zero-search config, or where the device has too little for it, a smaller one; and its machine code."""
+    """The default config, or where the device has too little for it, a smaller one; and its machine code."""
     from tileflow.build.compile import build
     from tileflow.default import smaller_config
 

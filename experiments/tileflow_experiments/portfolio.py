@@ -20,7 +20,7 @@ from tileflow.runtime.table import Unseen
 
 from .records import StudyKey, TrialRecord
 from .study import Study, leaders
-from .subject import Subject
+from .tuning_task import TuningTask
 
 FEWEST = 3  # problems: one to hold out, and a choice among the others
 CANDIDATES = 12  # configs, the best of the most problems first
@@ -32,7 +32,7 @@ Records = Mapping[StudyKey, Sequence[TrialRecord]]
 @dataclass(frozen=True, slots=True)
 class Portfolio:
     """Of one device class and one category of problems. ``regrets``: held out, by the number of members; ``nearest``:
-    held out, where the nearest problem's best config serves; ``default``: where each problem's zero-search config does.
+    held out, where the nearest problem's best config serves; ``default``: where each problem's default config does.
     All are geometric means of time over best."""
 
     device_class: str
@@ -64,13 +64,13 @@ class Portfolio:
         )
 
 
-def choose(subjects: Iterable[Subject], trials: Records) -> list[Portfolio]:
+def choose(tasks: Iterable[TuningTask], trials: Records) -> list[Portfolio]:
     """The portfolio of every device class and category of problems with at least :data:`FEWEST` measured problems.
 
-    ``subjects``: of one kernel.
+    ``tasks``: of one kernel.
     """
     found = []
-    for group in _groups(subjects, trials):
+    for group in _groups(tasks, trials):
         candidates = _candidates(group, trials)
         times = {s.problem: _times(s, trials[s.key], candidates) for s in group}
         members = choose_portfolio(times, within=WORTHWHILE)
@@ -97,30 +97,30 @@ def missing(studies: Iterable[Study]) -> list[tuple[Study, Config]]:
     """The measurements that a choice of portfolios lacks."""
     kernels: dict[str, list[Study]] = {}
     for study in studies:
-        kernels.setdefault(study.subject.key.kernel, []).append(study)
+        kernels.setdefault(study.task.key.kernel, []).append(study)
     found = []
     for same in kernels.values():
-        by_key = {study.subject.key: study for study in same}
-        trials = {key: list(study.settled.values()) for key, study in by_key.items()}
-        for group in _groups([study.subject for study in same], trials):
+        by_key = {study.task.key: study for study in same}
+        trials = {key: list(study.completed.values()) for key, study in by_key.items()}
+        for group in _groups([study.task for study in same], trials):
             candidates = _candidates(group, trials)
-            for subject in group:
-                tried = {record.config for record in trials[subject.key]}
-                wanted = dict.fromkeys(fitted(subject, config) for config in candidates)
-                found += [(by_key[subject.key], c) for c in wanted if c is not None and c not in tried]
+            for task in group:
+                tried = {record.config for record in trials[task.key]}
+                wanted = dict.fromkeys(fitted(task, config) for config in candidates)
+                found += [(by_key[task.key], c) for c in wanted if c is not None and c not in tried]
     return found
 
 
-def _groups(subjects: Iterable[Subject], trials: Records) -> list[list[Subject]]:
+def _groups(tasks: Iterable[TuningTask], trials: Records) -> list[list[TuningTask]]:
     """Problems that one portfolio may serve, of those that were measured."""
-    groups: dict[tuple[str, str], list[Subject]] = {}
-    for subject in subjects:
-        if any(r.measured for r in leaders(trials.get(subject.key, ()))):
-            groups.setdefault((subject.key.device_class, subject.problem.categories), []).append(subject)
+    groups: dict[tuple[str, str], list[TuningTask]] = {}
+    for task in tasks:
+        if any(r.measured for r in leaders(trials.get(task.key, ()))):
+            groups.setdefault((task.key.device_class, task.problem.categories), []).append(task)
     return [group for group in groups.values() if len({s.problem for s in group}) >= FEWEST]
 
 
-def _candidates(group: Sequence[Subject], trials: Records) -> list[Config]:
+def _candidates(group: Sequence[TuningTask], trials: Records) -> list[Config]:
     """The best config of each problem, by how well each does on the problems where it was measured."""
     best = {s.key: next(r for r in leaders(trials[s.key]) if r.measured) for s in group}
     candidates = dict.fromkeys(record.config for record in best.values())
@@ -133,20 +133,20 @@ def _candidates(group: Sequence[Subject], trials: Records) -> list[Config]:
     return sorted(candidates, key=lambda config: (regret(config), config.key))[:CANDIDATES]
 
 
-def _times(subject: Subject, records: Iterable[TrialRecord], candidates: Iterable[Config]) -> dict[Config, float]:
-    """Microseconds on ``subject`` by candidate, each fitted to its space; of its own best config too."""
+def _times(task: TuningTask, records: Iterable[TrialRecord], candidates: Iterable[Config]) -> dict[Config, float]:
+    """Microseconds on ``task`` by candidate, each fitted to its space; of its own best config too."""
     measured = {r.config: r.time_us for r in records if r.measured and r.time_us is not None}
     own = min(measured, key=lambda config: measured[config] or math.inf)
-    times = {config: measured.get(there) for config in (*candidates, own) if (there := fitted(subject, config))}
+    times = {config: measured.get(there) for config in (*candidates, own) if (there := fitted(task, config))}
     return {config: time for config, time in times.items() if time is not None}
 
 
-def _default_regret(group: Sequence[Subject], trials: Records) -> float:
-    """The zero-search configs' time over the best. One that was never measured, or failed, counts as the slowest."""
+def _default_regret(group: Sequence[TuningTask], trials: Records) -> float:
+    """The default configs' time over the best. One that was never measured, or failed, counts as the slowest."""
     regrets = []
-    for subject in group:
-        times = {r.config: r.time_us for r in trials[subject.key] if r.measured and r.time_us is not None}
-        regrets.append(times.get(subject.default, max(times.values())) / min(times.values()))
+    for task in group:
+        times = {r.config: r.time_us for r in trials[task.key] if r.measured and r.time_us is not None}
+        regrets.append(times.get(task.default, max(times.values())) / min(times.values()))
     return _geometric_mean(regrets, [1] * len(regrets))
 
 
@@ -154,10 +154,10 @@ def _geometric_mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return math.exp(sum(w * math.log(v) for v, w in zip(values, weights, strict=True)) / sum(weights))
 
 
-def fitted(subject: Subject, config: Config) -> Config | None:
-    """The nearest config of ``subject``'s space."""
+def fitted(task: TuningTask, config: Config) -> Config | None:
+    """The nearest config of ``task``'s space."""
     try:
-        return subject.space.adapt(config.to_dict())
+        return task.space.adapt(config.to_dict())
     except ConfigError:  # no repair leads from there to a valid config of this problem
         return None
 

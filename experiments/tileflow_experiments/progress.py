@@ -57,11 +57,11 @@ class Progress:
     def line(self, driver: Driver) -> str:
         """``  12 s   87 trials of 5 studies (40 trials each), 12 in flight, 5.2/s considered, ...``."""
         counters = driver.evaluator.counters()
-        settled = sum(len(study.settled) for study in driver.studies)
+        completed = sum(len(study.completed) for study in driver.studies)
         flying = sum(study.in_flight for study in driver.studies)
         done = sum(not study.open for study in driver.studies)
         parts = [
-            f"{time.monotonic() - self._started:4.0f} s  {settled} trials",
+            f"{time.monotonic() - self._started:4.0f} s  {completed} trials",
             f"{done}/{len(driver.studies)} studies done ({self._budget} each)",
             f"{flying} in flight",
             f"{counters.considered_per_s:.1f}/s considered, {counters.measured_per_s:.1f}/s measured",
@@ -75,7 +75,7 @@ class Progress:
         latest = max(driver.studies, key=_last_heard, default=None)
         if latest is not None and latest.best is not None and latest.best.time_us is not None:
             how = "" if latest.best.measured else " (modelled)"
-            parts.append(f"{latest.subject.key.title}: best {latest.best.time_us:.1f} us{how}")
+            parts.append(f"{latest.task.key.title}: best {latest.best.time_us:.1f} us{how}")
         return ", ".join(parts)
 
     def say(self, text: str) -> None:
@@ -89,7 +89,7 @@ class Progress:
 
 
 def _last_heard(study: Study) -> float:
-    return max((record.started_at for record in study.settled.values()), default=0.0)
+    return max((record.started_at for record in study.completed.values()), default=0.0)
 
 
 def _live() -> Line:

@@ -79,7 +79,7 @@ class TrialRecord:
         return self.result.outcome.measured
 
     @property
-    def settled(self) -> bool:
+    def completed(self) -> bool:
         """The attempt says something about the config: it ends its trial."""
         return self.result.blames_config
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from . import journal as journals
 from .journal import Folded, Line
 from .records import StudyKey, TrialRecord
-from .subject import Subject
 from .tables import Winner, winner
 from .tracking.state import SHOWN, LogState
+from .tuning_task import TuningTask
 from .verify import MADE
 
 MODEL_PAIRS = 5  # fewer say nothing of a ranking
@@ -31,7 +31,7 @@ PHASES = {
 ON_THE_DEVICE = ("inputs and references", "loading", "checking", "timing")
 
 
-def render(folded: Folded, subjects: Sequence[Subject], logged: LogState | None = None) -> str:
+def render(folded: Folded, tasks: Sequence[TuningTask], logged: LogState | None = None) -> str:
     """The report as Markdown. Every figure is of this journal; modelled times are marked as such. ``logged``: how far
     MLflow is."""
     header = folded.header
@@ -46,12 +46,12 @@ def render(folded: Folded, subjects: Sequence[Subject], logged: LogState | None 
         "",
         "| kernel | problem | device | trials | default | best | speedup | how |",
         "|---|---|---|---:|---:|---:|---:|---|",
-        *(_row(folded, subject, subject.key.id in stopped) for subject in subjects),
+        *(_row(folded, task, task.key.id in stopped) for task in tasks),
         "",
-        *_stopped(stopped, subjects),
+        *_stopped(stopped, tasks),
         "## How trials ended",
         "",
-        *_statuses(folded.trials, [s.key for s in subjects]),
+        *_statuses(folded.trials, [s.key for s in tasks]),
         "",
         "## Throughput",
         "",
@@ -72,10 +72,10 @@ def render(folded: Folded, subjects: Sequence[Subject], logged: LogState | None 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(folded: Folded, subject: Subject, stopped: bool) -> str:
-    key = subject.key
-    trials = sum(r.settled for r in folded.trials.get(key, ()))
-    won = winner(folded, subject)
+def _row(folded: Folded, task: TuningTask, stopped: bool) -> str:
+    key = task.key
+    trials = sum(r.completed for r in folded.trials.get(key, ()))
+    won = winner(folded, task)
     if won is None:
         return f"| {_place(key)} | {trials} | | | | {'stopped, see below' if stopped else 'no config works'} |"
     default = "" if won.default_us is None else f"{won.default_us:.2f}"
@@ -95,13 +95,13 @@ def _place(key: StudyKey) -> str:
     return f"{key.kernel} | {key.shown} | {key.device_class}"
 
 
-def _stopped(stopped: Mapping[str, str], subjects: Iterable[Subject]) -> list[str]:
+def _stopped(stopped: Mapping[str, str], tasks: Iterable[TuningTask]) -> list[str]:
     if not stopped:
         return []
     lines = ["## Studies that were stopped", "", "`tileflow sweep resume` tries them again.", ""]
-    for subject in subjects:
-        if reason := stopped.get(subject.key.id):
-            lines += [f"{subject.key.title}:", "", *(f"    {line}" for line in reason.splitlines()), ""]
+    for task in tasks:
+        if reason := stopped.get(task.key.id):
+            lines += [f"{task.key.title}:", "", *(f"    {line}" for line in reason.splitlines()), ""]
     return lines
 
 
@@ -119,16 +119,16 @@ def _statuses(trials: dict[StudyKey, list[TrialRecord]], keys: Iterable[StudyKey
 
 def _throughput(folded: Folded) -> list[str]:
     records = [r for group in folded.attempts.values() for r in group]
-    settled = [r for group in folded.trials.values() for r in group if r.settled]
-    measured = sum(r.measured and r.time_us is not None for r in settled)
+    completed = [r for group in folded.trials.values() for r in group if r.completed]
+    measured = sum(r.measured and r.time_us is not None for r in completed)
     lines = [
-        f"- distinct trials: {len(settled)}, measured {measured}; attempts journalled: {len(records)}",
+        f"- distinct trials: {len(completed)}, measured {measured}; attempts journalled: {len(records)}",
         f"- compiling: {sum(r.seconds['compile_s'] for r in records):.1f} s of CPU, summed over workers",
     ]
     for event in folded.events:
         if event["event"] == "counters":
             lines.append(
-                f"- opening {event['epoch']}, {event.get('phase', 'all')}: {event['elapsed_s']:.1f} s, "
+                f"- session {event['epoch']}, {event.get('phase', 'all')}: {event['elapsed_s']:.1f} s, "
                 f"{event['considered']} configs considered "
                 f"({event['considered_per_s']:.2f}/s), {event['measured']} measured ({event['measured_per_s']:.2f}/s), "
                 f"{event['modelled']} modelled, {event['duplicates']} duplicates, {event['retried']} retried, "

@@ -1,10 +1,10 @@
 """Several schedulers for one sweep: processes that each search some of its kernels, and a driver that merges.
 
 One process thinks, journals and talks to Ray for some hundred trials a second and no more. So the kernels of a large
-sweep are dealt to schedulers, each with strategies, a ledger and workers of its own: to the cluster they are members
-of one sweep, which share its GPUs and CPUs. What they do comes to the driver as lines of the journal, whose only
-writer it stays, a moment after their strategies hear of it. One that dies is started again, and asks anew for what was
-under way, as a resumed sweep does: what was not journalled was known to it alone.
+sweep are dealt to schedulers, each with strategies, a trial queue and workers of its own. To the cluster they are parts
+of one sweep, which share its GPUs and CPUs. What they do comes to the driver as lines of the journal, whose only writer
+it stays, a moment after their strategies hear of it. One that dies is started again, and asks anew for what was under
+way, as a resumed sweep does: what was not journalled was known to it alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .journal import Journal, JournalError, JournalFull, Lines, Writer
 from .records import StudyKey
 from .spec import SweepSpec
 from .status import merged, status_of
-from .work import Found, Tools, opened, work
+from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SweepPart:
     """One scheduler's part of a sweep. ``share``: of the sweep's budget, 0 to 1."""
 
     number: int
@@ -59,7 +59,7 @@ class Part:
         return replace(whole, name=f"{whole.name}-{self.number}", part=self.share, gpu_seconds=gpu_seconds)
 
 
-def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[Part]:
+def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[SweepPart]:
     """Deal the kernels to at most so many schedulers, the budgets as even as they come out. The searches of one kernel
     stay together: they learn from each other, and a choice of portfolios looks at all of them."""
     kernels: dict[str, list[StudyKey]] = {}
@@ -78,7 +78,7 @@ def parts(spec: SweepSpec, keys: Sequence[StudyKey], most: int) -> list[Part]:
     found = []
     for number, mine in enumerate(dealt):
         own = tuple(key for key in keys if key.kernel in mine)
-        found.append(Part(number, own, loads[number] / sum(loads)))
+        found.append(SweepPart(number, own, loads[number] / sum(loads)))
     return found
 
 
@@ -139,7 +139,7 @@ def _driver_gone() -> JournalError:
 
 def serve(
     whole: SweepSpec,
-    part: Part,
+    part: SweepPart,
     path: Path,
     epoch: int,
     sweep_id: str,
@@ -168,9 +168,11 @@ def serve(
         connection.close()
 
 
-def _work(whole: SweepSpec, part: Part, journal: Relay, sweep_id: str, tools: Tools, orders: Connection) -> Found:
+def _work(
+    whole: SweepSpec, part: SweepPart, journal: Relay, sweep_id: str, tools: Tools, orders: Connection
+) -> SchedulerResult:
     spec = part.spec(whole)
-    subjects = [tools.prepare(key, spec.modes[0]) for key in part.keys]
+    tasks = [tools.prepare(key, spec.modes[0]) for key in part.keys]
     evaluator = tools.evaluator(spec)
     said_at = -math.inf
 
@@ -184,7 +186,7 @@ def _work(whole: SweepSpec, part: Part, journal: Relay, sweep_id: str, tools: To
             journal.say("status", status_of(driver))
 
     try:
-        studies = opened(whole, subjects, evaluator, journal)
+        studies = opened(whole, tasks, evaluator, journal)
         driver = Driver(
             sweep_id,
             studies,
@@ -205,7 +207,7 @@ def _work(whole: SweepSpec, part: Part, journal: Relay, sweep_id: str, tools: To
 
 @dataclass(slots=True, eq=False)
 class _Scheduler:
-    part: Part
+    part: SweepPart
     process: BaseProcess
     lines: Connection
     orders: Connection
@@ -216,13 +218,13 @@ class Schedulers:
     """Runs the parts of a sweep; :meth:`stop` may be called from a signal handler."""
 
     def __init__(
-        self, spec: SweepSpec, dealt: Sequence[Part], journal: Journal, tools: Tools, show: Say = lambda _: None
+        self, spec: SweepSpec, dealt: Sequence[SweepPart], journal: Journal, tools: Tools, show: Say = lambda _: None
     ) -> None:
         self.stopping = ""
         self._spec, self._journal, self._tools, self._show = spec, journal, tools, show
         self._told = ""
         self._statuses: dict[int, Mapping[str, Any]] = {}
-        self._found = Found()
+        self._found = SchedulerResult()
         self._by_lines: dict[Any, _Scheduler] = {}
         for part in dealt:
             self._start(part, 1)
@@ -231,7 +233,7 @@ class Schedulers:
         """Let all of them ask nothing more."""
         self.stopping = self.stopping or reason
 
-    def run(self) -> Found:
+    def run(self) -> SchedulerResult:
         """Merge what they say until the last has ended."""
         try:
             while self._by_lines:
@@ -248,7 +250,7 @@ class Schedulers:
         self._found.stopping = self.stopping or self._found.stopping
         return self._found
 
-    def _start(self, part: Part, starts: int) -> None:
+    def _start(self, part: SweepPart, starts: int) -> None:
         context = multiprocessing.get_context("spawn")
         lines, theirs = context.Pipe()
         told, orders = context.Pipe(duplex=False)
@@ -302,7 +304,7 @@ class Schedulers:
                 self._end(scheduler, ENDED_S)
                 self._fail(scheduler.part, value)
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: SchedulerResult) -> None:
         """Add one scheduler's to all."""
         mine = self._found
         mine.stopping = mine.stopping or found.stopping
@@ -326,7 +328,7 @@ class Schedulers:
         else:
             self._fail(part, f"scheduler {part.number} was lost {MOST_STARTS} times, at last with {ended}")
 
-    def _fail(self, part: Part, reason: str) -> None:
+    def _fail(self, part: SweepPart, reason: str) -> None:
         """The others go on."""
         for key in part.keys:
             self._journal.event("study_stopped", study=key.id, reason=reason)
@@ -355,6 +357,6 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return total
 
 
-def dealt(spec: SweepSpec) -> list[Part]:
+def dealt(spec: SweepSpec) -> list[SweepPart]:
     """The parts of ``spec``, by the number of schedulers that it asks for."""
     return parts(spec, study_keys(spec), spec.schedulers)

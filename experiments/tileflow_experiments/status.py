@@ -20,7 +20,7 @@ def status_of(driver: Driver) -> dict[str, Any]:
     """Of plain values, small enough to be sent every second."""
     counters, studies = driver.evaluator.counters(), driver.studies
     classes = driver.evaluator.device_classes()
-    trials = sum(len(study.settled) for study in studies)
+    trials = sum(len(study.completed) for study in studies)
     return {
         "at": time.time(),
         "elapsed_s": round(counters.elapsed_s, 1),
@@ -37,7 +37,7 @@ def status_of(driver: Driver) -> dict[str, Any]:
         "waiting": {c.name: why for c in classes if (why := driver.evaluator.away(c.name))},
         "unused": list(driver.evaluator.unused()),
         "failures": dict(driver.failures),
-        "best": [_best(study.subject.key.title, study.best) for study in studies[:MOST_STUDIES] if study.best],
+        "best": [_best(study.task.key.title, study.best) for study in studies[:MOST_STUDIES] if study.best],
         "stopping": driver.stopping,
     }
 
@@ -45,12 +45,12 @@ def status_of(driver: Driver) -> dict[str, Any]:
 def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
     """Seconds until all budgets are used, by what was done so far; None where that says nothing."""
     left_trials = left_s = 0.0
-    under_way = Counter(s.subject.key.device_class for s in driver.studies if s.open)
+    under_way = Counter(s.task.key.device_class for s in driver.studies if s.open)
     for study in driver.studies:
         if not study.open:
             continue
         if study.budget.trials is not None:
-            left_trials += max(study.budget.trials - len(study.settled), 0)
+            left_trials += max(study.budget.trials - len(study.completed), 0)
         elif study.budget.seconds is not None:
             left_s += max(study.budget.seconds - study.spent_s, 0) / max(len(under_way), 1)
         elif study.budget.gpu_seconds is not None:

@@ -1,4 +1,4 @@
-"""One search: a strategy over one subject, its budget, and what is known so far. Knows no evaluator and no file."""
+"""One search: a strategy over one tuning task, its budget, and what is known so far. Knows no evaluator and no file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileflow.cost import StaticFacts
 
 from .records import TrialRecord
 from .spec import Budget
-from .subject import Subject
+from .tuning_task import TuningTask
 
 # An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
 LOSSES_PER_CONFIG = 2
@@ -27,14 +27,15 @@ class Study:
     ``after``: a search of the same kernel that must have ended before this one begins, to learn from it.
     ``renew``: makes its strategy again, with configs to begin with.
     ``gpu_s``: for how long GPUs have worked for it, losses too; ``on_gpu``: they do, rather than the cost model.
-    ``settled``: the verdicts by trial id. ``best``: the fastest good one. ``stopped``: why nothing more is asked.
+    ``completed``: the verdicts on completed trials, by trial id. ``best``: the fastest good one.
+    ``stopped``: why nothing more is asked.
     """
 
     def __init__(
-        self, subject: Subject, strategy: Strategy, strategy_name: str, budget: Budget, sources: dict[Config, str]
+        self, task: TuningTask, strategy: Strategy, strategy_name: str, budget: Budget, sources: dict[Config, str]
     ) -> None:
-        self.subject = subject
-        self.settled: dict[str, TrialRecord] = {}
+        self.task = task
+        self.completed: dict[str, TrialRecord] = {}
         self.best: TrialRecord | None = None
         self.spent_s = 0.0
         self.gpu_s = 0.0
@@ -68,9 +69,9 @@ class Study:
         if self.stopped or ((self._exhausted or self.finished) and not self._again):
             return False
         if self.budget.trials is not None:
-            return len(self.settled) + self.in_flight < self.budget.trials
+            return len(self.completed) + self.in_flight < self.budget.trials
         if self.budget.gpu_seconds is not None:
-            each_s = self.used_s / max(len(self.settled), 1)
+            each_s = self.used_s / max(len(self.completed), 1)
             return self.used_s + self.in_flight * each_s < self.budget.gpu_seconds
         assert self.budget.seconds is not None
         return self.spent_s < self.budget.seconds
@@ -135,12 +136,12 @@ class Study:
 
     # ---- hearing --------------------------------------------------------------------------------
 
-    def settle(self, config: Config, record: TrialRecord) -> None:
-        """``record`` is the verdict on ``config``, now or of an earlier opening of the journal.
+    def complete(self, config: Config, record: TrialRecord) -> None:
+        """``record`` is the verdict on ``config``, of this session or an earlier one: its trial is completed.
 
         The first verdict on a trial stands, for every config that gives it.
         """
-        known = self.settled.setdefault(record.trial_id, record)
+        known = self.completed.setdefault(record.trial_id, record)
         self.best = next(iter(leaders([known] if self.best is None else [self.best, known])), None)
         self._in_flight.discard(config)
         self._lost_in_a_row = 0
@@ -180,9 +181,9 @@ class Study:
     def measure(self) -> None:
         """A GPU has come, where the cost model stood in for it: the search begins again, with the best of what was
         modelled, which counts no more."""
-        modelled = [r.config for r in leaders(self.settled.values()) if r.result.modelled][:BEST_MODELLED]
-        self.settled = {trial_id: r for trial_id, r in self.settled.items() if not r.result.modelled}
-        self.best = next(iter(leaders(self.settled.values())), None)
+        modelled = [r.config for r in leaders(self.completed.values()) if r.result.modelled][:BEST_MODELLED]
+        self.completed = {trial_id: r for trial_id, r in self.completed.items() if not r.result.modelled}
+        self.best = next(iter(leaders(self.completed.values())), None)
         for config in modelled:
             self._sources.setdefault(config, "transfer")
         if self.renew is not None:
@@ -190,8 +191,8 @@ class Study:
         self._exhausted = False
         self.spent_s = 0.0
         self.on_gpu = True
-        for record in list(self.settled.values()):
-            self.settle(record.config, record)
+        for record in list(self.completed.values()):
+            self.complete(record.config, record)
 
     def stop(self, reason: str) -> None:
         """Ask nothing more."""
@@ -201,9 +202,9 @@ class Study:
 
     @property
     def default(self) -> TrialRecord | None:
-        """The default config's trial, once settled."""
-        default = self.subject.default
-        return next((r for r in self.settled.values() if r.config == default), None)
+        """The default config's trial, once completed."""
+        default = self.task.default
+        return next((r for r in self.completed.values() if r.config == default), None)
 
 
 def leaders(records: Iterable[TrialRecord]) -> list[TrialRecord]:

@@ -48,9 +48,9 @@ from .portfolio import Portfolio, choose
 from .records import StudyKey
 from .schedulers import Schedulers, dealt
 from .spec import SweepSpec
-from .subject import Prepare, Subject, prepare
 from .tracking import state as states
-from .work import Found, Tools, opened, work
+from .tuning_task import Prepare, TuningTask, prepare
+from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
     outputs = Outputs(out)
     outputs.require_none()
     _require_writable(out)
-    with _opened(sweep, tools) as (subjects, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator):
         with _writing(out):
             out.mkdir(parents=True, exist_ok=True)
         journal = Journal.create(
@@ -147,10 +147,10 @@ def run(sweep: SweepSpec, out: Path, tools: Tools, mlflow_uri: str | None = None
                 "spec": sweep.to_json(),
                 "created_at": time.time(),
                 "tileflow": tileflow.__version__,
-                **({"shared": True} if any(subject.kernel.shared for subject in subjects) else {}),
+                **({"shared": True} if any(task.kernel.shared for task in tasks) else {}),
             },
         )
-        return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
@@ -158,9 +158,9 @@ def resume(out: Path, tools: Tools, mlflow_uri: str | None = None) -> str:
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
     _require_writable(out)
-    with _opened(sweep, tools) as (subjects, evaluator):
+    with _opened(sweep, tools) as (tasks, evaluator):
         journal = Journal.resume(outputs.journal)
-        return _run(sweep, outputs, subjects, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
+        return _run(sweep, outputs, tasks, evaluator, journal, tools, mlflow_uri or outputs.mlflow_uri)
 
 
 def export(out: Path, prepare: Prepare = prepare) -> None:
@@ -170,8 +170,8 @@ def export(out: Path, prepare: Prepare = prepare) -> None:
     """
     outputs = Outputs(out)
     sweep = _spec_of(journals.read(outputs.journal))
-    subjects = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
-    write_outputs(outputs, subjects, logged=states.read(outputs.folder))
+    tasks = [prepare(key, sweep.modes[0]) for key in study_keys(sweep)]
+    write_outputs(outputs, tasks, logged=states.read(outputs.folder))
 
 
 def to_mlflow(out: Path, mlflow_uri: str | None = None) -> states.LogState:
@@ -188,10 +188,10 @@ def portfolios(out: Path, prepare: Prepare = prepare) -> list[tuple[str, Portfol
     """By kernel, what the journal of ``out`` gives, whatever state the sweep is in."""
     lines = journals.read(Outputs(out).journal)
     sweep, trials = _spec_of(lines), tables.right_trials(journals.fold(lines))
-    subjects: dict[str, list[Subject]] = {}
+    tasks: dict[str, list[TuningTask]] = {}
     for key in study_keys(sweep):
-        subjects.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
-    return [(kernel, found) for kernel, group in subjects.items() for found in choose(group, trials)]
+        tasks.setdefault(key.kernel, []).append(prepare(key, sweep.modes[0]))
+    return [(kernel, found) for kernel, group in tasks.items() for found in choose(group, trials)]
 
 
 def _spec_of(lines: Sequence[journals.Line]) -> SweepSpec:
@@ -214,13 +214,13 @@ def check_spec(sweep: SweepSpec) -> None:
 
 
 @contextmanager
-def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Evaluator | None]]:
+def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[TuningTask], Evaluator | None]]:
     """The sweep's kernels, lowered in another thread while the evaluator's workers start: each takes seconds, as does
     loading the strategy. The evaluator takes signals, so it is opened here, and closed at the end. Schedulers open
     their own."""
     with ThreadPoolExecutor(1, thread_name_prefix="lower") as aside:
         unwanted = threading.Event()
-        lowering = aside.submit(_subjects, sweep, tools, unwanted)
+        lowering = aside.submit(_tasks, sweep, tools, unwanted)
         try:
             evaluator = tools.evaluator(sweep) if len(dealt(sweep)) == 1 else None
         except BaseException:
@@ -233,7 +233,7 @@ def _opened(sweep: SweepSpec, tools: Tools) -> Iterator[tuple[list[Subject], Eva
             evaluator.close()
 
 
-def _subjects(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[Subject]:
+def _tasks(sweep: SweepSpec, tools: Tools, unwanted: threading.Event) -> list[TuningTask]:
     """Those made until they are ``unwanted``."""
     warm_up(sweep.strategy.name)
     keys = itertools.takewhile(lambda _: not unwanted.is_set(), study_keys(sweep))
@@ -251,7 +251,7 @@ class _Stoppable(Protocol):
 def _run(
     sweep: SweepSpec,
     outputs: Outputs,
-    subjects: Sequence[Subject],
+    tasks: Sequence[TuningTask],
     evaluator: Evaluator | None,
     journal: Journal,
     tools: Tools,
@@ -259,7 +259,7 @@ def _run(
 ) -> str:
     driver = None
     if evaluator is not None:
-        driver = _driver(sweep, subjects, evaluator, journal)
+        driver = _driver(sweep, tasks, evaluator, journal)
     logger = mlflow_log.MlflowLog(outputs.journal, mlflow_uri, outputs.artifacts) if tools.to_mlflow else None
     if logger is not None:
         logger.start()
@@ -274,13 +274,13 @@ def _run(
         for served in driver.evaluator.device_classes():
             how = "measured on" if served.measured else "modelled by"
             progress.say(f"{served.name}: {how} {served.workers} worker{'s' if served.workers != 1 else ''}")
-    found, portable = Found(), list[BuiltRow]()
+    found, portable = SchedulerResult(), list[BuiltRow]()
     try:
         with _stopped_by_signals(runner):
             found = runner.run() if isinstance(runner, Schedulers) else work(sweep, runner, journal, tools)
             if not runner.stopping and "dynamic" in sweep.modes:
                 stopped = set(found.stopped)
-                orders = _defaults([subject for subject in subjects if subject.key not in stopped])
+                orders = _defaults([task for task in tasks if task.key not in stopped])
                 rows = tools.build_rows(orders, lambda: bool(runner.stopping))
                 portable = [row for row in rows if isinstance(row, BuiltRow)]
                 _say_failures(journal, [row for row in rows if isinstance(row, Failure)])
@@ -299,7 +299,7 @@ def _run(
             log.error("%s", error)
     unwritten = ""
     try:
-        write_outputs(outputs, subjects, found.built, portable)
+        write_outputs(outputs, tasks, found.built, portable)
     except OutputError as error:
         unwritten = str(error)
         log.error("%s", error)
@@ -308,16 +308,16 @@ def _run(
             logger.abandon(MLFLOW_STOP_S)
         else:
             logger.finish(outputs.files(), MLFLOW_FINISH_S)
-        unwritten = unwritten or _report_log(outputs, subjects)
+        unwritten = unwritten or _report_log(outputs, tasks)
     missing = (
-        _named(found.stopped, len(subjects), "studies"),
-        _named(found.unchecked, len(subjects), "studies have an unchecked winner"),
+        _named(found.stopped, len(tasks), "studies"),
+        _named(found.unchecked, len(tasks), "studies have an unchecked winner"),
     )
     return "; ".join(filter(None, (runner.stopping or found.stopping, *missing, unwritten)))
 
 
-def _driver(sweep: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Journal) -> Driver:
-    studies = opened(sweep, subjects, evaluator, journal)
+def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Journal) -> Driver:
+    studies = opened(sweep, tasks, evaluator, journal)
     return Driver(
         journal.header["sweep_id"], studies, evaluator, journal, seed=sweep.strategy.seed, gpu_seconds=sweep.gpu_seconds
     )
@@ -328,9 +328,9 @@ def _named(some: Sequence[StudyKey], of: int, what: str) -> str:
     return f"{len(some)} of {of} {what}: {', '.join(key.title for key in some)}" if some else ""
 
 
-def _defaults(subjects: Iterable[Subject]) -> list[Order]:
+def _defaults(tasks: Iterable[TuningTask]) -> list[Order]:
     """The defaults that a table needs."""
-    keys = [(subject.key, subject.problem) for subject in subjects]
+    keys = [(task.key, task.problem) for task in tasks]
     middle = homes((key.kernel, key.device_class, problem) for key, problem in keys)
     return [Order(keys[n][0].kernel, keys[n][0].problem, keys[n][0].device_class) for n in middle]
 
@@ -344,19 +344,19 @@ def _say_failures(journal: Journal, failures: Iterable[Failure]) -> None:
 
 def write_outputs(
     outputs: Outputs,
-    subjects: Sequence[Subject],
+    tasks: Sequence[TuningTask],
     built: Iterable[Built] = (),
     portable: Sequence[BuiltRow] = (),
     logged: states.LogState | None = None,
 ) -> None:
     """``logged``: how far MLflow is, where nobody logs to it meanwhile."""
     with _writing(outputs.folder):
-        folded = _write(outputs, subjects, built, portable)
-        _write_report(outputs, folded, subjects, logged)
+        folded = _write(outputs, tasks, built, portable)
+        _write_report(outputs, folded, tasks, logged)
 
 
 def _write(
-    outputs: Outputs, subjects: Sequence[Subject], built: Iterable[Built], portable: Sequence[BuiltRow]
+    outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> journals.Folded:
     """Everything but the report; what the journal says."""
     lines = journals.read(outputs.journal)
@@ -365,7 +365,7 @@ def _write(
     code: dict[StudyKey, list[Binary]] = {}
     for item in sorted(built, key=lambda item: spec.MODES.index(item.mode)):
         code.setdefault(item.study, []).extend(item.binaries)
-    made = tables.build_tables(folded, subjects, lambda key: code.get(key, ()), portable)
+    made = tables.build_tables(folded, tasks, lambda key: code.get(key, ()), portable)
     outputs.tables.mkdir(exist_ok=True)
     names = Counter(table.kernel.ref for table in made)
     for table in made:
@@ -375,14 +375,14 @@ def _write(
     binaries = [b for of_study in code.values() for b in of_study] + [b for row in portable for b in row.binaries]
     if binaries and len(names) == len(made):
         write_bundle(made, binaries, outputs.bundle)
-    _write_page(outputs, folded, subjects)
+    _write_page(outputs, folded, tasks)
     return folded
 
 
-def _write_page(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject]) -> None:
+def _write_page(outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask]) -> None:
     """Charts are worth no table: what draws them may be absent where the tables are made."""
     try:
-        page = html_report.render(folded, subjects)
+        page = html_report.render(folded, tasks)
     except ModuleNotFoundError as error:
         log.warning(
             "%s was not written: %s. report.md says the same without charts; `pip install plotly`, then "
@@ -394,14 +394,14 @@ def _write_page(outputs: Outputs, folded: journals.Folded, subjects: Sequence[Su
     write_atomically(outputs.page, page.encode("utf-8", "backslashreplace"))
 
 
-def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:
+def _report_log(outputs: Outputs, tasks: Sequence[TuningTask]) -> str:
     """Say in the report what MLflow lacks, now that it is known. Returns why that could not be written."""
     logged = states.read(outputs.folder)
     if logged is None or not logged.lines():
         return ""
     try:
         with _writing(outputs.folder):
-            _write_report(outputs, journals.fold(journals.read(outputs.journal)), subjects, logged)
+            _write_report(outputs, journals.fold(journals.read(outputs.journal)), tasks, logged)
     except OutputError as error:
         log.error("%s", error)
         return str(error)
@@ -409,9 +409,9 @@ def _report_log(outputs: Outputs, subjects: Sequence[Subject]) -> str:
 
 
 def _write_report(
-    outputs: Outputs, folded: journals.Folded, subjects: Sequence[Subject], logged: states.LogState | None
+    outputs: Outputs, folded: journals.Folded, tasks: Sequence[TuningTask], logged: states.LogState | None
 ) -> None:
-    text = report.render(folded, subjects, logged)
+    text = report.render(folded, tasks, logged)
     write_atomically(outputs.report, text.encode("utf-8", "backslashreplace"))
 
 

@@ -37,7 +37,7 @@ from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord
 from .selection import Standing, contests, most_robust, votes
 from .study import leaders
-from .subject import Subject
+from .tuning_task import TuningTask
 
 log = logging.getLogger(__name__)
 
@@ -67,24 +67,24 @@ class Searched(Protocol):
     def default(self) -> Config: ...
 
 
-def winner(folded: Folded, subject: Searched) -> Winner | None:
-    """What the contest of ``subject``'s study says; without one the fastest, measured before modelled. Never a config
+def winner(folded: Folded, task: Searched) -> Winner | None:
+    """What the contest of ``task``'s study says; without one the fastest, measured before modelled. Never a config
     that a check or the interpreter found wrong. None where no config works."""
-    key = subject.key
-    again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == subject.mode and r.measured}
+    key = task.key
+    again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == task.mode and r.measured}
     failed = {config for config, r in again.items() if r.time_us is None}
     wrong = wrong_configs(folded.events)
     good = [
         r
-        for r in leaders(r for r in folded.trials.get(key, ()) if r.settled)
+        for r in leaders(r for r in folded.trials.get(key, ()) if r.completed)
         if (key.id, r.config.key) not in wrong and r.config not in failed
     ]
     standings = {s.config: s for s in contests(folded.events).get(key.id, ())}
     tied = [r for r in good if r.config in standings and standings[r.config].tied]
     if tied:
         best = most_robust(tied, again, votes(folded.events, key, folded.trials))
-        return _of_contest(best, tied, again[best.config], standings, subject)
-    return _of_search(good, subject) if good else None
+        return _of_contest(best, tied, again[best.config], standings, task)
+    return _of_search(good, task) if good else None
 
 
 def _of_contest(
@@ -92,11 +92,11 @@ def _of_contest(
     tied: Sequence[TrialRecord],
     timed: TrialRecord,
     standings: Mapping[Config, Standing],
-    subject: Searched,
+    task: Searched,
 ) -> Winner:
     times = timed.measurement
     assert times is not None
-    mine, default = standings[best.config], standings.get(subject.default)
+    mine, default = standings[best.config], standings.get(task.default)
     default_us = None
     if default is not None and default.ratio is not None and mine.ratio is not None:
         default_us = times.median_us * default.ratio / mine.ratio
@@ -104,11 +104,11 @@ def _of_contest(
     return Winner(best, times.median_us, times.ci95_us, len(times.samples_us), default_us, ties)
 
 
-def _of_search(good: Sequence[TrialRecord], subject: Searched) -> Winner:
+def _of_search(good: Sequence[TrialRecord], task: Searched) -> Winner:
     best = good[0]
     times = best.measurement
     assert times is not None
-    default = next((r for r in good if r.config == subject.default), None)
+    default = next((r for r in good if r.config == task.default), None)
     ties = tuple(sorted(r.config.key for r in good[1:] if best.measured and r.measured and _overlap(r, best)))
     default_us = default.time_us if default is not None else None
     return Winner(best, times.median_us, times.ci95_us, len(times.samples_us), default_us, ties)
@@ -130,36 +130,36 @@ def wrong_configs(events: Iterable[Line]) -> set[tuple[str, str]]:
 
 def build_tables(
     folded: Folded,
-    subjects: Iterable[Subject],
+    tasks: Iterable[TuningTask],
     binaries: Callable[[StudyKey], Sequence[Binary]] = lambda _: (),
     portable: Sequence[BuiltRow] = (),
 ) -> list[Table]:
     """One table for each version of a kernel. ``binaries``: the machine code of a study's winner, in the order that it
     is to be tried. ``portable``: the defaults that take any size."""
-    by_version: dict[tuple[str, str], list[Subject]] = {}
-    for subject in subjects:
-        by_version.setdefault((subject.key.kernel, subject.kernel.semantic_hash), []).append(subject)
+    by_version: dict[tuple[str, str], list[TuningTask]] = {}
+    for task in tasks:
+        by_version.setdefault((task.key.kernel, task.kernel.semantic_hash), []).append(task)
     return [_table(folded, group, binaries, defaults_of(portable, ref)) for (ref, _), group in by_version.items()]
 
 
 def _table(
     folded: Folded,
-    subjects: list[Subject],
+    tasks: list[TuningTask],
     binaries: Callable[[StudyKey], Sequence[Binary]],
     defaults: dict[str, tuple[Fallback, ...]],
 ) -> Table:
     entries, rows = [], []
     stopped = journals.stopped(folded.events)
-    for subject in subjects:
-        won = winner(folded, subject)
+    for task in tasks:
+        won = winner(folded, task)
         if won is None:
-            rows.append(_without_a_winner(folded.trials.get(subject.key, ()), subject, stopped.get(subject.key.id, "")))
+            rows.append(_without_a_winner(folded.trials.get(task.key, ()), task, stopped.get(task.key.id, "")))
         else:
-            entries.append(_entry(subject, won, binaries(subject.key)))
-    portfolios = choose(subjects, right_trials(folded))
-    rows += [row for portfolio in portfolios for row in _members(portfolio, subjects, entries)]
-    first = subjects[0]
-    fingerprints = "".join(sorted({s.space.fingerprint for s in subjects}))
+            entries.append(_entry(task, won, binaries(task.key)))
+    portfolios = choose(tasks, right_trials(folded))
+    rows += [row for portfolio in portfolios for row in _members(portfolio, tasks, entries)]
+    first = tasks[0]
+    fingerprints = "".join(sorted({s.space.fingerprint for s in tasks}))
     return Table.of(
         KernelId.of(
             first.key.kernel, first.kernel.semantic_hash, hashlib.sha256(fingerprints.encode()).hexdigest()[:16]
@@ -171,7 +171,7 @@ def _table(
         unseen=unseen(portfolios),
         default=Fallback(first.default, reason=f"the zero-search default of {first.key.title}"),
         defaults=defaults,
-        validators=_validators(r for s in subjects for r in folded.trials.get(s.key, ())),
+        validators=_validators(r for s in tasks for r in folded.trials.get(s.key, ())),
         created_by=CreatedBy(tileflow.__version__, folded.header["sweep_id"]),
     )
 
@@ -189,11 +189,11 @@ def right_trials(folded: Folded) -> dict[StudyKey, list[TrialRecord]]:
     return found
 
 
-def _members(portfolio: Portfolio, subjects: Sequence[Subject], entries: Sequence[Entry]) -> Iterator[Fallback]:
+def _members(portfolio: Portfolio, tasks: Sequence[TuningTask], entries: Sequence[Entry]) -> Iterator[Fallback]:
     """The rows of a portfolio, with the machine code of those that won where they are at home."""
     device = target(portfolio.device_class)
     for member in portfolio.members:
-        home = next(s for s in subjects if s.problem == member.home and s.key.device_class == device.name)
+        home = next(s for s in tasks if s.problem == member.home and s.key.device_class == device.name)
         config = fitted(home, member.config)
         assert config is not None  # it was timed there
         won = (e for e in entries if (e.device, e.problem, e.config) == (device.name, home.problem, config))
@@ -218,11 +218,11 @@ def _key_schema(entries: Sequence[Entry], portfolios: Sequence[Portfolio]) -> tu
     return tuple(KeyField(field.name, "exact") for field in fields)
 
 
-def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
+def _entry(task: TuningTask, won: Winner, code: Sequence[Binary]) -> Entry:
     record = won.record
     return Entry(
-        device=subject.key.device_class,
-        problem=subject.problem,
+        device=task.key.device_class,
+        problem=task.problem,
         config=record.config,
         origin="measured" if record.measured else "modelled",
         best_us=won.time_us,
@@ -231,29 +231,29 @@ def _entry(subject: Subject, won: Winner, code: Sequence[Binary]) -> Entry:
         n=won.samples if record.measured else 0,
         tie_set=won.ties,
         launches=launches_of(code),
-        requirements=requirements_of(subject.space, record.config, subject.problem),
-        measured_on=subject.key.device_class if record.measured else "",
+        requirements=requirements_of(task.space, record.config, task.problem),
+        measured_on=task.key.device_class if record.measured else "",
         toolchain=toolchain_text(record.result.build.compiled_by if record.result.build is not None else ()),
         trial_id=record.trial_id,
     )
 
 
-def _without_a_winner(records: Sequence[TrialRecord], subject: Subject, stopped: str) -> Fallback:
+def _without_a_winner(records: Sequence[TrialRecord], task: TuningTask, stopped: str) -> Fallback:
     """The default row of a problem for which no config works, with the reasons. ``stopped``: why its study was."""
-    device = target(subject.key.device_class)
+    device = target(task.key.device_class)
     counts = ", ".join(f"{n} {status}" for status, n in Counter(r.status.value for r in records).most_common())
     digests = Counter(text.splitlines()[0] for r in records if (text := r.result.outcome.error_digest))
-    reason = f"no config worked for {subject.key.title}: {counts or 'none was tried'}"
+    reason = f"no config worked for {task.key.title}: {counts or 'none was tried'}"
     if digests:
         reason += f"; most often: {digests.most_common(1)[0][0]}"
     if stopped:
         reason += f"; its search was stopped: {stopped.splitlines()[0]}"
     return Fallback(
-        subject.default,
+        task.default,
         device.vendor,
         device.arch,
-        subject.problem,
-        requirements=requirements_of(subject.space, subject.default, subject.problem),
+        task.problem,
+        requirements=requirements_of(task.space, task.default, task.problem),
         reason=reason,
     )
 

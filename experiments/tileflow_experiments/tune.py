@@ -44,8 +44,8 @@ from . import sweep
 from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse
-from .subject import Subject
 from .sweep import Outputs
+from .tuning_task import TuningTask
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
@@ -86,7 +86,7 @@ def tune_calls(
         chatter = stack.enter_context(_chatter_in(outputs.folder / "tune.log"))
         used = replace(
             tools or Tools(_on_this_machine),
-            prepare=lambda key, mode: _subject(key, mode, shared[key], studies[key]),
+            prepare=lambda key, mode: _task(key, mode, shared[key], studies[key]),
             display=lambda budget: _TuneProgress(budget, chatter),
             to_mlflow=out is not None,
         )
@@ -174,7 +174,7 @@ def _seeds(calls: Sequence[_Call], place: Path | None) -> tuple[Path, ...]:
     return tuple(path for version in versions for path, _ in read(version, place)) if place is not None else ()
 
 
-def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subject:
+def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningTask:
     """Lowered from a copy of the arguments: host code may write into them. Raises KernelError."""
     copy = shared.copy()
     lowered = copy.lower(copy.inputs(device="meta"), target(key.device_class), mode)
@@ -184,7 +184,7 @@ def _subject(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> Subj
         )
     ref = KernelRef(key.kernel, call.kernel.semantic_hash, shared=shared.reference)
     default = lowered.space.repair(lowered.default)
-    return Subject(key, ref, call.problem, lowered.space, default, mode, lowered.traffic)
+    return TuningTask(key, ref, call.problem, lowered.space, default, mode, lowered.traffic)
 
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:

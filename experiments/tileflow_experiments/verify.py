@@ -22,7 +22,7 @@ from .study import Study, leaders
 
 Check = Callable[[InterpretRequest], Outcome]
 
-# How a check ends that was made. Any other end says nothing of the config; the next opening tries again.
+# How a completed check ends. Any other end says nothing of the config, and the next session tries again.
 WRONG = (Status.INCORRECT, Status.NONFINITE)
 MADE = (Status.OK, *WRONG)
 WINNERS_TRIED = 3
@@ -37,7 +37,7 @@ def verify(
     seed: int,
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Study]:
-    """Check what has not been checked by an earlier opening of the journal; returns early once ``stopping``.
+    """Check what has not been checked by an earlier session of the sweep; returns early once ``stopping``.
 
     A check that cannot be made says nothing of a config, so it costs no study anything: it is journalled, for the
     report to count and to name. Returns the studies whose winner was neither measured nor checked.
@@ -49,7 +49,7 @@ def verify(
     }
 
     def checked(study: Study, config: Config, role: str) -> Status:
-        key = (study.subject.key.id, config)
+        key = (study.task.key.id, config)
         if key not in known:
             try:
                 outcome = check(_request(study, config, seed))
@@ -59,7 +59,7 @@ def verify(
                 return Status.CANCELLED  # its process was ended in the midst of it
             journal.event(
                 "interpreted",
-                study=study.subject.key.id,
+                study=study.task.key.id,
                 role=role,
                 config=config.to_dict(),
                 status=outcome.status.value,
@@ -70,7 +70,7 @@ def verify(
         return known[key]
 
     for study in studies:
-        for record in [r for r in leaders(study.settled.values()) if not r.measured][:WINNERS_TRIED]:
+        for record in [r for r in leaders(study.completed.values()) if not r.measured][:WINNERS_TRIED]:
             if stopping() or (study.best is not None and study.best.measured):
                 break
             if checked(study, record.config, "winner") is Status.OK:
@@ -89,8 +89,8 @@ def verify(
 def _winner_is_right(study: Study, known: Mapping[tuple[str, Config], Status]) -> bool:
     """A GPU has checked the winner, or the interpreter found it right: the fastest of those that it did not find wrong.
     True where no config works."""
-    for record in leaders(study.settled.values()):
-        status = Status.OK if record.measured else known.get((study.subject.key.id, record.config))
+    for record in leaders(study.completed.values()):
+        status = Status.OK if record.measured else known.get((study.task.key.id, record.config))
         if status not in WRONG:
             return status is Status.OK
     return True
@@ -102,7 +102,7 @@ def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
     first: dict[object, Study] = {}
     checked = set()
     for study in studies:
-        what = study.subject.key.kernel, study.subject.key.problem
+        what = study.task.key.kernel, study.task.key.problem
         first.setdefault(what, study)
         if study.best is not None and study.best.measured:
             checked.add(what)
@@ -111,18 +111,18 @@ def _one_a_problem(studies: Iterable[Study]) -> list[Study]:
 
 def _random_configs(study: Study, seed: int) -> list[Config]:
     rng = random.Random(seed)
-    return list(dict.fromkeys(study.subject.space.sample(rng) for _ in range(RANDOM_CONFIGS)))
+    return list(dict.fromkeys(study.task.space.sample(rng) for _ in range(RANDOM_CONFIGS)))
 
 
 def _request(study: Study, config: Config, seed: int) -> InterpretRequest:
-    subject = study.subject
+    task = study.task
     return InterpretRequest(
-        kernel=subject.kernel.reference,
-        problem=subject.key.problem,
+        kernel=task.kernel.reference,
+        problem=task.key.problem,
         config=config,
-        target_name=subject.key.device_class,
-        mode=subject.mode,
-        sys_path=subject.kernel.sys_path,
+        target_name=task.key.device_class,
+        mode=task.mode,
+        sys_path=task.kernel.sys_path,
         seed=seed,
-        loader=subject.kernel.loader,
+        loader=task.kernel.loader,
     )

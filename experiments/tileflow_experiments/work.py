@@ -19,7 +19,7 @@ from tileflow.errors import ClusterError
 from tileflow.measure.interpret import InterpreterProcess
 
 from . import journal as journals
-from . import siblings, tables
+from . import tables, warm_start
 from .driver import Built, Driver, open_studies, take_turns
 from .journal import Writer
 from .portable import BuiltRow, Failure, Order, build_rows
@@ -27,7 +27,7 @@ from .progress import Progress
 from .records import StudyKey
 from .spec import SweepSpec
 from .study import Study
-from .subject import Prepare, Subject, prepare
+from .tuning_task import Prepare, TuningTask, prepare
 from .verify import Check, verify
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Tools:
 
 
 @dataclass(slots=True)
-class Found:
+class SchedulerResult:
     """What a scheduler leaves besides its lines in the journal. ``stopping``: why it ended early. ``stopped``: studies
     that were; ``unchecked``: those whose winner is. ``rates``: what its evaluator counted, by phase."""
 
@@ -61,20 +61,20 @@ class Found:
     rates: dict[str, Rates] = field(default_factory=dict)
 
 
-def opened(spec: SweepSpec, subjects: Sequence[Subject], evaluator: Evaluator, journal: Writer) -> list[Study]:
-    """The studies of these subjects, told what the journal knows of them. Raises SpecError where a kernel changed."""
+def opened(spec: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Writer) -> list[Study]:
+    """The studies of these tasks, told what the journal knows of them. Raises SpecError where a kernel changed."""
     classes = evaluator.device_classes()
     measured = [served.name for served in classes if served.measured]
-    studies = open_studies(spec, journal, subjects, siblings.transfers(spec.seeds), measured)
+    studies = open_studies(spec, journal, tasks, warm_start.transfers(spec.seeds), measured)
     if shares(spec.strategy.name):
         take_turns(studies, {served.name: served.workers + 1 for served in classes})
     return studies
 
 
-def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Found:
+def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> SchedulerResult:
     """Do all that is to be done of the driver's studies, or what can be until something stops it. Raises JournalError:
     what was under way is lost to the journal, and asked again on resuming."""
-    found = Found()
+    found = SchedulerResult()
     studies = driver.studies
 
     def stopping() -> bool:
@@ -82,17 +82,17 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Foun
 
     with _stopped_by_its_cluster(driver):
         driver.search()
-        driver.complete()
+        driver.complete_portfolios()
         found.rates["search"] = _rates(driver)
         driver.contest()
         if not driver.stopping:
             with _checker(tools, stopping) as check:
                 unchecked = verify(studies, journal, check, seed=spec.strategy.seed, stopping=stopping)
-                found.unchecked = [study.subject.key for study in unchecked]
+                found.unchecked = [study.task.key for study in unchecked]
         if not driver.stopping:
             found.built = driver.build(_winners(journal, studies), spec.modes)
     found.rates["all"] = _rates(driver)
-    found.stopped = [study.subject.key for study in studies if study.stopped]
+    found.stopped = [study.task.key for study in studies if study.stopped]
     found.stopping = driver.stopping
     return found
 
@@ -105,7 +105,7 @@ def _rates(driver: Driver) -> Rates:
 
 def _winners(journal: Writer, studies: Iterable[Study]) -> list[tuple[Study, Config]]:
     folded = journals.fold(journal.lines)
-    found = ((study, tables.winner(folded, study.subject)) for study in studies)
+    found = ((study, tables.winner(folded, study.task)) for study in studies)
     return [(study, won.record.config) for study, won in found if won is not None]
 
 

@@ -20,7 +20,7 @@ from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
-from tileflow_experiments.subject import Subject
+from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.measure.types import Outcome, Status
@@ -29,10 +29,10 @@ from tileflow.runtime.problem import Problem, TensorSpec
 TRIALS = 40
 
 
-def prepare(key: StudyKey, mode: Any) -> Subject:
+def prepare(key: StudyKey, mode: Any) -> TuningTask:
     space = numbered_space(TRIALS)
     problem = Problem(KERNEL.name, (("a", TensorSpec("float32", (64,), (1,))),))
-    return Subject(key, KERNEL, problem, space, space.default, mode)
+    return TuningTask(key, KERNEL, problem, space, space.default, mode)
 
 
 def evaluator(spec: SweepSpec) -> RayEvaluator:

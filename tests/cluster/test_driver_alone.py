@@ -46,9 +46,9 @@ def child_of(pid: int, name: str) -> int:
     raise AssertionError(f"{pid} has no child {name}")
 
 
-def settled(tmp_path: Path) -> list[str]:
+def completed(tmp_path: Path) -> list[str]:
     lines = journals.read(tmp_path / "out" / "journal.jsonl")
-    return sorted(str(r.config["x"]) for r in journals.attempts(lines) if r.settled)
+    return sorted(str(r.config["x"]) for r in journals.attempts(lines) if r.completed)
 
 
 def test_a_killed_head_is_said_at_once_and_what_is_known_is_exported(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_a_killed_driver_resumes_to_the_undisturbed_trials(tmp_path: Path) -> No
     await_trials(tmp_path, 5)
     driver.kill()
     driver.communicate(timeout=30)
-    before = settled(tmp_path)
+    before = completed(tmp_path)
     assert 5 <= len(before) < 40
     again = start(tmp_path, "resume", device_s=0.0)
     _, said = again.communicate(timeout=LIMIT_S)
     assert again.returncode == 0, said
-    assert settled(tmp_path) == sorted(map(str, range(40)))
+    assert completed(tmp_path) == sorted(map(str, range(40)))
 
 
 def test_a_stopped_job_ends_within_its_three_seconds(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
-from tileflow_experiments.subject import Subject
+from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.measure.types import Outcome, Status
@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 TRIALS = 12
 
 
-def prepare(key: StudyKey, mode: Any) -> Subject:
+def prepare(key: StudyKey, mode: Any) -> TuningTask:
     space = numbered_space(TRIALS)
     problem = Problem(key.kernel, (("a", TensorSpec("float32", (64,), (1,))),))
-    return Subject(key, KernelRef(key.kernel, "c0ffee"), problem, space, space.default, mode)
+    return TuningTask(key, KernelRef(key.kernel, "c0ffee"), problem, space, space.default, mode)
 
 
 def unchecked(request: object) -> Outcome:
@@ -68,8 +68,8 @@ def test_a_killed_scheduler_costs_no_trial_and_each_has_its_part_of_the_gpus(ray
     tools = Tools(functools.partial(evaluator, scratch, ray_cluster.address), prepare, unchecked, to_mlflow=False)
     assert sweep.run(spec, tmp_path / "out", tools) == ""
     lines = journals.read(tmp_path / "out" / "journal.jsonl")
-    settled = Counter((r.study.kernel, r.config["x"]) for r in journals.attempts(lines) if r.settled)
-    assert settled == {(f"fakes:{name}", x): 1 for name in ("one", "two") for x in range(TRIALS)}
+    completed = Counter((r.study.kernel, r.config["x"]) for r in journals.attempts(lines) if r.completed)
+    assert completed == {(f"fakes:{name}", x): 1 for name in ("one", "two") for x in range(TRIALS)}
     assert [e["scheduler"] for e in journals.events(lines, "scheduler_lost")] == [1] and (scratch / "killed").exists()
     measured_on = {name: set() for name in ("fakes:one", "fakes:two")}  # type: dict[str, set[str]]
     for record in journals.attempts(lines):

@@ -15,7 +15,7 @@ from tileflow_experiments import journal as journals
 from tileflow_experiments import mlflow_log, sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
 from tileflow_experiments.spec import parse
-from tileflow_experiments.subject import Subject
+from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.config import ConfigSpace, Knob
@@ -34,7 +34,7 @@ class Prepare:
 
     faults: tuple[str, ...]
 
-    def __call__(self, key: StudyKey, mode: Any) -> Subject:
+    def __call__(self, key: StudyKey, mode: Any) -> TuningTask:
         space = ConfigSpace((
             Knob("x", "block:x", (0, 1, 2, 3), "block", 0),
             Knob("inert", "load:a", (0, 1), "access", 0),
@@ -42,7 +42,7 @@ class Prepare:
         ))  # fmt: skip
         sizes = (int(dict(key.problem)["m"]),)
         problem = Problem(KERNEL.name, (("a", TensorSpec("float32", sizes, (1,))),))
-        return Subject(key, KERNEL, problem, space, space.default, mode)
+        return TuningTask(key, KERNEL, problem, space, space.default, mode)
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +64,8 @@ def spec(budget: int, *sizes: int) -> Any:
 
 def verdicts(out: Path) -> Counter[tuple[str, str, str]]:
     lines = journals.read(out / "journal.jsonl")
-    settled = (r for r in journals.attempts(lines) if r.settled)
-    return Counter((r.study.device_class, _source(r), r.status.value) for r in settled)
+    completed = (r for r in journals.attempts(lines) if r.completed)
+    return Counter((r.study.device_class, _source(r), r.status.value) for r in completed)
 
 
 def _source(record: TrialRecord) -> str:
@@ -129,12 +129,12 @@ def test_a_stopped_sweep_resumes_to_the_same_trials(start: Callable[..., RayEval
 def test_a_kernel_to_mend_ends_its_own_study_alone(
     start: Callable[..., RayEvaluator], tmp_path: Path, fault: str
 ) -> None:
-    def prepare(key: StudyKey, mode: Any) -> Subject:
-        subject = Prepare(("",))(key, mode)
+    def prepare(key: StudyKey, mode: Any) -> TuningTask:
+        task = Prepare(("",))(key, mode)
         if (key.device_class, dict(key.problem)) != (GPU, {"m": 32}):
-            return subject
-        space = ConfigSpace((*subject.space.knobs[:2], Knob("fault", "tunable:fault", (fault,), "tunable", fault)))
-        return replace(subject, space=space, default=space.default)
+            return task
+        space = ConfigSpace((*task.space.knobs[:2], Knob("fault", "tunable:fault", (fault,), "tunable", fault)))
+        return replace(task, space=space, default=space.default)
 
     out = tmp_path / "out"
     said = sweep.run(spec(1000, 32, 64), out, replace(tools(start, ("",)), prepare=prepare))

@@ -16,7 +16,7 @@ from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 from tileflow_experiments.portable import BuiltRow, Order
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
-from tileflow_experiments.subject import Subject
+from tileflow_experiments.tuning_task import TuningTask
 from tileflow_experiments.work import Tools
 
 from tileflow.config import Config, ConfigSpace, Knob
@@ -61,10 +61,10 @@ def time_us(config: Config) -> float:
     return 10.0 + abs(int(config["x"]) - 6) * 3 + abs(int(config["y"]) - 2)
 
 
-def prepare(key: StudyKey, mode: Mode) -> Subject:
+def prepare(key: StudyKey, mode: Mode) -> TuningTask:
     n = int(dict(key.problem)["n"])  # type: ignore[arg-type]
     problem = Problem(key.kernel, (("x", TensorSpec("float32", (n,), (1,))),))
-    return Subject(key, KernelRef(key.kernel, "c0ffee"), problem, SPACE, SPACE.default, mode)
+    return TuningTask(key, KernelRef(key.kernel, "c0ffee"), problem, SPACE, SPACE.default, mode)
 
 
 @dataclass

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tileflow_cluster.protocol import TrialRequest
 from tileflow_experiments import journal as journals
-from tileflow_experiments import siblings, sweep
+from tileflow_experiments import sweep, warm_start
 from tileflow_experiments.records import StudyKey
-from tileflow_experiments.subject import Subject
+from tileflow_experiments.tuning_task import TuningTask
 from tileflow_search.transfer import Task
 
 from tileflow.config import Config
@@ -95,7 +95,7 @@ def test_the_journal_alone_gives_the_same_portfolio(folder: Path) -> None:
     assert found.regrets[0] > 1.5 > 1.01 > found.regret and not found.beats_nearest
 
 
-def key(n: int, device: str = GPU) -> Subject:
+def key(n: int, device: str = GPU) -> TuningTask:
     return prepare(StudyKey(KERNEL, (("n", n),), device), "static")
 
 
@@ -103,27 +103,27 @@ class TestSeeds:
     def test_a_journal_trials_and_a_table_give_the_nearest_shapes_first(self, folder: Path) -> None:
         (table,) = (folder / "tables").glob("*.json")
         for path in (folder / "journal.jsonl", folder / "trials.parquet", table):
-            of = siblings.transfers([path])
+            of = warm_start.transfers([path])
             assert of(key(100))[0]["x"] == 2 and of(key(12000))[0]["x"] == 6, path.name
-            assert len(of(key(100))) <= siblings.SEEDS
+            assert len(of(key(100))) <= warm_start.SEEDS
 
     def test_siblings_of_the_device_follow_and_other_vendors_say_nothing(self, folder: Path) -> None:
-        of = siblings.transfers([folder / "trials.parquet"])
+        of = warm_start.transfers([folder / "trials.parquet"])
         assert of(key(100, "nvidia-h100-sxm"))[0]["x"] == 2
         assert of(key(100, "amd-mi300x")) == []
 
     def test_this_device_goes_before_a_nearer_shape_on_another(self) -> None:
         far, near = Config.of({"x": 1, "y": 0, "inert": 0}), Config.of({"x": 7, "y": 0, "inert": 0})
         earlier = [
-            siblings.Known(KERNEL, "nvidia-h100-sxm", Task.of({"n": 64}), False, (near,)),
-            siblings.Known(KERNEL, GPU, Task.of({"n": 8192}), False, (far,)),
+            warm_start.KnownConfigs(KERNEL, "nvidia-h100-sxm", Task.of({"n": 64}), False, (near,)),
+            warm_start.KnownConfigs(KERNEL, GPU, Task.of({"n": 8192}), False, (far,)),
         ]
-        ranked = sorted(siblings._ranked(earlier, key(64)), key=lambda pair: pair[0])
+        ranked = sorted(warm_start._ranked(earlier, key(64)), key=lambda pair: pair[0])
         assert [known.configs for _, known in ranked] == [(far,), (near,)]
 
     def test_other_files_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(SpecError, match="must be a table"):
-            siblings.transfers([tmp_path / "a.txt"])
+            warm_start.transfers([tmp_path / "a.txt"])
         (tmp_path / "a.parquet").write_bytes(b"no")
         with pytest.raises(SpecError, match="readable Parquet"):
-            siblings.transfers([tmp_path / "a.parquet"])
+            warm_start.transfers([tmp_path / "a.parquet"])

@@ -55,9 +55,9 @@ def trials(out: Path) -> list[TrialRecord]:
     return list(journals.attempts(journals.read(out / "journal.jsonl")))
 
 
-def settled(out: Path) -> Counter[tuple[str, str]]:
+def completed(out: Path) -> Counter[tuple[str, str]]:
     """(study, trial id) of each verdict line, counted."""
-    return Counter((r.study.id, r.trial_id) for r in trials(out) if r.settled)
+    return Counter((r.study.id, r.trial_id) for r in trials(out) if r.completed)
 
 
 @pytest.mark.parametrize("strategy", ["random", "exhaustive", "local", "tpe"])
@@ -70,13 +70,13 @@ def test_the_budget_is_met_exactly(tmp_path: Path, strategy: str) -> None:
         tell = study._strategy.tell
 
         def counted(config: Any, result: Any, tell: Any = tell, study: Any = study) -> None:
-            told[f"{study.subject.key.id} {config.key}"] += 1
+            told[f"{study.task.key.id} {config.key}"] += 1
             tell(config, result)
 
         study._strategy.tell = counted  # type: ignore[method-assign]
     Driver("s", studies, fakes.evaluator(fakes.FakeStages()), journal).search()
     journal.close()
-    found = settled(tmp_path)
+    found = completed(tmp_path)
     assert Counter(study for study, _ in found) == {key.id: 13 for key in study_keys(spec)}
     assert set(found.values()) == {1}
     assert set(told.values()) == {1}
@@ -86,7 +86,7 @@ def test_the_budget_is_met_exactly(tmp_path: Path, strategy: str) -> None:
 def test_a_small_space_is_searched_to_its_end(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 1000})
     assert sweep.run(spec, tmp_path, tools()) == ""
-    assert Counter(study for study, _ in settled(tmp_path)) == {k.id: fakes.DISTINCT for k in study_keys(spec)}
+    assert Counter(study for study, _ in completed(tmp_path)) == {k.id: fakes.DISTINCT for k in study_keys(spec)}
 
 
 @pytest.mark.parametrize("strategy", ["random", "exhaustive"])
@@ -107,7 +107,7 @@ def test_a_resumed_sweep_makes_the_same_trials(tmp_path: Path, strategy: str, ki
     with (tmp_path / "killed/journal.jsonl").open("ab") as file:
         file.write(b'{"kind":"trial","trial_id":"torn')
     assert sweep.resume(tmp_path / "killed", tools()) == ""
-    assert settled(tmp_path / "killed") == settled(tmp_path / "whole")
+    assert completed(tmp_path / "killed") == completed(tmp_path / "whole")
     assert [e["epoch"] for e in journals.events(journals.read(tmp_path / "killed/journal.jsonl"), "opened")] == [1, 2]
 
 
@@ -121,7 +121,7 @@ def test_losses_are_tried_again_and_never_blamed(tmp_path: Path) -> None:
 
     sweep.run(spec, tmp_path / "whole", tools())
     sweep.run(spec, tmp_path / "lossy", tools(lose_once))
-    assert settled(tmp_path / "lossy") == settled(tmp_path / "whole")
+    assert completed(tmp_path / "lossy") == completed(tmp_path / "whole")
     assert sum(r.status is Status.WORKER_LOST for r in trials(tmp_path / "lossy")) >= 24
 
 
@@ -138,7 +138,7 @@ def test_a_cluster_that_loses_everything_ends_the_study_with_its_reason(tmp_path
     sweep.run(sweep_spec(device_classes=[GPU]), tmp_path, losing)
     stopped = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped"))
     assert len(stopped) == 2 and all("Xid 79" in event["reason"] for event in stopped)
-    assert not settled(tmp_path)
+    assert not completed(tmp_path)
     assert "Xid 79" in (tmp_path / "report.md").read_text()
 
 
@@ -152,7 +152,7 @@ def test_seconds_are_shared_by_the_studies_of_a_device_class(tmp_path: Path) -> 
     sweep.run(spec, tmp_path, tools(slow))
     (clock,) = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "clock"))[-1:]
     assert all(0.3 <= spent < 0.6 for spent in clock["spent_s"].values()) and len(clock["spent_s"]) == 2
-    assert len(settled(tmp_path)) > 10
+    assert len(completed(tmp_path)) > 10
 
 
 class Straggling(InlineEvaluator):
@@ -288,10 +288,10 @@ def test_a_stop_drains_and_the_partial_table_is_there(tmp_path: Path) -> None:
         return outcome
 
     assert sweep.run(sweep_spec(), tmp_path, tools(interrupt)) == "SIGTERM"
-    assert 15 <= len(settled(tmp_path)) < 40
+    assert 15 <= len(completed(tmp_path)) < 40
     assert load_table(tmp_path / "tables/fakes-kernel.json").entries
     assert sweep.resume(tmp_path, tools()) == ""
-    assert sum(settled(tmp_path).values()) == 40
+    assert sum(completed(tmp_path).values()) == 40
 
 
 def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_a_full_disk_stops_the_sweep_and_loses_no_line(tmp_path: Path, monkeypat
     content = (tmp_path / "journal.jsonl").read_bytes()
     assert content.endswith(b"\n") and len(content.splitlines()) == 19
     assert sweep.resume(tmp_path, tools()) == ""
-    assert sum(settled(tmp_path).values()) == 40
+    assert sum(completed(tmp_path).values()) == 40
 
 
 def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_little_room_stops_before_a_line_is_lost(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
     monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
     assert sweep.resume(tmp_path, tools()) == ""
-    assert sum(settled(tmp_path).values()) == 40
+    assert sum(completed(tmp_path).values()) == 40
 
 
 def test_a_changed_kernel_is_not_resumed(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_kernel_to_mend_ends_its_own_study_alone(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
     broken = f"{KERNEL} n=64 on {GPU}"
     assert sweep.run(spec, tmp_path, tools(broken_reference)) == f"1 of 4 studies: {broken}"
-    assert Counter(study for study, _ in settled(tmp_path)) == {
+    assert Counter(study for study, _ in completed(tmp_path)) == {
         key.id: fakes.DISTINCT for key in study_keys(spec) if key.title != broken
     }
     assert sum(1 for _ in journals.events(journals.read(tmp_path / "journal.jsonl"), "study_stopped")) == 1
@@ -383,7 +383,7 @@ def test_a_kernel_to_mend_ends_its_own_study_alone(tmp_path: Path) -> None:
     assert f"{broken}:\n\n    InternalError: the reference must not raise RuntimeError, but got cuDNN error" in report
     # Mended, and resumed.
     assert sweep.resume(tmp_path, tools()) == ""
-    assert set(Counter(study for study, _ in settled(tmp_path)).values()) == {fakes.DISTINCT}
+    assert set(Counter(study for study, _ in completed(tmp_path)).values()) == {fakes.DISTINCT}
     assert "were stopped" not in (tmp_path / "report.md").read_text()
 
 
@@ -538,7 +538,7 @@ def test_a_damaged_journal_goes_on_to_the_same_trials(tmp_path: Path) -> None:
     """Finding 8 of issue 17."""
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100})
     sweep.run(spec, tmp_path, tools())
-    whole = settled(tmp_path)
+    whole = completed(tmp_path)
     path = tmp_path / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     for n in range(6, len(lines), 7):
@@ -546,7 +546,7 @@ def test_a_damaged_journal_goes_on_to_the_same_trials(tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines) + b"\0\0\n\0\n")
     sweep.export(tmp_path, fakes.prepare)
     assert sweep.resume(tmp_path, tools()) == ""
-    assert settled(tmp_path) == whole
+    assert completed(tmp_path) == whole
     damaged = len(range(6, len(lines), 7)) + 2
     assert f"- {damaged} damaged lines of the journal were set aside in" in (tmp_path / "report.md").read_text()
 
@@ -613,4 +613,4 @@ def test_a_cluster_that_is_gone_ends_the_sweep_with_its_tables(tmp_path: Path) -
     assert "LocalRayletDiedError" in (tmp_path / "report.md").read_text()
     assert load_table(tmp_path / "tables/fakes-kernel.json").entries
     assert sweep.resume(tmp_path, tools()) == ""
-    assert sum(settled(tmp_path).values()) == 20
+    assert sum(completed(tmp_path).values()) == 20

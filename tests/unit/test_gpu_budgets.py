@@ -36,11 +36,11 @@ def search(journal: Journal, spec: SweepSpec) -> tuple[list[Study], int]:
     stages = fakes.FakeStages(slowly)
     measured = [name for name in spec.device_classes if name == GPU]
     evaluator = InlineEvaluator(stages, measured=measured, modelled=[MODELLED])
-    subjects = [fakes.prepare(key, "static") for key in study_keys(spec)]
-    studies = open_studies(spec, journal, subjects, measured=measured)
-    before = sum(len(study.settled) for study in studies)
+    tasks = [fakes.prepare(key, "static") for key in study_keys(spec)]
+    studies = open_studies(spec, journal, tasks, measured=measured)
+    before = sum(len(study.completed) for study in studies)
     Driver("s", studies, evaluator, journal, gpu_seconds=spec.gpu_seconds).search()
-    return studies, sum(len(study.settled) for study in studies) - before
+    return studies, sum(len(study.completed) for study in studies) - before
 
 
 def test_a_search_ends_with_its_gpu_seconds_and_goes_on_from_the_journals(tmp_path: Path) -> None:

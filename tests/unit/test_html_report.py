@@ -54,8 +54,8 @@ def trace(figure: charts.Figure | None, name: str) -> dict[str, Any]:
 
 def test_convergence_has_every_good_trial_and_the_levels(folded: Folded, key: StudyKey) -> None:
     records = folded.trials[key]
-    subject = prepare(key, "static")
-    default = next(r for r in records if r.config == subject.default)
+    task = prepare(key, "static")
+    default = next(r for r in records if r.config == task.default)
     figure = charts.convergence(records, default)
     good = [r.time_us for r in records if r.time_us is not None]
     assert trace(figure, "trials")["y"] == good and 0 < len(good) < len(records)
@@ -65,9 +65,9 @@ def test_convergence_has_every_good_trial_and_the_levels(folded: Folded, key: St
 
 
 def test_the_roofline_marks_best_and_default(folded: Folded, key: StudyKey) -> None:
-    records, subject = folded.trials[key], prepare(key, "static")
-    won = winner(folded, subject)
-    default = next(r for r in records if r.config == subject.default)
+    records, task = folded.trials[key], prepare(key, "static")
+    won = winner(folded, task)
+    default = next(r for r in records if r.config == task.default)
     assert won is not None
     figure = charts.roofline(records, won, default)
     assert trace(figure, "best")["y"] == [3000 / won.time_us * 1e6]

@@ -256,4 +256,4 @@ def test_the_state_of_a_trial_is_its_first_verdict_else_its_latest_attempt() -> 
     assert state(lost, again) == again
     assert state(lost, again, good, later) == good
     poisoned = tried(Status.WORKER_LOST, blocklisted="killed two workers")
-    assert poisoned.settled and state(poisoned, again) == poisoned
+    assert poisoned.completed and state(poisoned, again) == poisoned

@@ -21,7 +21,7 @@ from tileflow_benchmarks.search_replay.contest import NEAR
 from tileflow_benchmarks.search_replay.recording import Recording, read_all
 from tileflow_benchmarks.search_replay.simulate import MakeStrategy, Replayed, simulate
 from tileflow_benchmarks.search_replay.staleness import stale
-from tileflow_experiments.subject import prepare
+from tileflow_experiments.tuning_task import prepare
 from tileflow_search.base import RandomStrategy
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.transfer import Family, Task

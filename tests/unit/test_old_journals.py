@@ -65,8 +65,8 @@ def test_its_lines_are_written_as_they_were_read(out: Path) -> None:
 def test_it_is_resumed(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow_log.MlflowLog, "start", lambda self: None)
     monkeypatch.setattr(mlflow_log.MlflowLog, "finish", lambda self, files, timeout_s: True)
-    before = {r.trial_id for r in journals.attempts(journals.read(out / "journal.jsonl")) if r.settled}
+    before = {r.trial_id for r in journals.attempts(journals.read(out / "journal.jsonl")) if r.completed}
     assert sweep.resume(out, fakes.tools()) == ""
     lines = journals.read(out / "journal.jsonl")
-    assert {r.trial_id for r in journals.attempts(lines) if r.settled} == before
+    assert {r.trial_id for r in journals.attempts(lines) if r.completed} == before
     assert [e["epoch"] for e in journals.events(lines, "opened")] == [1, 2]

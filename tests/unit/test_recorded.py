@@ -16,7 +16,7 @@ import torch
 from tileflow_experiments import sweep
 from tileflow_experiments.recorded import spec_of_calls
 from tileflow_experiments.spec import parse
-from tileflow_experiments.subject import prepare
+from tileflow_experiments.tuning_task import prepare
 
 import tileflow
 from tileflow.api import load_kernel

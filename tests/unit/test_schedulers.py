@@ -85,13 +85,13 @@ def evaluator(marker: Path | None, spec: SweepSpec) -> InlineEvaluator:
 
 
 def run(out: Path, count: int, marker: Path | None = None) -> list[tuple[str, str]]:
-    """The trials that were settled."""
+    """The trials that were completed."""
     tools = Tools(
         functools.partial(evaluator, marker), fakes.prepare, fakes.checked_ok, fakes.fake_rows, to_mlflow=False
     )
     assert sweep.run(spec_of(count), out, tools) == ""
     lines = journals.read(out / "journal.jsonl")
-    return sorted((r.study.id, r.trial_id) for r in journals.attempts(lines) if r.settled)
+    return sorted((r.study.id, r.trial_id) for r in journals.attempts(lines) if r.completed)
 
 
 @pytest.mark.slow

@@ -176,8 +176,8 @@ def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: b
     folded = journals.fold(lines)
     stages: Any = fakes.FakeStages()
     with Compilers(stages, 2) as compilers:
-        subject = fakes.prepare(next(iter(folded.trials)), "static")
-        found = regret(subject, folded, compilers, stages.open_device(GPU))
+        task = fakes.prepare(next(iter(folded.trials)), "static")
+        found = regret(task, folded, compilers, stages.open_device(GPU))
     assert found is not None and found.entrants == POOL
     assert found.ratio == pytest.approx(1.0 if first else 1.1)
 

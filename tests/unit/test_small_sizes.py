@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.spec import read
-from tileflow_experiments.subject import prepare
+from tileflow_experiments.tuning_task import prepare
 
 from tileflow.api import load_kernel
 from tileflow.measure.inputs import tensors
@@ -25,9 +25,9 @@ DEMO = study_keys(read(Path(__file__).parents[2] / "configs/demo.yaml"))
 @pytest.mark.parametrize("key", DEMO, ids=lambda key: key.title)
 def test_every_config_of_the_demo_can_be_checked(key: Any) -> None:
     """6 of its 16 winners were not: at 33, 165, 825 and 4125 columns there is no knob of the copy engine."""
-    subject = prepare(key, "static")
+    task = prepare(key, "static")
     kernel, device = load_kernel(key.kernel), target(key.device_class)
-    for config in (subject.default, subject.space.sample(random.Random(1))):
+    for config in (task.default, task.space.sample(random.Random(1))):
         ready = _emitted(kernel, InterpretRequest(key.kernel, key.problem, config, key.device_class), device)
         assert not isinstance(ready, Outcome), ready.error_digest
         assert max(max(a.shape) for a in tensors(ready.args)) <= max(

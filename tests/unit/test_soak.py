@@ -12,7 +12,7 @@ from tileflow_experiments.driver import study_keys
 from tileflow_experiments.records import TrialRecord
 from tileflow_experiments.report import rank_correlation
 from tileflow_experiments.spec import SweepSpec, parse
-from tileflow_experiments.subject import prepare
+from tileflow_experiments.tuning_task import prepare
 
 
 def wanted() -> SweepSpec:

@@ -44,8 +44,8 @@ from tileflow_cluster.worker_pool import MOST_DECLINED
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal, Lines, Writer
-from tileflow_experiments.schedulers import Part, Relay, parts
-from tileflow_experiments.subject import Subject, prepare
+from tileflow_experiments.schedulers import Relay, SweepPart, parts
+from tileflow_experiments.tuning_task import TuningTask, prepare
 
 from tileflow import cost
 from tileflow.cost import Launch
@@ -240,14 +240,14 @@ class SimulatedCluster:
     def close(self) -> None: ...
 
 
-def subjects_of(spec: specs.SweepSpec, copies: int) -> list[Subject]:
+def tasks_of(spec: specs.SweepSpec, copies: int) -> list[TuningTask]:
     """The spec's, each so many times, as of so many kernels of the same making."""
     found = []
-    for subject in [prepare(key, "static") for key in study_keys(spec)]:
+    for task in [prepare(key, "static") for key in study_keys(spec)]:
         for copy in range(copies):
-            ref = replace(subject.kernel, semantic_hash=f"{subject.kernel.semantic_hash}-{copy}")
-            key = replace(subject.key, kernel=f"{subject.key.kernel}_{copy}")
-            found.append(replace(subject, key=key, kernel=ref))
+            ref = replace(task.kernel, semantic_hash=f"{task.kernel.semantic_hash}-{copy}")
+            key = replace(task.key, kernel=f"{task.key.kernel}_{copy}")
+            found.append(replace(task, key=key, kernel=ref))
     return found
 
 
@@ -268,10 +268,10 @@ Sent = list[tuple[float, bytes]]  # when, and the lines
 
 
 def _schedule(
-    spec: specs.SweepSpec, part: Part, subjects: Sequence[Subject], cluster: SimulatedCluster, folder: Path
+    spec: specs.SweepSpec, part: SweepPart, tasks: Sequence[TuningTask], cluster: SimulatedCluster, folder: Path
 ) -> tuple[int, Sent]:
     """One scheduler's search, in this thread; what it sends goes through a real pipe, which another thread empties.
-    How many trials were settled, and what was sent."""
+    How many trials were completed, and what was sent."""
     near, far = Pipe()
     contents: list[bytes] = []
 
@@ -287,7 +287,7 @@ def _schedule(
     path.touch()
     relay = _TimedRelay(path, near, cluster.clock)
     own = set(part.keys)
-    studies = open_studies(spec, _Unwritten(relay), [s for s in subjects if s.key in own])
+    studies = open_studies(spec, _Unwritten(relay), [s for s in tasks if s.key in own])
     driver = Driver(
         "simulated",
         studies,
@@ -302,7 +302,7 @@ def _schedule(
     relay.flush()
     near.close()
     emptying.join()
-    return sum(len(study.settled) for study in studies), list(zip(relay.sent_at, contents, strict=True))
+    return sum(len(study.completed) for study in studies), list(zip(relay.sent_at, contents, strict=True))
 
 
 class _Unwritten(Writer):
@@ -357,8 +357,8 @@ def simulate(
     ``schedulers``: each has its part of the GPUs, and a core and a clock of its own, as has the driver, which merges.
     ``copies``: of each kernel, so that there are enough to deal.
     """
-    subjects = subjects_of(wanted, copies)
-    keys = [subject.key for subject in subjects]
+    tasks = tasks_of(wanted, copies)
+    keys = [task.key for task in tasks]
     wanted = replace(wanted, budget=replace(wanted.budget, trials=math.ceil(trials / len(keys)), seconds=None))
     dealt = parts(wanted, keys, schedulers)
     name = wanted.device_classes[0]
@@ -369,8 +369,8 @@ def simulate(
     with tempfile.TemporaryDirectory() as folder:
         for part in dealt:
             cluster = SimulatedCluster(name, shares[str(part.number)].gpus[name], per_s, compile_s, call_us)
-            settled, said = _schedule(wanted, part, subjects, cluster, Path(folder))
-            done, sent = done + settled, sent + said
+            completed, said = _schedule(wanted, part, tasks, cluster, Path(folder))
+            done, sent = done + completed, sent + said
             measured += cluster.measured_at
             clusters.append(cluster)
         merged_at, merging_s = _merge(sent, Path(folder))

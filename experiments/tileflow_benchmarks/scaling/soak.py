@@ -22,8 +22,8 @@ from pathlib import Path
 from tileflow_experiments import spec as specs
 from tileflow_experiments.driver import Driver, open_studies, study_keys
 from tileflow_experiments.journal import Journal
-from tileflow_experiments.subject import Subject, prepare
 from tileflow_experiments.sweep import Outputs, write_outputs
+from tileflow_experiments.tuning_task import TuningTask, prepare
 from tileflow_search.registry import warm_up
 
 import tileflow
@@ -41,10 +41,10 @@ def resident_mb() -> float:
 
 
 def soak(
-    wanted: specs.SweepSpec, subjects: Sequence[Subject], trials: int, gpus: int, per_s: float, folder: Path
+    wanted: specs.SweepSpec, tasks: Sequence[TuningTask], trials: int, gpus: int, per_s: float, folder: Path
 ) -> dict[str, float]:
-    """What :data:`AIMS` are of, and how many trials were settled."""
-    budget = replace(wanted.budget, trials=math.ceil(trials / len(subjects)), seconds=None)
+    """What :data:`AIMS` are of, and how many trials were completed."""
+    budget = replace(wanted.budget, trials=math.ceil(trials / len(tasks)), seconds=None)
     wanted = replace(wanted, budget=budget)
     outputs = Outputs(folder)
     cluster = SimulatedCluster(wanted.device_classes[0], gpus, per_s, Pace().compile_s, CALL_US)
@@ -57,13 +57,13 @@ def soak(
             "tileflow": tileflow.__version__,
         },
     )
-    studies = open_studies(wanted, journal, subjects)
+    studies = open_studies(wanted, journal, tasks)
     before = resident_mb()
     driver = Driver("soak", studies, cluster, journal, seed=wanted.strategy.seed)
     cluster.start()
     driver.search()
     journal.close()
-    done = sum(len(study.settled) for study in studies)
+    done = sum(len(study.completed) for study in studies)
     found = {
         "trials": done,
         "memory_mb": resident_mb() - before,
@@ -73,12 +73,12 @@ def soak(
     del driver, studies, cluster
     with _timed(found, "resume_s"):
         journal = Journal.resume(outputs.journal)
-        studies = open_studies(wanted, journal, subjects)
-    assert sum(len(study.settled) for study in studies) == done
+        studies = open_studies(wanted, journal, tasks)
+    assert sum(len(study.completed) for study in studies) == done
     journal.close()
     del studies
     with _timed(found, "export_s"):
-        write_outputs(outputs, subjects)
+        write_outputs(outputs, tasks)
     return found
 
 
@@ -103,9 +103,9 @@ def main() -> int:
     wanted = specs.read(asked.spec)
     wanted = replace(wanted, strategy=replace(wanted.strategy, name=asked.strategy))
     warm_up(asked.strategy)
-    subjects = [prepare(key, "static") for key in study_keys(wanted)]
+    tasks = [prepare(key, "static") for key in study_keys(wanted)]
     with tempfile.TemporaryDirectory() as folder:
-        found = soak(wanted, subjects, asked.trials, asked.gpus, asked.per_s, Path(folder))
+        found = soak(wanted, tasks, asked.trials, asked.gpus, asked.per_s, Path(folder))
     for name, value in found.items():
         aim = f" (aim: {AIMS[name]:g})" if name in AIMS else ""
         print(f"{name}: {value:.2f}{aim}")

@@ -118,19 +118,19 @@ class _Bench:
 
     def __init__(self, kernel: str, problem: Mapping[str, Any]) -> None:
         from tileflow_experiments.records import StudyKey
-        from tileflow_experiments.subject import prepare
+        from tileflow_experiments.tuning_task import prepare
 
         from tileflow.api import load_kernel
         from tileflow.measure.check import reference_of
         from tileflow.runtime.describe import device_class
 
         key = StudyKey(kernel, tuple(sorted(problem.items())), device_class("cuda"))
-        self._subject = prepare(key, "static")
+        self._task = prepare(key, "static")
         self._kernel = load_kernel(kernel)
         self._args = self._kernel.inputs(device="cuda", **problem)
         self._reference = reference_of(self._kernel, self._args)
         self._bound: Any = None
-        self.default_config = self._subject.default.to_dict()
+        self.default_config = self._task.default.to_dict()
 
     @contextmanager
     def building(self, contenders: Sequence[Entrant]) -> Iterator[Mapping[Entrant, Future[Any]]]:
@@ -194,8 +194,8 @@ class _Bench:
         from tileflow.config import Config
 
         config = Config.of(json.loads(entrant.config) if entrant.config else self.default_config)
-        key = self._subject.key
-        return TrialRequest("retime", self._subject.kernel, key.problem, key.device_class, config)
+        key = self._task.key
+        return TrialRequest("retime", self._task.kernel, key.problem, key.device_class, config)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tileflow_experiments.subject import Prepare, prepare
+from tileflow_experiments.tuning_task import Prepare, prepare
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.registry import STRATEGIES, warm_up
 

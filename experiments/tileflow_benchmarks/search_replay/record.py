@@ -16,7 +16,7 @@ from tileflow_cluster.stages import Compiler, Device, Stages
 from tileflow_cluster.trial import Build
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec
-from tileflow_experiments.subject import Prepare, Subject, prepare
+from tileflow_experiments.tuning_task import Prepare, TuningTask, prepare
 
 from tileflow import cost
 from tileflow.config import Config
@@ -52,8 +52,8 @@ def record(
         try:
             for left, key in zip(range(len(keys), 0, -1), keys, strict=True):
                 share = max(seconds - (time.monotonic() - started), 0.0) / left
-                subject = prepare(key, "static")
-                recording = _Session(subject, compilers, device, spec.strategy.seed).run(share)
+                task = prepare(key, "static")
+                recording = _Session(task, compilers, device, spec.strategy.seed).run(share)
                 paths.append(out / file_name(key))
                 write(recording, paths[-1])
                 print(_summary(recording, paths[-1]), flush=True)
@@ -62,9 +62,9 @@ def record(
     return paths
 
 
-def _some_request(subject: Subject) -> TrialRequest:
-    config = next(subject.space.neighbours(subject.default), subject.default)  # the default's own compile stays cold
-    return TrialRequest("lab-start", subject.kernel, subject.key.problem, subject.key.device_class, config)
+def _some_request(task: TuningTask) -> TrialRequest:
+    config = next(task.space.neighbours(task.default), task.default)  # the default's own compile stays cold
+    return TrialRequest("lab-start", task.kernel, task.key.problem, task.key.device_class, config)
 
 
 def file_name(key: StudyKey) -> str:
@@ -110,8 +110,8 @@ class Compilers:
 class _Session:
     """One problem: compiles run ahead on all cores, whatever is built first is measured first."""
 
-    def __init__(self, subject: Subject, compilers: Compilers, device: Device, seed: int) -> None:
-        self._subject, self._compilers, self._device, self._seed = subject, compilers, device, seed
+    def __init__(self, task: TuningTask, compilers: Compilers, device: Device, seed: int) -> None:
+        self._task, self._compilers, self._device, self._seed = task, compilers, device, seed
         self._rows: list[Row] = []
         self._trials: dict[str, Row] = {}
         self._times: dict[Config, float] = {}
@@ -121,7 +121,7 @@ class _Session:
     def run(self, seconds: float) -> Recording:
         """Until ``seconds`` have passed (the default is always measured) or the space has no more."""
         started = time.monotonic()
-        configs = plan(self._subject.space, self._subject.default, self._seed, self._leaders)
+        configs = plan(self._task.space, self._task.default, self._seed, self._leaders)
         flying: dict[Future[Built], tuple[Part, TrialRequest]] = {}
         while True:
             open_ = not self._rows or time.monotonic() - started < seconds
@@ -147,12 +147,12 @@ class _Session:
         return heapq.nsmallest(LEADERS, self._times, key=self._times.__getitem__)
 
     def _request(self, config: Config) -> TrialRequest:
-        subject, best = self._subject, min(self._times.values(), default=None)
+        task, best = self._task, min(self._times.values(), default=None)
         return TrialRequest(
             f"lab-{config.key}",
-            subject.kernel,
-            subject.key.problem,
-            subject.key.device_class,
+            task.kernel,
+            task.key.problem,
+            task.key.device_class,
             config,
             incumbent_us=best,
             seed=self._seed,
@@ -191,21 +191,21 @@ class _Session:
         return replace(row, median_us=found.median_us, ci95_us=found.ci95_us, samples=len(found.samples_us))
 
     def _header(self, seconds: float) -> Header:
-        subject = self._subject
+        task = self._task
         traffic = self._built.traffic if self._built else None
         versions = dict(self._built.compiled_by if self._built else ()) | dict(self._device.identity.launched_by)
         return Header(
-            kernel=subject.key.kernel,
-            problem=dict(subject.key.problem),
-            device_class=subject.key.device_class,
-            semantic_hash=subject.kernel.semantic_hash,
-            space_fingerprint=subject.space.fingerprint,
-            space_size=subject.space.size,
-            knobs=subject.space.knobs,
-            default=subject.default,
+            kernel=task.key.kernel,
+            problem=dict(task.key.problem),
+            device_class=task.key.device_class,
+            semantic_hash=task.kernel.semantic_hash,
+            space_fingerprint=task.space.fingerprint,
+            space_size=task.space.size,
+            knobs=task.space.knobs,
+            default=task.default,
             traffic_bytes=traffic.bytes if traffic else 0,
             flops=traffic.flops if traffic else 0,
-            roofline_us=cost.roofline_us(traffic, target(subject.key.device_class)) if traffic else 0.0,
+            roofline_us=cost.roofline_us(traffic, target(task.key.device_class)) if traffic else 0.0,
             seed=self._seed,
             cores=self._compilers.cores,
             seconds=round(seconds, 2),

@@ -24,8 +24,8 @@ from tileflow_experiments import journal, spec
 from tileflow_experiments.driver import study_keys
 from tileflow_experiments.journal import Folded
 from tileflow_experiments.study import leaders
-from tileflow_experiments.subject import Subject, prepare
 from tileflow_experiments.tables import winner
+from tileflow_experiments.tuning_task import TuningTask, prepare
 
 from .record import Compilers
 
@@ -47,17 +47,17 @@ class Regret:
     entrants: int
 
 
-def regret(subject: Subject, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
+def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
     """None where the study has no measured winner, or its device did not survive the contest."""
-    won = winner(folded, subject)
+    won = winner(folded, task)
     if won is None or not won.record.measured:
         return None
-    good = [r.config for r in leaders(folded.trials[subject.key]) if r.measured and r.config != won.record.config]
-    key, first = subject.key, won.record.config
+    good = [r.config for r in leaders(folded.trials[task.key]) if r.measured and r.config != won.record.config]
+    key, first = task.key, won.record.config
     requests = [
         TrialRequest(
             config.key,
-            subject.kernel,
+            task.kernel,
             key.problem,
             key.device_class,
             config,
@@ -71,7 +71,7 @@ def regret(subject: Subject, folded: Folded, compilers: Compilers, device: Devic
     able = [(r, compiled, code) for r, (compiled, code) in zip(requests, built, strict=True) if not compiled.rejected]
     contest = TrialRequest(
         "regret",
-        subject.kernel,
+        task.kernel,
         key.problem,
         key.device_class,
         first,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileflow_experiments.records import StudyKey
-from tileflow_experiments.subject import Prepare
+from tileflow_experiments.tuning_task import Prepare
 
 from tileflow.config import Knob
 from tileflow.errors import TileflowError
@@ -21,15 +21,15 @@ def stale(header: Header, prepare: Prepare) -> str:
     """What of the kernel has changed since it was recorded, with the knobs by name; empty where nothing has."""
     key = StudyKey(header.kernel, tuple(sorted(header.problem.items())), header.device_class)
     try:
-        subject = prepare(key, "static")
+        task = prepare(key, "static")
     except (TileflowError, ImportError) as error:
         return f"its kernel cannot be lowered here: {error}".partition("\n")[0]
     changed = []
-    if subject.kernel.semantic_hash != header.semantic_hash:
+    if task.kernel.semantic_hash != header.semantic_hash:
         changed.append("the kernel")
-    if subject.space.fingerprint != header.space_fingerprint:
-        changed.append(f"its space ({_difference(header.knobs, subject.space.knobs)})")
-    elif subject.default != header.default:
+    if task.space.fingerprint != header.space_fingerprint:
+        changed.append(f"its space ({_difference(header.knobs, task.space.knobs)})")
+    elif task.default != header.default:
         changed.append("its zero-search config, which the replays begin with")
     return f"changed since it was recorded: {' and '.join(changed)}" if changed else ""
 

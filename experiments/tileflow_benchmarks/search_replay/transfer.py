@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tileflow_experiments.subject import Prepare, prepare
+from tileflow_experiments.tuning_task import Prepare, prepare
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.transfer import Family, Task
 
@@ -103,8 +103,8 @@ def _turns(group: Sequence[Recording], seed: int, seconds: float, clock: Callabl
 
 def _member(recording: Recording, family: Family, space: ConfigSpace, seed: int) -> DefaultStrategy:
     header = recording.header
-    task = Task.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
-    return DefaultStrategy(space, seed, peers=family.join(task, space, header.default))
+    transfer_task = Task.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
+    return DefaultStrategy(space, seed, peers=family.join(transfer_task, space, header.default))
 
 
 # ---- what is written ------------------------------------------------------------------------------------------------

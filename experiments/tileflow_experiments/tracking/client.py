@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..records import StudyKey
-from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Metric, Run
-from .store import ABOUT, KIND, PARENT, Entry, Known, MlflowUnusable, Refused, masked
+from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Metric, MlflowRun
+from .store import ABOUT, KIND, PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
 
 IN_FLIGHT = 8
 BATCH = 900  # MLflow takes 1,000 of everything together
@@ -39,10 +39,10 @@ class ClientStore:
         self._client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self.experiment_id = find_experiment(self._client, uri, experiment, artifacts)
         self._pool = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="mlflow")
-        self._written: dict[str, Run] = {}  # of studies: what MLflow has of them
+        self._written: dict[str, MlflowRun] = {}  # of studies: what MLflow has of them
 
-    def known(self, sweep_id: str) -> Known:
-        known, token = Known(), None
+    def known(self, sweep_id: str) -> KnownRuns:
+        known, token = KnownRuns(), None
         while True:
             page = self._client.search_runs(
                 [self.experiment_id], f"tags.`{SWEEP}` = '{sweep_id}'", max_results=1000, page_token=token
@@ -53,7 +53,7 @@ class ClientStore:
             if not token:
                 return known
 
-    def _remember(self, known: Known, run_id: str, tags: Mapping[str, str]) -> None:
+    def _remember(self, known: KnownRuns, run_id: str, tags: Mapping[str, str]) -> None:
         """A request whose answer was lost may have left a second run: it goes."""
         if TRIAL not in tags:
             if known.studies.setdefault(study_of(tags), run_id) != run_id:
@@ -66,10 +66,10 @@ class ClientStore:
             self._client.delete_run(second[0])
         known.trials[tags[TRIAL]] = mine
 
-    def write_study(self, run_id: str, run: Run) -> str | Refused:
+    def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
         return self._tried(lambda: self._write_study(run_id, run))
 
-    def _write_study(self, run_id: str, run: Run) -> str:
+    def _write_study(self, run_id: str, run: MlflowRun) -> str:
         client = self._client
         if not run_id:
             made = client.create_run(self.experiment_id, run.started_ms, tags=filled(run.tags), run_name=run.name)
@@ -91,10 +91,10 @@ class ClientStore:
         self._written[run_id] = run
         return run_id
 
-    def write_trials(self, entries: Sequence[Entry]) -> list[str | Refused]:
+    def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
         return list(self._pool.map(lambda entry: self._tried(lambda: self._write_trial(entry)), entries))
 
-    def _write_trial(self, entry: Entry) -> str:
+    def _write_trial(self, entry: RunUpdate) -> str:
         """The tag that says which attempt this is comes last: without it the run is written again."""
         run, run_id = entry.run, entry.run_id
         last = {ATTEMPT: run.tags[ATTEMPT]}

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from .client import attempt_of, filled, find_experiment, first_line, study_of
-from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, Run
-from .store import PARENT, Entry, Known, MlflowUnusable, Refused, masked
+from .runs import ATTEMPT, DEVICE, KERNEL, PROBLEM, SWEEP, TRIAL, MlflowRun
+from .store import PARENT, KnownRuns, MlflowUnusable, Refused, RunUpdate, masked
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ RUN_NAME = "mlflow.runName"
 BUSY_MS = 20_000  # how long sqlite waits for another writer
 CACHE_KB = 1 << 16  # of sqlite, which reads its indices again and again where it has but 2 MB
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_Item = tuple[str, Mapping[str, Any], Run]  # a run's id, the row of its study's run, what it says
+_Item = tuple[str, Mapping[str, Any], MlflowRun]  # a run's id, the row of its study's run, what it says
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by primary key, since a statement may touch a row once
 
 
@@ -52,9 +52,9 @@ class DatabaseStore:
         self._parents: dict[str, Mapping[str, Any]] = {}
         self._sweep_id = ""
 
-    def known(self, sweep_id: str) -> Known:
+    def known(self, sweep_id: str) -> KnownRuns:
         self._sweep_id = sweep_id
-        known = Known()
+        known = KnownRuns()
         for run_id, tags in self._tags(sweep_id).items():
             if TRIAL in tags:
                 known.trials[tags[TRIAL]] = (run_id, attempt_of(tags))
@@ -82,13 +82,13 @@ class DatabaseStore:
                 found.setdefault(run_id, {})[key] = value
         return found
 
-    def write_study(self, run_id: str, run: Run) -> str | Refused:
+    def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
         if not run_id:
             made = self._client.create_run(self.experiment_id, run.started_ms, filled(run.tags), run.name)
             run_id = str(made.info.run_id)
         return self._write([(run_id, self._parent(run_id), run)])[0]
 
-    def write_trials(self, entries: Sequence[Entry]) -> list[str | Refused]:
+    def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
         found = []
         for entry in entries:
             run_id = entry.run_id or self._new_id(entry)
@@ -96,7 +96,7 @@ class DatabaseStore:
             found.append((run_id, self._parent(entry.parent_id), replace(entry.run, tags=tags)))
         return self._write(found)
 
-    def _new_id(self, entry: Entry) -> str:
+    def _new_id(self, entry: RunUpdate) -> str:
         """The same whenever it is asked. A study's ids follow each other, so that a transaction's rows lie together."""
         study = hashlib.sha256(f"{self._sweep_id} {entry.parent_id}".encode()).hexdigest()
         trial = hashlib.sha256(entry.trial_id.encode()).hexdigest()
@@ -201,7 +201,7 @@ class _Statements:
         return f"INSERT INTO {quote(name)} ({listed}) {values} ON CONFLICT ({keys}) DO {then}"
 
 
-def _row(run_id: str, parent: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def _row(run_id: str, parent: Mapping[str, Any], run: MlflowRun) -> dict[str, Any]:
     """The row of ``runs``: the study's own, but for what is the trial's."""
     return dict(parent) | {
         "run_uuid": run_id,

@@ -16,10 +16,10 @@ from ..journal import Line
 from ..records import StudyKey, TrialRecord
 from .client import ClientStore
 from .database import DatabaseStore, serves
-from .runs import Run, Unloggable, mark, trial_run
+from .runs import MlflowRun, Unloggable, mark, trial_run
 from .state import LogState, SetAside
-from .store import Entry, Known, Refused, Store, masked, page
-from .study import Result, StudyLog, unique_name
+from .store import KnownRuns, Refused, RunUpdate, Store, masked, page
+from .study import StudyLog, StudyResult, unique_name
 
 CHUNK_BYTES = 2 << 20  # of the journal; about a transaction of a thousand trials
 
@@ -49,12 +49,12 @@ class Replay:
         header = self._tail.header()
         self._sweep_id: str = header["sweep_id"]
         self._store = open_store(uri, header["spec"]["name"], artifacts)
-        self._known: Known = self._store.known(self._sweep_id)
+        self._known: KnownRuns = self._store.known(self._sweep_id)
         self._uri, self._page = masked(uri), page(uri, self._store.experiment_id)
         self._studies: dict[StudyKey, _Study] = {}
         self._names: dict[str, StudyKey] = {}
         self._defaults: dict[str, Line] = {}  # by study id: what it began with
-        self._verdicts: dict[str, tuple[str, bool]] = {}  # by trial: its config, and whether it is settled
+        self._verdicts: dict[str, tuple[str, bool]] = {}  # by trial: its config, and whether it is completed
         self._aside: list[SetAside] = []
 
     def catch_up(self) -> None:
@@ -107,12 +107,12 @@ class Replay:
     def _is_news(self, record: TrialRecord) -> bool:
         """A trial's first verdict stands, and a trial has one config. Raises Unloggable for another."""
         config = record.config.key
-        known, settled = self._verdicts.get(record.trial_id, (config, False))
-        if settled and known != config:
+        known, completed = self._verdicts.get(record.trial_id, (config, False))
+        if completed and known != config:
             raise Unloggable(f"the trial is known with another config, {known}")
-        if not settled:
-            self._verdicts[record.trial_id] = (config, record.settled)
-        return not settled
+        if not completed:
+            self._verdicts[record.trial_id] = (config, record.completed)
+        return not completed
 
     def _study(self, record: TrialRecord) -> _Study:
         key = record.study
@@ -135,7 +135,7 @@ class Replay:
 
     # ---- runs ---------------------------------------------------------------------------------------------------
 
-    def _write_study(self, study: _Study, result: Result | None, at: float, *, done: bool = False) -> str:
+    def _write_study(self, study: _Study, result: StudyResult | None, at: float, *, done: bool = False) -> str:
         """The id of its run; empty where MLflow refused it."""
         key, log = study.log.key, study.log
         try:
@@ -159,7 +159,7 @@ class Replay:
                 self._set_aside(item.line, trial_id, "MLflow refused its study")
                 continue
             run_id = self._known.trials.get(trial_id, ("",))[0]
-            ready[trial_id] = Entry(trial_id, item.number, parent, run_id, item.run)
+            ready[trial_id] = RunUpdate(trial_id, item.number, parent, run_id, item.run)
         written = self._store.write_trials(list(ready.values()))
         for trial_id, answer in zip(ready, written, strict=True):
             if isinstance(answer, Refused):
@@ -213,7 +213,7 @@ class _Pending:
     line: int
     number: int
     study: _Study
-    run: Run
+    run: MlflowRun
     attempt: tuple[int, int]
 
 
@@ -221,7 +221,7 @@ class _Pending:
 class _Ending:
     """How a study ended, contest and checks included. ``finished``: the sweep did all that it was to do."""
 
-    result: Result | None
+    result: StudyResult | None
     at: float
     finished: bool
 
@@ -235,7 +235,7 @@ class _Ending:
         won = winner(folded, log)
         at = max((float(event["at"]) for event in folded.events if "at" in event), default=0.0)
         return _Ending(
-            Result.of(won) if won is not None else None,
+            StudyResult.of(won) if won is not None else None,
             at,
             finished and log.key.id not in journals.stopped(folded.events),
         )

@@ -40,7 +40,7 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MlflowRun:
     """``tags``, ``params``, ``metrics``: all that MLflow is to have of it, but for its parent."""
 
     name: str
@@ -51,7 +51,7 @@ class Run:
     params: Mapping[str, str]
     metrics: Sequence[Metric]
 
-    def checked(self) -> Run:
+    def checked(self) -> MlflowRun:
         """Itself. Raises Unloggable for text and numbers that no store takes."""
         texts = [self.name, *self.tags, *self.tags.values(), *self.params, *self.params.values()]
         try:
@@ -75,7 +75,7 @@ def milliseconds(seconds: float) -> int:
     return found
 
 
-def trial_run(record: TrialRecord, number: int) -> Run:
+def trial_run(record: TrialRecord, number: int) -> MlflowRun:
     """The run of ``record``'s trial, the ``number``-th of its study. Raises Unloggable."""
     try:
         return _trial_run(record, number).checked()
@@ -85,11 +85,11 @@ def trial_run(record: TrialRecord, number: int) -> Run:
         raise Unloggable(f"the line is of no trial: {type(error).__name__}: {error}") from None
 
 
-def _trial_run(record: TrialRecord, number: int) -> Run:
+def _trial_run(record: TrialRecord, number: int) -> MlflowRun:
     started = milliseconds(record.started_at)
     took = sum(record.seconds[name] for name in ("queue_s", "compile_s", "verify_s", "bench_s"))
     values = record.config.to_dict() | dict(record.study.problem)
-    return Run(
+    return MlflowRun(
         name=trial_name(record, number),
         status="FINISHED" if record.time_us is not None else "FAILED",
         started_ms=started,

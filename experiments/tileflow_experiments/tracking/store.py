@@ -11,7 +11,7 @@ from typing import Protocol
 from tileflow.errors import TileflowError
 
 from ..records import StudyKey
-from .runs import Run
+from .runs import MlflowRun
 
 # The page of runs, not the one for agents' traces. MLflow's interface goes by this tag of an experiment; that of 3.17
 # asks the page's address alone, then what the browser showed last (see `page`).
@@ -41,18 +41,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RunUpdate:
     """A trial's run to write, the ``number``-th of its study. ``run_id``: empty for one that MLflow does not know."""
 
     trial_id: str
     number: int
     parent_id: str
     run_id: str
-    run: Run
+    run: MlflowRun
 
 
 @dataclass(slots=True)
-class Known:
+class KnownRuns:
     """The runs that MLflow has of a sweep: of studies, and of trials with the attempt that is logged whole."""
 
     studies: dict[StudyKey, str] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Store(Protocol):
     changes_params: bool
     experiment_id: str
 
-    def known(self, sweep_id: str) -> Known: ...
+    def known(self, sweep_id: str) -> KnownRuns: ...
 
-    def write_study(self, run_id: str, run: Run) -> str | Refused:
+    def write_study(self, run_id: str, run: MlflowRun) -> str | Refused:
         """Make the run, or bring it up to date. Returns its id."""
         ...
 
-    def write_trials(self, entries: Sequence[Entry]) -> list[str | Refused]:
+    def write_trials(self, entries: Sequence[RunUpdate]) -> list[str | Refused]:
         """The same of many trials; each is there whole or not at all, or is written again by the next replay."""
         ...
 

@@ -12,7 +12,7 @@ from tileflow.config import Config
 
 from ..records import StudyKey, TrialRecord
 from .names import MODELLED, device_name, key_name, problem_words, study_name
-from .runs import MOST_TEXT, PROBLEM, TIMES, Metric, Run, as_text, milliseconds, study_tags
+from .runs import MOST_TEXT, PROBLEM, TIMES, Metric, MlflowRun, as_text, milliseconds, study_tags
 
 if TYPE_CHECKING:
     from ..tables import Winner
@@ -23,7 +23,7 @@ BY_SECOND = "_by_second"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class StudyResult:
     """The best so far, or what the study ends with. ``roofline_us``: what the card could do at best."""
 
     config: Config
@@ -33,10 +33,10 @@ class Result:
     roofline_us: float | None
 
     @staticmethod
-    def of(won: Winner) -> Result:
+    def of(won: Winner) -> StudyResult:
         build = won.record.result.build
         roofline_us = build.roofline_us if build is not None else None
-        return Result(won.record.config, won.record.measured, won.time_us, won.default_us, roofline_us)
+        return StudyResult(won.record.config, won.record.measured, won.time_us, won.default_us, roofline_us)
 
     def values(self) -> dict[str, float]:
         """The metrics of the parent run; times that the model made up have names of their own."""
@@ -74,10 +74,10 @@ class StudyLog:
     def add(self, record: TrialRecord) -> None:
         """A trial's first verdict, or an attempt before it."""
         self._numbers.setdefault(record.trial_id, len(self._numbers) + 1)
-        if record.settled:
-            self._settle(record)
+        if record.completed:
+            self._count(record)
 
-    def _settle(self, record: TrialRecord) -> None:
+    def _count(self, record: TrialRecord) -> None:
         self.ended[record.status.value] += 1
         self.ended_at = max(self.ended_at, record.started_at)
         if record.time_us is not None and math.isfinite(record.time_us):
@@ -96,24 +96,26 @@ class StudyLog:
         return True in self._best
 
     @property
-    def settled(self) -> int:
+    def completed(self) -> int:
         return self.ended.total()
 
-    def best(self) -> Result | None:
+    def best(self) -> StudyResult | None:
         """Of the search so far, without the contest at its end. None where no config works yet."""
         record = self._best.get(self.measured)
         if record is None or record.time_us is None:
             return None
         build = record.result.build
         roofline_us = build.roofline_us if build is not None else None
-        return Result(record.config, self.measured, record.time_us, self._defaults.get(self.measured), roofline_us)
+        return StudyResult(record.config, self.measured, record.time_us, self._defaults.get(self.measured), roofline_us)
 
-    def run(self, name: str, result: Result | None, at: float, *, done: bool = False, best_params: bool = False) -> Run:
+    def run(
+        self, name: str, result: StudyResult | None, at: float, *, done: bool = False, best_params: bool = False
+    ) -> MlflowRun:
         """The study's run. ``at``: since when ``result`` holds. ``best_params``: the best config's knobs are parameters
         too, which MLflow never changes. Raises Unloggable."""
         times = "" if result is None else "measured" if result.measured else MODELLED
         at_ms = milliseconds(at)
-        values = {"trials_ok": float(self.ended["ok"]), "trials": float(self.settled)}
+        values = {"trials_ok": float(self.ended["ok"]), "trials": float(self.completed)}
         values |= result.values() if result is not None else {}
         tags = study_tags(self.sweep_id, self.key) | {
             PROBLEM: as_text(dict(self.key.problem)),
@@ -122,17 +124,17 @@ class StudyLog:
             BEST_CONFIG: as_text(result.config.to_dict()) if result is not None else "",
             NOTE: self._note(result)[:MOST_TEXT],
         }
-        return Run(
+        return MlflowRun(
             name=f"{name} {MODELLED}" if times == MODELLED else name,
             status="FINISHED" if done else "RUNNING",
             started_ms=milliseconds(self.started_at),
             ended_ms=milliseconds(max(self.ended_at, self.started_at)) if done else None,
             tags=tags,
             params=self._params(result if best_params else None),
-            metrics=[*self.curve, *(Metric(name, value, at_ms, self.settled) for name, value in values.items())],
+            metrics=[*self.curve, *(Metric(name, value, at_ms, self.completed) for name, value in values.items())],
         ).checked()
 
-    def _params(self, result: Result | None) -> dict[str, str]:
+    def _params(self, result: StudyResult | None) -> dict[str, str]:
         params: dict[str, Any] = {"device": self.key.device_class} | dict(self.key.problem)
         best = {} if result is None else result.config.to_dict()
         params |= {f"best.{name}": value for name, value in best.items()}
@@ -142,14 +144,14 @@ class StudyLog:
         seconds = max(record.started_at - self.started_at, 0.0)
         at_ms = milliseconds(record.started_at)
         name = "best_so_far_us" if self.measured else f"{MODELLED}_best_so_far_us"
-        self.curve.append(Metric(name, best_us, at_ms, self.settled))
+        self.curve.append(Metric(name, best_us, at_ms, self.completed))
         self.curve.append(Metric(f"{name}{BY_SECOND}", best_us, at_ms, int(seconds)))
 
-    def _note(self, result: Result | None) -> str:
+    def _note(self, result: StudyResult | None) -> str:
         """Markdown, which MLflow shows as the run's description; of a long one its first lines."""
         what = f"`{self.key.kernel}`, {problem_words(dict(self.key.problem))} on {self.key.device_class}"
         ended = ", ".join(f"{count} {status}" for status, count in self.ended.most_common())
-        trials = f"{self.settled} trials: {ended}." if ended else "No trial ended yet."
+        trials = f"{self.completed} trials: {ended}." if ended else "No trial ended yet."
         if result is None:
             return "\n\n".join(["**No config works yet.**", what, trials])
         how = "measured" if result.measured else f"{MODELLED}: the cost model's, not measured on a card"
@@ -167,7 +169,7 @@ def unique_name(key: StudyKey, taken: Mapping[str, StudyKey]) -> str:
     return key.title.replace(key.device_class, device_name(key.device_class))
 
 
-def _gain(result: Result) -> str:
+def _gain(result: StudyResult) -> str:
     """``**3.09 us**, 1.33x the default's speed (4.10 us), 85% of the roofline``"""
     values = result.values()
     gain = ""

@@ -1,4 +1,4 @@
-"""What a study searches: a kernel lowered for one problem and one device class."""
+"""A tuning task: a kernel lowered for one problem and one device class, which one study searches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .records import StudyKey
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """``default``: the zero-search config, repaired, the first that a study tries. ``traffic``: of one call."""
+class TuningTask:
+    """One kernel, problem and device class to tune. ``default``: the default config, repaired, which a study tries
+    first. ``traffic``: of one call."""
 
     key: StudyKey
     kernel: KernelRef
@@ -32,8 +33,8 @@ class Subject:
     traffic: Traffic | None = None
 
     @property
-    def task(self) -> Task:
-        """The problem as a search sees it among others."""
+    def transfer_task(self) -> Task:
+        """The problem's features, by which searches transfer between problems."""
         work = {} if self.traffic is None else {"bytes": self.traffic.bytes, "flops": self.traffic.flops}
         return Task.of(dict(self.key.problem), **work)
 
@@ -53,10 +54,10 @@ class Subject:
         }
 
 
-Prepare = Callable[[StudyKey, Mode], Subject]
+Prepare = Callable[[StudyKey, Mode], TuningTask]
 
 
-def prepare(key: StudyKey, mode: Mode) -> Subject:
+def prepare(key: StudyKey, mode: Mode) -> TuningTask:
     """Lower ``key``'s kernel without data and without a GPU. Raises SpecError and KernelError."""
     from tileflow.api import load_kernel
 
@@ -66,7 +67,7 @@ def prepare(key: StudyKey, mode: Mode) -> Subject:
     lowered = kernel.lower(arguments, target(key.device_class), mode)
     ref = KernelRef(key.kernel, kernel.semantic_hash, (_root(key.kernel),))
     default = lowered.space.repair(lowered.default)
-    return Subject(key, ref, lowered.problem, lowered.space, default, mode, lowered.traffic)
+    return TuningTask(key, ref, lowered.problem, lowered.space, default, mode, lowered.traffic)
 
 
 def _root(kernel: str) -> str:

@@ -1,4 +1,4 @@
-"""What runs next on a device: the studies take turns, and each one's strategy chooses among its own requests.
+"""Device scheduling: the studies take turns on a device, and each one's strategy selects among its own requests.
 
 A device worker keeps the inputs and references of the studies that it has measured, and making them takes longer than
 measuring a config. So a worker stays with a study for some trials, and studies stay with the workers that have their
@@ -23,8 +23,9 @@ BACKLOG = 4  # as many wait of a study that another worker has the data of: help
 PATIENCE_S = 0.3  # that anything may wait for the worker that has its data; it may have died
 
 
-class StudyJudge:
-    """``study_of``: the study that a request id belongs to. Ranks of two studies say nothing about each other."""
+class StudySchedulingPolicy:
+    """Selects the study whose turn it is, and of its requests the one of the lowest rank: ranks of two studies say
+    nothing about each other. ``study_of``: the study that a request id belongs to."""
 
     def __init__(self, study_of: Callable[[str], Study], clock: Callable[[], float] = time.monotonic) -> None:
         self._study_of = study_of

@@ -1,4 +1,4 @@
-"""Seeds out of what earlier sweeps found for other shapes and devices: tables, journals, trials.parquet.
+"""Warm start: seeds from what earlier sweeps found for other shapes and devices: tables, journals, trials.parquet.
 
 The nearest shapes of the nearest devices come first: this device class, those it lists as siblings, those of its arch,
 those of its vendor. Another vendor's configs say nothing here.
@@ -24,7 +24,7 @@ from tileflow.target import find, target
 
 from . import journal as journals
 from .study import leaders
-from .subject import Subject
+from .tuning_task import TuningTask
 
 log = logging.getLogger(__name__)
 
@@ -33,33 +33,33 @@ BEST = 2  # of one earlier problem
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of one problem on one device class. ``configs``: fastest first. ``described``: ``task`` is that of
-    a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
+class KnownConfigs:
+    """The configs that are known of one problem on one device class, fastest first. ``described``: ``transfer_task`` is
+    that of a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
 
     kernel: str
     device_class: str
-    task: Task
+    transfer_task: Task
     described: bool
     configs: tuple[Config, ...]
 
 
-def transfers(paths: Iterable[Path]) -> Callable[[Subject], list[Config]]:
+def transfers(paths: Iterable[Path]) -> Callable[[TuningTask], list[Config]]:
     """The best configs of the same kernel, whatever its version, fitted to a study's space: at most :data:`SEEDS`.
 
     Raises TableError, JournalError and SpecError where a file is none of the three kinds.
     """
     earlier = [known for path in paths for known in read(path)]
 
-    def of(subject: Subject) -> list[Config]:
-        ranked = sorted(_ranked(earlier, subject), key=lambda pair: pair[0])
-        fitted = (_fit(subject, config) for _, known in ranked for config in known.configs)
+    def of(task: TuningTask) -> list[Config]:
+        ranked = sorted(_ranked(earlier, task), key=lambda pair: pair[0])
+        fitted = (_fit(task, config) for _, known in ranked for config in known.configs)
         return list(dict.fromkeys(config for config in fitted if config is not None))[:SEEDS]
 
     return of
 
 
-def read(path: Path) -> list[Known]:
+def read(path: Path) -> list[KnownConfigs]:
     """The problems of a table (``.json``), a journal (``.jsonl``) or a file of trials (``.parquet``)."""
     match path.suffix:
         case ".json":
@@ -73,25 +73,27 @@ def read(path: Path) -> list[Known]:
     )
 
 
-def task_of(problem: Problem) -> Task:
+def transfer_task_of(problem: Problem) -> Task:
     """A call's metadata as numbers: the sizes of its arguments, and all else as one label."""
     return Task.of(dict(problem.sizes) | {"categories": problem.categories})
 
 
-def _of_table(path: Path) -> list[Known]:
+def _of_table(path: Path) -> list[KnownConfigs]:
     table = load_table(path)
-    return [Known(table.kernel.ref, e.device, task_of(e.problem), True, (e.config,)) for e in table.entries]
+    return [
+        KnownConfigs(table.kernel.ref, e.device, transfer_task_of(e.problem), True, (e.config,)) for e in table.entries
+    ]
 
 
-def _of_journal(path: Path) -> list[Known]:
+def _of_journal(path: Path) -> list[KnownConfigs]:
     found = []
     for key, records in journals.by_study(journals.trials(journals.read(path)).values()).items():
         best = tuple(record.config for record in leaders(records)[:BEST])
-        found.append(Known(key.kernel, key.device_class, Task.of(dict(key.problem)), False, best))
+        found.append(KnownConfigs(key.kernel, key.device_class, Task.of(dict(key.problem)), False, best))
     return found
 
 
-def _of_trials(path: Path) -> list[Known]:
+def _of_trials(path: Path) -> list[KnownConfigs]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,17 +110,17 @@ def _of_trials(path: Path) -> list[Known]:
     for (kernel, problem, device_class), group in studies.items():
         group.sort(key=lambda row: (not row["measured"], row["median_us"]))
         best = dict.fromkeys(Config.of(json.loads(row["config"])) for row in group)
-        found.append(Known(kernel, device_class, Task.of(json.loads(problem)), False, tuple(best)[:BEST]))
+        found.append(KnownConfigs(kernel, device_class, Task.of(json.loads(problem)), False, tuple(best)[:BEST]))
     return found
 
 
-def _ranked(earlier: Sequence[Known], subject: Subject) -> list[tuple[tuple[int, float], Known]]:
-    here, described = Task.of(dict(subject.key.problem)), task_of(subject.problem)
+def _ranked(earlier: Sequence[KnownConfigs], task: TuningTask) -> list[tuple[tuple[int, float], KnownConfigs]]:
+    here, described = Task.of(dict(task.key.problem)), transfer_task_of(task.problem)
     found = []
     for known in earlier:
-        away = _device_steps(subject.key.device_class, known.device_class)
-        if known.kernel == subject.key.kernel and away is not None:
-            found.append(((away, known.task.distance(described if known.described else here)), known))
+        away = _device_steps(task.key.device_class, known.device_class)
+        if known.kernel == task.key.kernel and away is not None:
+            found.append(((away, known.transfer_task.distance(described if known.described else here)), known))
     return found
 
 
@@ -134,9 +136,9 @@ def _device_steps(here: str, there: str) -> int | None:
     return 2 if theirs.arch == ours.arch else 3
 
 
-def _fit(subject: Subject, config: Config) -> Config | None:
+def _fit(task: TuningTask, config: Config) -> Config | None:
     try:
-        return subject.space.adapt(config.to_dict())
+        return task.space.adapt(config.to_dict())
     except ConfigError as error:
-        log.info("a seed is passed over for %s: %s", subject.key.title, error)
+        log.info("a seed is passed over for %s: %s", task.key.title, error)
         return None
