@@ -9,7 +9,7 @@ from tileflow_benchmarks.suite import triton_kernels
 from tileflow_benchmarks.suite.cells import SUITE
 from tileflow_benchmarks.suite.measure import Bench, run_cell
 from tileflow_benchmarks.suite.opponent import Opponent, Peer
-from tileflow_benchmarks.suite.results import Result
+from tileflow_benchmarks.suite.results import CellResult
 
 from tileflow.api import load_kernel
 from tileflow.measure.check import check_call, make_reference
@@ -36,7 +36,7 @@ def check_written(name: str, problem: dict[str, Any]) -> str:
     return check_call(opponent.call, args, make_reference(kernel.reference, args)).reason
 
 
-def rehearse(kernel: str, nth: int = 0) -> Result:
+def rehearse(kernel: str, nth: int = 0) -> CellResult:
     """A cell with peers of all kinds: right, a little off, far off, raising, absent, and one that is to be skipped."""
     cell = [c for c in SUITE if c.name == kernel][nth]
 
@@ -57,7 +57,7 @@ def rehearse(kernel: str, nth: int = 0) -> Result:
     return found
 
 
-def changes_its_arguments() -> Result:
+def changes_its_arguments() -> CellResult:
     """A kernel that works in place, so that a contender's calls could spoil the next one's arguments."""
     torch.manual_seed(0)
     cell = next(c for c in SUITE if c.name == "move")

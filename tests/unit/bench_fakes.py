@@ -1,4 +1,4 @@
-"""Jobs for the benchmark's fleet that need no device. Processes of their own import this module by its name."""
+"""Jobs for the benchmark's pool that need no device. Processes of their own import this module by its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tileflow_benchmarks.suite.fleet import Lane, Work
+from tileflow_benchmarks.suite.device_pool import Lane, Work
 
 
 def make(settings: Any, lane: Lane) -> Work:

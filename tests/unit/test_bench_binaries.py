@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from tileflow_benchmarks.suite.binaries import Facts, instructions, of_cell, to_markdown
+from tileflow_benchmarks.suite.binaries import BinaryFacts, instructions, of_cell, to_markdown
 from tileflow_benchmarks.suite.cells import Cell
 
 from tileflow.api import load_kernel
@@ -85,7 +85,9 @@ def test_of_an_amd_gpu_widths_are_not_told() -> None:
 
 def test_a_row_a_launch() -> None:
     counted = Counter({"16": 1, "128": 3, "box": 2, "64": 0})
-    facts = Facts("softmax", "default", "softmax_0", 80, 0, 16, 4, 0.375, counted, Counter(), Counter({"wgmma": 4}))
+    facts = BinaryFacts(
+        "softmax", "default", "softmax_0", 80, 0, 16, 4, 0.375, counted, Counter(), Counter({"wgmma": 4})
+    )
     assert to_markdown([facts]).splitlines()[-1] == (
         "| softmax | default | softmax_0 | 80 | 0 | 16 | 4 | 38% | 3 x 128, 1 x 16, 2 x box |  | 4 x wgmma |"
     )

@@ -11,7 +11,7 @@ from tileflow_benchmarks.suite import plots
 from tileflow_benchmarks.suite.cells import SUITE, Cell, in_turn
 from tileflow_benchmarks.suite.ratios import groups, mean, our_us, over, roofline_us, share
 from tileflow_benchmarks.suite.report import BEGIN, END, into, to_markdown
-from tileflow_benchmarks.suite.results import Ceilings, Result, Run, Timing, Tuned, run_from
+from tileflow_benchmarks.suite.results import Ceilings, CellResult, SuiteRun, Timing, Tuned, run_from
 
 LIMITS = Ceilings(4000.0, 500.0)
 HEADER = {"command": "scripts/bench --out x", "date": "2026-01-02", "driver": "5", "versions": {"torch": "2.11"},
@@ -22,10 +22,12 @@ def cell(name: str, nth: int = 0) -> Cell:
     return [c for c in SUITE if c.name == name][nth]
 
 
-def result(what: Cell, bytes: int = 4_000_000, flops: int = 1, dtype: str = "bfloat16", **us: float | str) -> Result:
+def result(
+    what: Cell, bytes: int = 4_000_000, flops: int = 1, dtype: str = "bfloat16", **us: float | str
+) -> CellResult:
     """``us``: a contender's time, or its error."""
     timings = {n: Timing(error=t) if isinstance(t, str) else Timing(t, 0.1, 5.0, 0.2) for n, t in us.items()}
-    return Result(what, timings, bytes, flops, dtype, LIMITS, "a card")
+    return CellResult(what, timings, bytes, flops, dtype, LIMITS, "a card")
 
 
 def test_means_are_over_shapes_and_then_over_kernels() -> None:
@@ -53,7 +55,7 @@ def test_a_failed_cell_of_ours_enters_as_eagers_own_time() -> None:
 
 
 def test_a_wrong_time_does_not_count_even_where_it_was_measured() -> None:
-    wrong = Result(cell("softmax"), {"tileflow": Timing(1.0, 0.1, error="incorrect"), "eager": Timing(6.0, 0.1)})
+    wrong = CellResult(cell("softmax"), {"tileflow": Timing(1.0, 0.1, error="incorrect"), "eager": Timing(6.0, 0.1)})
     assert over(wrong, "eager") == 1.0
 
 
@@ -78,7 +80,7 @@ def test_the_roofline_is_of_the_cells_own_device() -> None:
     assert roofline_us(result(cell("softmax"), bytes=8, flops=10**12)) == pytest.approx(2e-6)  # bound by memory
 
 
-def sample() -> Run:
+def sample() -> SuiteRun:
     results = [
         result(cell("softmax"), tileflow=2.0, default=4.0, eager=8.0, helion=3.0),
         result(cell("fp8_matmul"), dtype="float8_e4m3fn", tileflow="out of resources", eager=3.0, liger="no kernel"),
@@ -87,7 +89,9 @@ def sample() -> Run:
         results[0],
         timings={**results[0].timings, "torch.compile": Timing(4.0, 0.1, setup_s=12.0, note="the loss alone")},
     )
-    return Run(HEADER, results, [cell("jsd")], {"1": {"tileflow": 9.0, "torch.add": 5.0, "helion": "ImportError: x"}})
+    return SuiteRun(
+        HEADER, results, [cell("jsd")], {"1": {"tileflow": 9.0, "torch.add": 5.0, "helion": "ImportError: x"}}
+    )
 
 
 def test_the_page_tells_times_ratios_and_what_failed() -> None:
@@ -108,8 +112,8 @@ def test_the_page_tells_times_ratios_and_what_failed() -> None:
         assert line in told.splitlines(), line
     eager = next(line for line in told.splitlines() if line.startswith("| eager | 2.00x (2; least fp8_matmul 1.00x)"))
     assert "4.00x (1; least softmax 4.00x)" in eager
-    assert "rehearsal" not in told
-    assert "rehearsal" in to_markdown(replace(sample(), header={**HEADER, "is_dry": True}))
+    assert "dry run" not in told
+    assert "dry run" in to_markdown(replace(sample(), header={**HEADER, "is_dry": True}))
 
 
 def test_json_brings_the_same_page_again() -> None:

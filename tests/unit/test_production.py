@@ -112,16 +112,16 @@ def test_disagreements_are_seen() -> None:
 
 
 def test_inputs_are_cut_anywhere() -> None:
-    pool, rng = work.Pool("cpu", 1 << 12), random.Random(0)
+    pool, rng = work.InputPool("cpu", 1 << 12), random.Random(0)
     cuts = [pool.cut(rng, (7, 9)) for _ in range(50)]
     assert {c.shape for c in cuts} == {(7, 9)} and len({c.data_ptr() for c in cuts}) > 40
     assert 0 < sum(c.data_ptr() % 64 == 0 for c in cuts) < 50
 
 
 def test_shapes_are_seen_and_unseen() -> None:
-    task, rng = _task(), random.Random(0)
-    shapes = [task.shape(rng) for _ in range(400)]
-    known = set(work.known_shapes(task.largest))
+    checked, rng = _checked(), random.Random(0)
+    shapes = [checked.shape(rng) for _ in range(400)]
+    known = set(work.known_shapes(checked.largest))
     assert 40 < sum(s not in known for s in shapes) < 160 and all(1 <= n <= 300 for s in shapes for n in s)
 
 
@@ -138,13 +138,13 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "CAPTURES", 0.2)
 
 
-def _task(call: Any = torch.add) -> work.Task:
+def _checked(call: Any = torch.add) -> work.CheckedKernel:
     inputs = lambda pool, rng, shape: (pool.cut(rng, shape), pool.cut(rng, shape))  # noqa: E731
-    return work.Task("add", (), (300,), inputs, call, torch.add, 0.0)
+    return work.CheckedKernel("add", (), (300,), inputs, call, torch.add, 0.0)
 
 
 def _soaked(call: Any, tmp_path: Path, seconds: float = 0.3) -> soak.Soak:
-    running = soak.Soak(tmp_path, soak.NoGpus(), None, [_task(call)], 1 << 12)
+    running = soak.Soak(tmp_path, soak.NoGpus(), None, [_checked(call)], 1 << 12)
     thread = threading.Thread(target=running.call_kernels, args=(1,))
     thread.start()
     running.tally.stopping.wait(seconds)

@@ -26,8 +26,8 @@ from tileflow.errors import SpecError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import lab_synthetic
-from lab_synthetic import SQUARE, Shape, synthetic
+import synthetic_recording
+from synthetic_recording import SQUARE, Shape, synthetic
 
 SHAPES = (SQUARE, Shape(1024, 4096, 4096), Shape(2048, 2048, 1024), Shape(64, 8192, 8192))
 ORDERS = range(5)
@@ -85,14 +85,14 @@ class TestSharing:
 
 
 def family(shapes: Sequence[Shape]) -> list[Member]:
-    space, found = lab_synthetic.space(), Family()
+    space, found = synthetic_recording.space(), Family()
     tasks = (Task.of({"m": s.m, "n": s.n, "k": s.k}, bytes=s.traffic.bytes) for s in shapes)
     return [found.join(task, space, space.default) for task in tasks]
 
 
 def teach(member: Member, shape: Shape, configs: Sequence[Config]) -> None:
     for config in configs:
-        member.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+        member.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
 
 
 def some(count: int, seed: int = 0) -> list[Config]:
@@ -123,7 +123,7 @@ class TestMembers:
         asked = some(80, seed=5)
         guess = unseen.prior(asked)
         assert guess is not None and unseen.fits == 1
-        times = {config: lab_synthetic.time_us(config, shapes[0]) for config in asked}
+        times = {config: synthetic_recording.time_us(config, shapes[0]) for config in asked}
         ranked = [config for _, config in sorted(zip(guess.means, asked, strict=True), key=lambda pair: pair[0])]
         best, worst = ([times[c] for c in part] for part in (ranked[:20], ranked[-20:]))
         assert statistics.median(best) < 0.75 * statistics.median(worst)
@@ -157,10 +157,10 @@ class TestKinship:
         """Of ``shape`` after so many verdicts, of which a well taught sibling's landscape is ``sign`` times its own."""
         one, other = family([shape, SQUARE])
         for config in some(150, seed=1):
-            other.learn(config, sign * math.log2(lab_synthetic.time_us(config, SQUARE)))
+            other.learn(config, sign * math.log2(synthetic_recording.time_us(config, SQUARE)))
         model = TimeModel(Features(one.space), 0, one)
         for config in some(verdicts, seed=2):
-            model.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+            model.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
         model.before(some(3))
         return model
 
@@ -182,9 +182,9 @@ class TestKinship:
 
     def test_without_it_the_others_are_left_out(self) -> None:
         shape, asked = Shape(2048, 4096, 4096), some(20, seed=7)
-        misled, alone = self.model(shape, 30, -1.0), TimeModel(Features(lab_synthetic.space()), 0)
+        misled, alone = self.model(shape, 30, -1.0), TimeModel(Features(synthetic_recording.space()), 0)
         for config in some(30, seed=2):
-            alone.learn(config, math.log2(lab_synthetic.time_us(config, shape)))
+            alone.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
         assert misled.before(asked) == alone.before(asked)
         assert self.model(shape, 30, 1.0).before(asked) != alone.before(asked)
 
@@ -192,17 +192,17 @@ class TestKinship:
         one, *others = family([SQUARE, *(Shape(2048 << i, 4096, 4096) for i in range(2, 5))])
         for member in others:
             for config in some(60, seed=1):
-                member.learn(config, -math.log2(lab_synthetic.time_us(config, SQUARE)))
+                member.learn(config, -math.log2(synthetic_recording.time_us(config, SQUARE)))
         strategy = DefaultStrategy(one.space, 0, peers=one)
         opening = list(itertools.islice(diverse(one.space, 0), EACH * len(Features(one.space).names)))
         asked: list[Config] = []
         for _ in range(2 * len(opening)):
             asked += strategy.ask(1)
-            strategy.tell(asked[-1], Result(lab_synthetic.time_us(asked[-1], SQUARE)))
+            strategy.tell(asked[-1], Result(synthetic_recording.time_us(asked[-1], SQUARE)))
         assert strategy._progress.helpers == 0 and set(opening) <= set(asked)
 
     def test_makes_a_search_doubt_and_end_earlier(self) -> None:
-        space = lab_synthetic.space()
+        space = synthetic_recording.space()
         alone, helped = Progress(Features(space)), Progress(Features(space))
         helped.helpers = 3
         for config in some(20):
@@ -217,13 +217,13 @@ def test_a_strategy_with_peers_keeps_to_ask_and_tell() -> None:
     """Without a verdict of its own it asks for what the others found, and then for what they promise."""
     one, other = family([SQUARE, Shape(2048, 4096, 4096)])
     teach(other, Shape(2048, 4096, 4096), some(60))
-    space = lab_synthetic.space()
+    space = synthetic_recording.space()
     strategy = make("default", space, 0, [space.default], peers=one)
     assert isinstance(strategy, DefaultStrategy)
     asked = strategy.ask(20)
     assert len(set(asked)) == 20 and asked[0] == space.default and set(other.best()) <= set(asked[1:4])
     for config in asked:
-        strategy.tell(config, Result(lab_synthetic.time_us(config)))
+        strategy.tell(config, Result(synthetic_recording.time_us(config)))
     assert one.verdicts.keys() == set(asked)
-    promised = statistics.median(lab_synthetic.time_us(c) for c in asked[7:])
-    assert promised < statistics.median(lab_synthetic.time_us(c) for c in some(60, seed=3))
+    promised = statistics.median(synthetic_recording.time_us(c) for c in asked[7:])
+    assert promised < statistics.median(synthetic_recording.time_us(c) for c in some(60, seed=3))

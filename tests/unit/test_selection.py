@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.scaling.simulated_stages import Pace, RehearsedStages
+from tileflow_benchmarks.scaling.simulated_stages import Pace, SimulatedStages
 from tileflow_benchmarks.search_replay.record import Compilers
 from tileflow_benchmarks.search_replay.regret import POOL, regret
 from tileflow_cluster.protocol import TrialRequest
@@ -157,8 +157,8 @@ def test_a_resumed_sweep_builds_its_entrants_anew(tmp_path: Path) -> None:
 def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
     pace = Pace(compile_s=0.001, prepare_s=0.01, load_s=0.001, verify_s=0.001, bench_s=0.001)
     spec = sweep_spec(budget={"trials": 6}, device_classes=[GPU], strategy={"name": "default"})
-    rehearsed: Any = RehearsedStages(pace)
-    sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(rehearsed)))
+    simulated: Any = SimulatedStages(pace)
+    sweep.run(spec, tmp_path, replace(quick_tools(), evaluator=lambda spec: fakes.evaluator(simulated)))
     report = (tmp_path / "report.md").read_text()
     for phase in ("compiling", "built, waiting for a device", "inputs and references", "checking", "driver, asking"):
         assert f"| {phase} |" in report

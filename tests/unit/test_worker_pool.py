@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tileflow_benchmarks.scaling.simulated_stages import RehearsedStages
+from tileflow_benchmarks.scaling.simulated_stages import SimulatedStages
 from tileflow_cluster import devices, worker_pool
 from tileflow_cluster.placement import PlacementPlan
 from tileflow_cluster.protocol import DeviceClass
@@ -24,7 +24,7 @@ def test_idle_counts_from_the_clocks_start(monkeypatch: pytest.MonkeyPatch) -> N
     now = [0.0]
     monkeypatch.setattr(worker_pool, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(worker_pool, "start_compiler", lambda stages: object())
-    workers = WorkerPool(RehearsedStages(), Recycling())
+    workers = WorkerPool(SimulatedStages(), Recycling())
     early, late = workers.follow(PlacementPlan(2, ()))
     workers.ready(early, WorkerFacts("host", 1, "node", ()))
     now[0] = 30.0
@@ -90,6 +90,6 @@ def test_gpus_in_use_are_asked_for_here(monkeypatch: pytest.MonkeyPatch) -> None
 def test_device_workers_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("start_compiler", "start_model"):
         monkeypatch.setattr(worker_pool, name, lambda *_: object())
-    workers = WorkerPool(RehearsedStages(), Recycling())
+    workers = WorkerPool(SimulatedStages(), Recycling())
     started = list(workers.follow(PlacementPlan(2, (DeviceClass("nvidia-h200", measured=False, workers=1),))))
     assert [worker.phase for worker in started] == ["device", "compile", "compile"]

@@ -42,11 +42,11 @@ class Shown:
     def problem(self, sizes: Sizes) -> dict[str, Any]:
         return {**dict(zip(self.names.split(), sizes, strict=True)), **self.options}
 
-    def calls(self) -> tuple[Problem, ...]:
+    def calls(self) -> tuple[GalleryProblem, ...]:
         """The example and the unseen problems."""
         layouts = ("plain", "plain", self.layout, "plain")
         found = zip((self.example, *self.unseen), layouts, strict=True)
-        return tuple(Problem(self, sizes, layout) for sizes, layout in found)
+        return tuple(GalleryProblem(self, sizes, layout) for sizes, layout in found)
 
     def orders(self, device_class: str) -> list[Order]:
         """The rows of a bundle: the default for any call, and the example's own."""
@@ -57,7 +57,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GalleryProblem:
     """One call of a gallery kernel."""
 
     shown: Shown

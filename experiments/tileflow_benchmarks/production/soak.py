@@ -35,7 +35,7 @@ from .hiding import hidden
 from .memory import memory, resident_bytes
 from .summary import Verdict, device_name, write
 from .warm_calls import ADD, static_row
-from .work import Pool, Task, disagreement, gradient, tasks
+from .work import CheckedKernel, InputPool, checked_kernels, disagreement, gradient
 
 THREADS, STREAMS, REPLAYS = 8, 4, 3
 CAPTURES, GRADIENTS = 0.02, 0.08  # the shares of a thread's turns
@@ -171,14 +171,16 @@ class Checks:
 class Soak:
     """All that the threads share."""
 
-    def __init__(self, bundle: Path, gpus: Gpus, as_device: str | None, work: Sequence[Task], elements: int) -> None:
+    def __init__(
+        self, bundle: Path, gpus: Gpus, as_device: str | None, work: Sequence[CheckedKernel], elements: int
+    ) -> None:
         self.gpus, self.tally, self.work = gpus, Tally(), work
-        self.pools = {device: Pool(device, elements) for device in gpus.devices}
+        self.pools = {device: InputPool(device, elements) for device in gpus.devices}
         self.graphs = threading.Lock()  # one capture at a time, and no graph while machine code is freed
         self.main, self.second = bundle / "main", bundle / "second"
         self._as_device = as_device
         self.plans = itertools.count()
-        for kernel in {load_kernel(name) for task in work for name in task.kernels}:
+        for kernel in {load_kernel(name) for checked in work for name in checked.kernels}:
             kernel.plan = _counted(kernel.plan, self.plans)  # type: ignore[method-assign]
 
     def load(self, path: Path, rng: random.Random) -> None:
@@ -247,12 +249,17 @@ class Soak:
     # ---- turns --------------------------------------------------------------------------------------------------
 
     def _call(self, device: str, place: Any, rng: random.Random, counts: Counter[str], checks: Checks) -> None:
-        task = rng.choice(self.work)
-        shape = task.shape(rng)
-        inputs = task.inputs(self.pools[device], rng, shape)
+        checked = rng.choice(self.work)
+        shape = checked.shape(rng)
+        inputs = checked.inputs(self.pools[device], rng, shape)
         counts["calls"] += 1
-        got = task.call(*inputs)
-        checks.add(place, task.name, f"{shape} on {device}", disagreement(got, task.reference(*inputs), task.tolerance))
+        got = checked.call(*inputs)
+        checks.add(
+            place,
+            checked.name,
+            f"{shape} on {device}",
+            disagreement(got, checked.reference(*inputs), checked.tolerance),
+        )
 
     def _differentiate(self, device: str, place: Any, rng: random.Random, counts: Counter[str], checks: Checks) -> None:
         from examples import training
@@ -269,21 +276,21 @@ class Soak:
 
     def _capture(self, device: str, rng: random.Random, counts: Counter[str]) -> None:
         """Capture a call, which may be the first of its shape, and replay it with other numbers."""
-        task = rng.choice(self.work)
-        shape = task.shape(rng)
+        checked = rng.choice(self.work)
+        shape = checked.shape(rng)
         pool, checks = self.pools[device], Checks(self.tally)
         with self.graphs:
-            buffers = [t.clone() for t in task.inputs(pool, rng, shape)]
+            buffers = [t.clone() for t in checked.inputs(pool, rng, shape)]
             counts["calls"] += 1
-            replay, out, give_up = self.gpus.captured(lambda: task.call(*buffers))
+            replay, out, give_up = self.gpus.captured(lambda: checked.call(*buffers))
             counts["captures"] += 1
             for _ in range(REPLAYS):
-                for buffer, fresh in zip(buffers, task.inputs(pool, rng, shape), strict=True):
+                for buffer, fresh in zip(buffers, checked.inputs(pool, rng, shape), strict=True):
                     buffer.copy_(fresh)
                 replay()
                 counts["replays"] += 1
-                flag = disagreement(out, task.reference(*buffers), task.tolerance)
-                checks.add(None, f"{task.name}, replayed", f"{shape} on {device}", flag)
+                flag = disagreement(out, checked.reference(*buffers), checked.tolerance)
+                checks.add(None, f"{checked.name}, replayed", f"{shape} on {device}", flag)
             checks.flush(None)
             give_up()
 
@@ -312,7 +319,7 @@ def soak(
     seconds: float,
     device_class: str = "",
     is_dry: bool = False,
-    work: Sequence[Task] | None = None,
+    work: Sequence[CheckedKernel] | None = None,
 ) -> bool:
     """Run for so many seconds and write ``out``. False where anything failed. ``bundle`` is copied, not changed."""
     logging.getLogger("tileflow").setLevel(logging.ERROR)
@@ -323,8 +330,8 @@ def soak(
 
             stack.enter_context(without_gpu())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tileflow-soak-")))
-        made = _dry(tasks()) if is_dry and work is None else (work or tasks())
-        prepare(bundle, folder, {GRADIENT, *(name for task in made for name in task.kernels)})
+        made = _dry(checked_kernels()) if is_dry and work is None else (work or checked_kernels())
+        prepare(bundle, folder, {GRADIENT, *(name for checked in made for name in checked.kernels)})
         elements = 1 << (20 if is_dry else 24)
         running = Soak(folder, NoGpus() if is_dry else Gpus(), device_class or None, made, elements)
         running.load(running.main, random.Random(0))
@@ -443,17 +450,17 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
     return lines + [Verdict(kind, str(n), "", False) for kind, n in {**errors, **wrong}.items()]
 
 
-def _dry(work: Sequence[Task]) -> list[Task]:
+def _dry(work: Sequence[CheckedKernel]) -> list[CheckedKernel]:
     """Tasks that go through the runtime and give the reference's result, for a machine that computes nothing."""
 
-    def through(task: Task) -> Callable[..., torch.Tensor]:
+    def through(checked: CheckedKernel) -> Callable[..., torch.Tensor]:
         def call(*inputs: torch.Tensor) -> torch.Tensor:
-            task.call(*inputs)
-            return task.reference(*inputs)
+            checked.call(*inputs)
+            return checked.reference(*inputs)
 
         return call
 
-    return [replace(task, call=through(task)) for task in work]
+    return [replace(checked, call=through(checked)) for checked in work]
 
 
 def _caches() -> dict[str, float]:

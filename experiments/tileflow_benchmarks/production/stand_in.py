@@ -17,7 +17,7 @@ from unittest import mock
 _OK = (0,)
 
 
-class Driver(ModuleType):
+class FakeCudaDriver(ModuleType):
     """``cuda.bindings.driver`` as far as a launch uses it."""
 
     CUresult = IntEnum(
@@ -71,7 +71,7 @@ def without_gpu() -> Iterator[None]:
 
     name = "cuda.bindings.driver"
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(sys.modules, {name: Driver(name)}))
+        stack.enter_context(mock.patch.dict(sys.modules, {name: FakeCudaDriver(name)}))
         stack.enter_context(mock.patch.object(launch, "current_stream_reader", lambda index: int))
         for asked in ("_interprets", "_runs_code"):  # whether tensors on the CPU are given to machine code
             stack.enter_context(mock.patch.object(serve, asked, lambda *device: True))

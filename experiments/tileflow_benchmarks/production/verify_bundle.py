@@ -21,7 +21,7 @@ from .summary import Verdict, device_name, write
 if TYPE_CHECKING:
     from tileflow.measure.check import Reference
 
-    from .gallery import Problem, Shown
+    from .gallery import GalleryProblem, Shown
 
 MOST_S = 1.0  # of loading and 28 first calls
 MOST_BYTES = 40_000_000
@@ -48,7 +48,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    problem: Problem
+    problem: GalleryProblem
     args: tuple[Any, ...]
     reference: Reference | None
 
@@ -133,7 +133,7 @@ def verdicts(
     ]
 
 
-def _prepare(problem: Problem, device: str, is_dry: bool) -> _Prepared:
+def _prepare(problem: GalleryProblem, device: str, is_dry: bool) -> _Prepared:
     from tileflow.measure.check import reference_of
 
     kernel, args = problem.shown.subject, problem.arguments(device)

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 Tensors = tuple[torch.Tensor, ...]
 
 
-class Pool:
+class InputPool:
     """Random numbers on a device, made once: drawing them in a thread would disturb another's capture."""
 
     def __init__(self, device: str, elements: int = POOL) -> None:
@@ -43,14 +43,14 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CheckedKernel:
     """A kernel and its meaning. ``inputs(pool, rng, shape)``: what both get, and leave as it is; ``tolerance``: 0 for
     results that must be equal."""
 
     name: str
     kernels: tuple[str, ...]
     largest: Shape
-    inputs: Callable[[Pool, random.Random, Shape], Tensors]
+    inputs: Callable[[InputPool, random.Random, Shape], Tensors]
     call: Callable[..., torch.Tensor]
     reference: Callable[..., torch.Tensor]
     tolerance: float
@@ -82,7 +82,7 @@ def disagreement(got: torch.Tensor, expected: torch.Tensor, tolerance: float) ->
     return (~((got.float() - wide).abs() <= allowed)).any()
 
 
-def tasks() -> tuple[Task, ...]:
+def checked_kernels() -> tuple[CheckedKernel, ...]:
     """Elementwise, twice in place, reductions, a sum in two launches, products with tensor maps, a closure."""
     return (_added(), _twice(), _softmax(), _long_sum(), _product(), _closed_over())
 
@@ -91,15 +91,15 @@ def _kernel(name: str) -> Kernel:
     return load_kernel(name)
 
 
-def _two(pool: Pool, rng: random.Random, shape: Shape) -> Tensors:
+def _two(pool: InputPool, rng: random.Random, shape: Shape) -> Tensors:
     return pool.cut(rng, shape), pool.cut(rng, shape)
 
 
-def _added() -> Task:
-    return Task("vector_add", (ADD,), (1 << 17,), _two, _kernel(ADD), torch.add, 0.0)
+def _added() -> CheckedKernel:
+    return CheckedKernel("vector_add", (ADD,), (1 << 17,), _two, _kernel(ADD), torch.add, 0.0)
 
 
-def _twice() -> Task:
+def _twice() -> CheckedKernel:
     kernel = _kernel(TWICE)
 
     def call(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -107,12 +107,12 @@ def _twice() -> Task:
         kernel(mine, y)
         return mine
 
-    return Task("add_twice, in place", (TWICE,), (1 << 17,), _two, call, lambda x, y: (x + y) + 1, 0.0)
+    return CheckedKernel("add_twice, in place", (TWICE,), (1 << 17,), _two, call, lambda x, y: (x + y) + 1, 0.0)
 
 
-def _softmax() -> Task:
+def _softmax() -> CheckedKernel:
     name = "examples.softmax:softmax"
-    return Task(
+    return CheckedKernel(
         "softmax",
         (name,),
         (512, 2000),
@@ -123,9 +123,9 @@ def _softmax() -> Task:
     )
 
 
-def _long_sum() -> Task:
+def _long_sum() -> CheckedKernel:
     name = "examples.long_sum:long_sum_split"
-    return Task(
+    return CheckedKernel(
         "long_sum_split",
         (name,),
         (64, 8000),
@@ -136,23 +136,23 @@ def _long_sum() -> Task:
     )
 
 
-def _operands(pool: Pool, rng: random.Random, shape: Shape) -> Tensors:
+def _operands(pool: InputPool, rng: random.Random, shape: Shape) -> Tensors:
     m, n, k = shape
     return pool.cut(rng, (m, k), torch.bfloat16), pool.cut(rng, (k, n), torch.bfloat16)
 
 
-def _product() -> Task:
+def _product() -> CheckedKernel:
     name = "examples.matmul:matmul"
-    return Task("matmul", (name,), (512, 512, 512), _operands, _kernel(name), torch.matmul, 1.6e-2)
+    return CheckedKernel("matmul", (name,), (512, 512, 512), _operands, _kernel(name), torch.matmul, 1.6e-2)
 
 
-def _closed_over() -> Task:
+def _closed_over() -> CheckedKernel:
     from examples.matmul import bias_gelu
 
     name = "examples.matmul:matmul_epilogue"
     kernel = _kernel(name)
 
-    def inputs(pool: Pool, rng: random.Random, shape: Shape) -> Tensors:
+    def inputs(pool: InputPool, rng: random.Random, shape: Shape) -> Tensors:
         return *_operands(pool, rng, shape), pool.cut(rng, shape[1:2], torch.bfloat16)
 
     def call(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,7 @@ def _closed_over() -> Task:
     def reference(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return F.gelu((x.float() @ y.float()) + bias.float()).bfloat16()
 
-    return Task("matmul_epilogue, a closure", (name,), (512, 512, 512), inputs, call, reference, 3e-2)
+    return CheckedKernel("matmul_epilogue, a closure", (name,), (512, 512, 512), inputs, call, reference, 3e-2)
 
 
 def gradient(differentiated: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:

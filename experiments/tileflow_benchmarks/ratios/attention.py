@@ -46,7 +46,7 @@ _KEYS, _STAGES = (64, 128), (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AttentionCase:
     """One call of attention."""
 
     name: str
@@ -71,15 +71,15 @@ def attention() -> Kernel:
 
 
 CASES = (
-    Case("D = 128, full", 4, 32, 4096, 128),
-    Case("D = 128, causal", 4, 32, 4096, 128, causal=True),
-    Case("D = 128, 16k keys", 1, 16, 16384, 128),
-    Case("D = 64, full", 4, 48, 8192, 64),
-    Case("D = 64, causal", 4, 48, 8192, 64, causal=True),
-    Case("D = 80, odd length, causal", 2, 16, 4000, 80, causal=True),
-    Case("D = 96, full", 2, 16, 4096, 96),
-    Case("D = 192, causal", 2, 16, 4096, 192, causal=True),
-    Case("D = 256, causal", 2, 16, 4096, 256, causal=True),
+    AttentionCase("D = 128, full", 4, 32, 4096, 128),
+    AttentionCase("D = 128, causal", 4, 32, 4096, 128, causal=True),
+    AttentionCase("D = 128, 16k keys", 1, 16, 16384, 128),
+    AttentionCase("D = 64, full", 4, 48, 8192, 64),
+    AttentionCase("D = 64, causal", 4, 48, 8192, 64, causal=True),
+    AttentionCase("D = 80, odd length, causal", 2, 16, 4000, 80, causal=True),
+    AttentionCase("D = 96, full", 2, 16, 4096, 96),
+    AttentionCase("D = 192, causal", 2, 16, 4096, 192, causal=True),
+    AttentionCase("D = 256, causal", 2, 16, 4096, 256, causal=True),
 )
 
 
@@ -114,7 +114,7 @@ def built(lowered: Lowered, config: Config) -> dict[str, Any]:
     return {"registers": taken.registers, "spills": taken.spills, "shared": taken.shared, "threads": taken.threads}
 
 
-def checked(case: Case, lowered: Lowered, config: Config) -> tuple[dict[str, Any], Callable[..., Any] | None]:
+def checked(case: AttentionCase, lowered: Lowered, config: Config) -> tuple[dict[str, Any], Callable[..., Any] | None]:
     """What a config's result is worth, and the call where it is right."""
     args = case.args("cuda")
     call = attention().compile(lowered, config, "cuda")
@@ -124,7 +124,7 @@ def checked(case: Case, lowered: Lowered, config: Config) -> tuple[dict[str, Any
     return {"status": "ok", "max_err": verdict.max_err}, call
 
 
-def timed(case: Case, calls: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
+def timed(case: AttentionCase, calls: Mapping[str, Callable[..., Any]]) -> dict[str, dict[str, Any]]:
     """The time of each config's call beside torch's and the default's, all in turns."""
     args = case.args("cuda")
     samplers = {name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": _sdpa}.items()}

@@ -156,7 +156,7 @@ def inputs(sizes: Sizes, dtype: torch.dtype, device: str) -> tuple[Tensor, Tenso
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class CompiledCostBench:
     """Where and how large."""
 
     sizes: Sizes
@@ -234,7 +234,7 @@ def check(got: Any, wanted: Any, is_dry: bool) -> None:
 # ---- an operator's host cost --------------------------------------------------------------------------------------
 
 
-def host(bench: Bench) -> dict[str, Any]:
+def host(bench: CompiledCostBench) -> dict[str, Any]:
     """Mode -> contender -> microseconds of the host for one kernel more in a graph."""
     from examples.rms_norm import rms_norm
 
@@ -255,7 +255,9 @@ def host(bench: Bench) -> dict[str, Any]:
     return found
 
 
-def _slope(bench: Bench, norm: Callable[[Tensor, Tensor], Tensor], mode: str, x: Tensor, weight: Tensor) -> float:
+def _slope(
+    bench: CompiledCostBench, norm: Callable[[Tensor, Tensor], Tensor], mode: str, x: Tensor, weight: Tensor
+) -> float:
     wanted = torchs().norm
     costs = []
     for count in _CHAIN:
@@ -278,7 +280,7 @@ def _slope(bench: Bench, norm: Callable[[Tensor, Tensor], Tensor], mode: str, x:
 BLOCKS = {", ".join(words): words for words in (("norm",), ("norm", "rope", "gate"))}
 
 
-def block(bench: Bench, is_training: bool) -> dict[str, Any]:
+def block(bench: CompiledCostBench, is_training: bool) -> dict[str, Any]:
     """Mode -> contender -> microseconds of a forward pass or of a training step; the ratios, and the bound."""
     found: dict[str, Any] = {}
     for mode in bench.modes[:1] if is_training else bench.modes:
@@ -291,7 +293,7 @@ def block(bench: Bench, is_training: bool) -> dict[str, Any]:
     return found | {"parts of torch's, us": parts, "bound by Amdahl": round(whole / rest, 3)}
 
 
-def _blocks(bench: Bench, is_training: bool, mode: str) -> dict[str, Callable[[], Any]]:
+def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str, Callable[[], Any]]:
     """The compiled calls, each of which was checked against a block of torch's that is not compiled."""
     x, cos, sin = inputs(bench.sizes, bench.dtype, bench.device)
     x.requires_grad_(is_training)
@@ -325,7 +327,7 @@ def _step(
     return step
 
 
-def _parts_us(bench: Bench, is_training: bool) -> dict[str, float]:
+def _parts_us(bench: CompiledCostBench, is_training: bool) -> dict[str, float]:
     """What the replaced parts of one block take, compiled by torch on their own."""
     s, parts = bench.sizes, torchs()
 
@@ -402,7 +404,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between them")
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes on the CPU, and builds for a GPU")
     options = parser.parse_args(argv)
-    bench = Bench(DRY if options.dry_run else Sizes(), options.dry_run)
+    bench = CompiledCostBench(DRY if options.dry_run else Sizes(), options.dry_run)
     torch.manual_seed(0)
     name = "none" if options.dry_run else torch.cuda.get_device_name()
     opaque = _Opaque()

@@ -64,7 +64,7 @@ _TRIED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class GradientCase:
     """One call of attention's gradients."""
 
     name: str
@@ -89,10 +89,10 @@ def gradients() -> Kernel:
 
 
 CASES = (
-    Case("D = 128, causal", 4, 32, 4096, 128, causal=True),
-    Case("D = 64, causal", 4, 32, 4096, 64, causal=True),
-    Case("D = 128, full", 4, 32, 4096, 128),
-    Case("D = 80, odd length, causal", 2, 16, 2000, 80, causal=True),
+    GradientCase("D = 128, causal", 4, 32, 4096, 128, causal=True),
+    GradientCase("D = 64, causal", 4, 32, 4096, 64, causal=True),
+    GradientCase("D = 128, full", 4, 32, 4096, 128),
+    GradientCase("D = 80, odd length, causal", 2, 16, 2000, 80, causal=True),
 )
 
 

@@ -44,7 +44,7 @@ def product() -> Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LayoutCase:
     """One product."""
 
     layout: str
@@ -68,10 +68,10 @@ class Case:
         return operand(self.layout[0], self.m, self.k), operand(self.layout[1], self.k, self.n)
 
 
-CASES = tuple(Case(layout, dtype, *size) for dtype in DTYPES for size in SIZES for layout in LAYOUTS)
+CASES = tuple(LayoutCase(layout, dtype, *size) for dtype in DTYPES for size in SIZES for layout in LAYOUTS)
 
 
-def built(item: tuple[Case, str]) -> dict[str, Any]:
+def built(item: tuple[LayoutCase, str]) -> dict[str, Any]:
     """The default of one case built for a device class; Triton's cache keeps it."""
     case, device = item
     lowered = product().lower(case.args("meta"), target(device))
@@ -86,7 +86,7 @@ def built(item: tuple[Case, str]) -> dict[str, Any]:
     }
 
 
-def measured(case: Case) -> dict[str, Any]:
+def measured(case: LayoutCase) -> dict[str, Any]:
     """A case's result checked, then its time beside torch's."""
     args = case.args("cuda")
     wanted = args[0].double() @ args[1].double()

@@ -63,7 +63,7 @@ _FLAT: Mapping[str, Shape] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ProductCase:
     """One product. ``kernel``: where it is; ``turned``: the second operand is a transposed view, as nn.Linear's is."""
 
     name: str
@@ -88,19 +88,19 @@ class Case:
 
 _PLAIN, _SCALED = "examples.matmul:matmul", "examples.fp8_matmul:fp8_matmul"
 CASES = (
-    Case("4096^3", _PLAIN, 4096, 4096, 4096),
-    Case("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
-    Case("8192^3", _PLAIN, 8192, 8192, 8192),
-    Case("1024x12288x1024", _PLAIN, 1024, 12288, 1024),
-    Case("4224x4352x4096", _PLAIN, 4224, 4352, 4096),
-    Case("64x8192x8192", _PLAIN, 64, 8192, 8192),
-    Case("fp8 4096^3", _SCALED, 4096, 4096, 4096),
-    Case("fp8 8192^3", _SCALED, 8192, 8192, 8192),
-    Case("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
+    ProductCase("4096^3", _PLAIN, 4096, 4096, 4096),
+    ProductCase("4096^3 as nn.Linear", _PLAIN, 4096, 4096, 4096, turned=True),
+    ProductCase("8192^3", _PLAIN, 8192, 8192, 8192),
+    ProductCase("1024x12288x1024", _PLAIN, 1024, 12288, 1024),
+    ProductCase("4224x4352x4096", _PLAIN, 4224, 4352, 4096),
+    ProductCase("64x8192x8192", _PLAIN, 64, 8192, 8192),
+    ProductCase("fp8 4096^3", _SCALED, 4096, 4096, 4096),
+    ProductCase("fp8 8192^3", _SCALED, 8192, 8192, 8192),
+    ProductCase("fp8 64x8192x8192", _SCALED, 64, 8192, 8192),
 )
 
 
-def configs(case: Case, lowered: Lowered) -> dict[str, Config]:
+def configs(case: ProductCase, lowered: Lowered) -> dict[str, Config]:
     """The default, and the valid ones of the warp-specialised configs by name."""
     found = {"default": lowered.default}
     depth = 128 // case.args("meta")[0].element_size()
@@ -122,7 +122,7 @@ def configs(case: Case, lowered: Lowered) -> dict[str, Config]:
     return found
 
 
-def _lowered(case: Case, device: Target) -> Lowered:
+def _lowered(case: ProductCase, device: Target) -> Lowered:
     return case.loaded.lower(case.args("meta"), device)
 
 

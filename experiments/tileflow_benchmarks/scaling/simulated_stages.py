@@ -1,4 +1,4 @@
-"""Stages without a compiler and a GPU that only take their time: what a sweep's machinery itself can move.
+"""Simulated stages, which only take their time, without a compiler or a GPU: what a sweep's machinery itself can move.
 
 Times are those that an H200 and its host took for the suite, scattered as they were; a worker pays for a problem's data
 where it has not got them, as the real one does. ``python -m tileflow_benchmarks.scaling.throughput --rehearse`` runs
@@ -45,7 +45,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsedStages:
+class SimulatedStages:
     """Both limits are generous: nothing here hangs."""
 
     pace: Pace = field(default_factory=Pace)
@@ -54,18 +54,18 @@ class RehearsedStages:
     def device_limit_s(self, request: TrialRequest) -> float:
         return 60.0
 
-    def open_compiler(self) -> RehearsedCompiler:
-        return RehearsedCompiler(self.pace)
+    def open_compiler(self) -> SimulatedCompiler:
+        return SimulatedCompiler(self.pace)
 
-    def open_device(self, device_class: str, gpu: str = "") -> RehearsedDevice:
-        return RehearsedDevice(self.pace, device_class)
+    def open_device(self, device_class: str, gpu: str = "") -> SimulatedDevice:
+        return SimulatedDevice(self.pace, device_class)
 
-    def open_model(self, device_class: str) -> RehearsedDevice:
-        return RehearsedDevice(self.pace, device_class)
+    def open_model(self, device_class: str) -> SimulatedDevice:
+        return SimulatedDevice(self.pace, device_class)
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsedCompiler:
+class SimulatedCompiler:
     pace: Pace
     compiled_by: Facts = (("triton", "rehearsed"),)
 
@@ -100,7 +100,7 @@ class RehearsedCompiler:
 
 
 @dataclass(slots=True)
-class RehearsedDevice:
+class SimulatedDevice:
     pace: Pace
     device_class: str
     kept: list[object] = field(default_factory=list)

@@ -29,7 +29,7 @@ from tileflow_experiments.work import Tools
 from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
 
-from .simulated_stages import Pace, RehearsedStages
+from .simulated_stages import Pace, SimulatedStages
 
 COLUMNS = {
     "s": "{elapsed_s:.1f}",
@@ -43,7 +43,7 @@ COLUMNS = {
 }
 
 
-Devices = Literal["gpus", "model", "rehearsal"]
+Devices = Literal["gpus", "model", "simulated"]
 
 
 def search(
@@ -51,7 +51,7 @@ def search(
 ) -> dict[str, Any]:
     """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
 
-    ``devices``: the GPUs that this process sees, pretended ones for a rehearsal, or the cost model. Raises ClusterError
+    ``devices``: the GPUs that this process sees, simulated ones, or the cost model. Raises ClusterError
     where they are not there.
     """
     from tileflow_cluster.devices import visible_gpus
@@ -61,7 +61,7 @@ def search(
     match devices:
         case "gpus":
             labels = labels_for(visible_gpus())
-        case "rehearsal":
+        case "simulated":
             labels = {DEVICE_CLASS: wanted.device_classes[0]}
         case "model":
             gpus, labels = 0, {}
@@ -110,7 +110,7 @@ def _one(asked: argparse.Namespace) -> None:
     sys.path.insert(0, os.getcwd())
     cores = asked.one * asked.cores
     # The driver and the GPUs' workers need cores too: one GPU has no more of them than several.
-    if asked.devices != "rehearsal":
+    if asked.devices != "simulated":
         free = sorted(os.sched_getaffinity(0))
         if len(free) < cores:
             raise ClusterError("each GPU must have its cores", got=f"{len(free)} for {cores}", hint="--cores")
@@ -118,8 +118,8 @@ def _one(asked: argparse.Namespace) -> None:
     data: dict[str, Any] = spec.read(asked.spec).to_json()
     if asked.seconds:
         data["budget"] = {"seconds": asked.seconds}
-    if asked.devices == "rehearsal":
-        stages: Stages = RehearsedStages(Pace(compile_s=asked.compile_s))
+    if asked.devices == "simulated":
+        stages: Stages = SimulatedStages(Pace(compile_s=asked.compile_s))
     else:
         from tileflow_cluster.pipeline import TileflowStages
 
@@ -147,10 +147,10 @@ def _arguments() -> argparse.Namespace:
     instead = parser.add_mutually_exclusive_group()
     for flag, devices, meaning in (
         ("--model", "model", "the cost model instead of GPUs"),
-        ("--rehearse", "rehearsal", "without compilers and GPUs"),
+        ("--rehearse", "simulated", "without compilers and GPUs"),
     ):
         instead.add_argument(flag, dest="devices", action="store_const", const=devices, help=meaning)
-    parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a rehearsed compile")
+    parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a simulated compile")
     parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -1,6 +1,6 @@
 """The comparison on the GPUs at hand, and its report: ``python -m tileflow_benchmarks.search_comparison run|report``.
 
-Run from the folder that the kernels are imported from, with ``helion`` on PYTHONPATH.
+ScoredSearch from the folder that the kernels are imported from, with ``helion`` on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -29,21 +29,23 @@ def main() -> int:
     """Exit code 2 without a GPU, 1 where a search or a re-timing failed."""
     options = _options()
     if options.command == "run" and not _run(options):
-        print("a duel needs a GPU that torch sees", file=sys.stderr)
+        print("a search comparison needs a GPU that torch sees", file=sys.stderr)
         return 2
     for path in report.write(options.out):
         print(path)
     print((options.out / "duel.md").read_text(encoding="utf-8"))
-    return int(any(run.result.ending for bout in report.bouts(options.out) for run in bout.runs))
+    return int(any(run.result.ending for comparison in report.comparisons(options.out) for run in comparison.runs))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tileflow_benchmarks.search_comparison", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    again = commands.add_parser("report", help="write the report of a duel's folder again")
+    again = commands.add_parser("report", help="write the report of a comparison's folder again")
     run = commands.add_parser("run", help="search, time the incumbents again, report")
     for command in (run, again):
-        command.add_argument("--out", type=lambda text: Path(text).absolute(), required=True, help="the duel's folder")
+        command.add_argument(
+            "--out", type=lambda text: Path(text).absolute(), required=True, help="the comparison's folder"
+        )
     run.add_argument("--cells", default=";".join(DEFAULT_CELLS), help="beginnings of the suite's titles, parted by ';'")
     run.add_argument("--rivals", default=",".join(RIVALS))
     run.add_argument("--seeds", type=int, default=3)
@@ -72,7 +74,7 @@ def _run(options: argparse.Namespace) -> bool:
     searches = plan(wanted, _rivals(options.rivals), options.seeds, limits, options.limit)
     options.out.mkdir(parents=True, exist_ok=True)
     write(options.out / report.HEADER, _header(gpus[0].name, len(slots), options.cores))
-    with tempfile.TemporaryDirectory(prefix="duel", ignore_cleanup_errors=True) as work:
+    with tempfile.TemporaryDirectory(prefix="search-comparison", ignore_cleanup_errors=True) as work:
         stage = Stage(options.out, Path(work), options.besides)
         left = streams.run(searches, slots, stage.search, stage.searched, begun + options.seconds - options.retime)
         write(options.out / report.UNSTARTED, [search.name for search in left])

@@ -1,46 +1,46 @@
-"""A cell's plot: what each rival's searches held, re-timed, against seconds."""
+"""A cell's plot: the re-timed incumbents of each rival's searches over time."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from .score import WITHIN, Bout, held_us, rivals_of
+from .score import WITHIN, CellComparison, incumbent_us, rivals_of
 
 POINTS = 400
 
 
-def figure(bout: Bout) -> Any:
+def figure(comparison: CellComparison) -> Any:
     """Median over seeds as a line, their range as a band; the pooled best, 2 % above it, and our default, dotted."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(7, 4), layout="constrained")
     axes = drawn.add_subplot()
-    last = max(run.curve[-1][0] for run in bout.runs if run.curve)
-    first = max(min(run.curve[0][0] for run in bout.runs if run.curve), 0.1)
+    last = max(run.curve[-1][0] for run in comparison.runs if run.curve)
+    first = max(min(run.curve[0][0] for run in comparison.runs if run.curve), 0.1)
     points = [first * (last / first) ** (i / POINTS) for i in range(POINTS + 1)]
-    for rival in rivals_of(bout):
-        held = [sorted(held_us(run.curve, at) for run in bout.of(rival)) for at in points]
+    for rival in rivals_of(comparison):
+        per_point = [sorted(incumbent_us(run.curve, at) for run in comparison.of(rival)) for at in points]
         # with an even number of seeds the slower of the two in the middle
-        middle = [_drawable(times[len(times) // 2]) for times in held]
+        middle = [_drawable(times[len(times) // 2]) for times in per_point]
         (line,) = axes.plot(points, middle, label=rival, drawstyle="steps-post")
         axes.fill_between(
             points,
-            [_drawable(times[0]) for times in held],
-            [_drawable(times[-1]) for times in held],
+            [_drawable(times[0]) for times in per_point],
+            [_drawable(times[-1]) for times in per_point],
             step="post",
             alpha=0.15,
             color=line.get_color(),
         )
-    for level, style in ((bout.best_us, "-"), (WITHIN * bout.best_us, ":")):
+    for level, style in ((comparison.best_us, "-"), (WITHIN * comparison.best_us, ":")):
         axes.axhline(level, color="black", linewidth=0.6, linestyle=style)
-    if math.isfinite(bout.default_us):
-        axes.axhline(bout.default_us, color="grey", linewidth=0.8, linestyle="--", label="default, no search")
+    if math.isfinite(comparison.default_us):
+        axes.axhline(comparison.default_us, color="grey", linewidth=0.8, linestyle="--", label="default, no search")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("seconds, workers up, caches empty")
-    axes.set_ylabel("re-timed us of what the search holds")
-    axes.set_title(bout.cell.title, fontsize=9)
+    axes.set_ylabel("re-timed us of the search's incumbent")
+    axes.set_title(comparison.cell.title, fontsize=9)
     axes.legend(fontsize=8)
     return drawn
 

@@ -1,4 +1,4 @@
-"""A duel's folder as JSON, a Markdown page and one plot a cell; made again from the folder at any time."""
+"""A comparison's folder as JSON, a Markdown page and one plot a cell; made again from the folder at any time."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from pathlib import Path
 from typing import Any
 
 from .figures import figure
-from .retime import TIMED, Entrant, Retimed
-from .score import Bout, Run, judge, near, rivals_of
+from .retime import TIMED, Retimed, RivalConfig
+from .score import CellComparison, ScoredSearch, near, rivals_of, score_cell
 from .searches import RIVALS, Rival, results, slug
 
 HEADER, UNSTARTED = "header.json", "unstarted.json"
 NAMES: dict[Rival, str] = {"tileflow": "tileflow", "helion": "Helion"}
 
 
-def bouts(out: Path) -> list[Bout]:
-    """Every cell of the duel's folder that has a search, judged by whatever was timed again."""
+def comparisons(out: Path) -> list[CellComparison]:
+    """Every cell of the comparison's folder that has a search, scored by whatever was timed again."""
     ended = results(out)
     found = []
     for cell in dict.fromkeys(result.search.cell for result in ended):
         path = out / "retimed" / slug(cell) / TIMED
         data = json.loads(path.read_text(encoding="utf-8"))["timed"] if path.exists() else []
-        timed = [Retimed(**{**t, "entrant": Entrant(**t["entrant"])}) for t in data]
-        found.append(judge(cell, [result for result in ended if result.search.cell == cell], timed))
+        timed = [Retimed(**{**t, "entrant": RivalConfig(**t["entrant"])}) for t in data]
+        found.append(score_cell(cell, [result for result in ended if result.search.cell == cell], timed))
     return found
 
 
 def write(out: Path) -> list[Path]:
-    """duel.json, duel.md and duel-CELL.png in the duel's folder ``out``; returns their paths."""
-    judged = bouts(out)
+    """duel.json, duel.md and duel-CELL.png in the comparison's folder ``out``; returns their paths."""
+    scored = comparisons(out)
     header = json.loads((out / HEADER).read_text(encoding="utf-8"))
     unstarted = json.loads(path.read_text(encoding="utf-8")) if (path := out / UNSTARTED).exists() else []
     paths = [out / "duel.json", out / "duel.md"]
-    data = {"header": header, "unstarted": unstarted, "bouts": [to_json(bout) for bout in judged]}
+    data = {"header": header, "unstarted": unstarted, "bouts": [to_json(comparison) for comparison in scored]}
     paths[0].write_text(json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-    paths[1].write_text(markdown(header, judged, unstarted), encoding="utf-8")
-    for bout in judged:
-        if any(run.curve for run in bout.runs):
-            paths.append(out / f"duel-{slug(bout.cell)}.png")
-            figure(bout).savefig(paths[-1], dpi=110)
+    paths[1].write_text(markdown(header, scored, unstarted), encoding="utf-8")
+    for comparison in scored:
+        if any(run.curve for run in comparison.runs):
+            paths.append(out / f"duel-{slug(comparison.cell)}.png")
+            figure(comparison).savefig(paths[-1], dpi=110)
     return paths
 
 
-def to_json(bout: Bout) -> dict[str, Any]:
+def to_json(comparison: CellComparison) -> dict[str, Any]:
     """What the tables are made of; infinite and missing numbers are null."""
     runs = []
-    for run in bout.runs:
+    for run in comparison.runs:
         numbers = {
             name: _finite(getattr(run, name))
             for name in ("first_s", "near_s", "near_wall_s", "picked_us", "own_best_us")
@@ -71,18 +71,18 @@ def to_json(bout: Bout) -> dict[str, Any]:
             }
         )
     return {
-        "cell": bout.cell.title,
-        "best_us": _finite(bout.best_us),
-        "default_us": _finite(bout.default_us),
-        "final_ratio": _finite(bout.final_ratio),
-        "selection_own": _finite(bout.selection_own),
-        "selection_pooled": _finite(bout.selection_pooled),
+        "cell": comparison.cell.title,
+        "best_us": _finite(comparison.best_us),
+        "default_us": _finite(comparison.default_us),
+        "final_ratio": _finite(comparison.final_ratio),
+        "selection_own": _finite(comparison.selection_own),
+        "selection_pooled": _finite(comparison.selection_pooled),
         "runs": runs,
-        "failed": [asdict(t) for t in bout.failed],
+        "failed": [asdict(t) for t in comparison.failed],
     }
 
 
-def markdown(header: dict[str, Any], judged: Sequence[Bout], unstarted: Sequence[str]) -> str:
+def markdown(header: dict[str, Any], scored: Sequence[CellComparison], unstarted: Sequence[str]) -> str:
     """The overview, each rival's searches by cell, and what is missing."""
     lines = [
         f"Command `{header['command']}`, {header['date']}, {header['device']}, {header['cores']} cores and one GPU a "
@@ -91,40 +91,40 @@ def markdown(header: dict[str, Any], judged: Sequence[Bout], unstarted: Sequence
         "| kernel | pooled best us | default over best | tileflow: s to 2 % | Helion: s to 2 % | tileflow over best "
         "| Helion over best | Helion over tileflow | our pick over our own best |",
         "|---|" + "---|" * 8,
-        *[_overview(bout) for bout in judged],
+        *[_overview(comparison) for comparison in scored],
         "",
         *[
             f"{NAMES[rival]}: {got} of {every} searches came within 2 % of the pooled best."
             for rival in RIVALS
-            for got, every in [near(judged, rival)]
+            for got, every in [near(scored, rival)]
         ],
         "",
         "| kernel | search | seeds | start-up s | first time s | s to 2 % | the same since the process began | "
         "picked after s | configs timed | of considered |",
         "|---|---|" + "---|" * 8,
-        *[_searches(bout, rival) for bout in judged for rival in rivals_of(bout)],
+        *[_searches(comparison, rival) for comparison in scored for rival in rivals_of(comparison)],
         "",
-        *_missing(judged, unstarted),
+        *_missing(scored, unstarted),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _overview(bout: Bout) -> str:
+def _overview(comparison: CellComparison) -> str:
     def over(us: float) -> str:
-        return f"{us / bout.best_us:.3f}x" if math.isfinite(us) else "-"
+        return f"{us / comparison.best_us:.3f}x" if math.isfinite(us) else "-"
 
     def ratio(value: float) -> str:
         return f"{value:.3f}x" if math.isfinite(value) else "-"
 
-    cells = [bout.cell.title, f"{bout.best_us:.2f}", over(bout.default_us)]
-    cells += [spread([run.near_s for run in bout.of(rival)]) for rival in RIVALS]
-    cells += [over(bout.median(rival, "picked_us")) for rival in RIVALS]
-    return f"| {' | '.join([*cells, ratio(bout.final_ratio), ratio(bout.selection_own)])} |"
+    cells = [comparison.cell.title, f"{comparison.best_us:.2f}", over(comparison.default_us)]
+    cells += [spread([run.near_s for run in comparison.of(rival)]) for rival in RIVALS]
+    cells += [over(comparison.median(rival, "picked_us")) for rival in RIVALS]
+    return f"| {' | '.join([*cells, ratio(comparison.final_ratio), ratio(comparison.selection_own)])} |"
 
 
-def _searches(bout: Bout, rival: Rival) -> str:
-    runs = bout.of(rival)
-    cells = [bout.cell.title, NAMES[rival], str(len(runs)), spread([_or_inf(r.result.startup_s) for r in runs])]
+def _searches(comparison: CellComparison, rival: Rival) -> str:
+    runs = comparison.of(rival)
+    cells = [comparison.cell.title, NAMES[rival], str(len(runs)), spread([_or_inf(r.result.startup_s) for r in runs])]
     cells += [spread([getattr(run, what) for run in runs]) for what in ("first_s", "near_s", "near_wall_s")]
     cells.append(spread([_or_inf(run.result.done_s) for run in runs]))
     cells += [
@@ -134,17 +134,22 @@ def _searches(bout: Bout, rival: Rival) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _missing(judged: Sequence[Bout], unstarted: Sequence[str]) -> list[str]:
+def _missing(scored: Sequence[CellComparison], unstarted: Sequence[str]) -> list[str]:
     lines = [
-        f"- {run.result.search.name}: {run.result.ending}" for bout in judged for run in bout.runs if run.result.ending
+        f"- {run.result.search.name}: {run.result.ending}"
+        for comparison in scored
+        for run in comparison.runs
+        if run.result.ending
     ]
     lines += [f"- {name}: not started, no time was left" for name in unstarted]
     lines += [
-        f"- {bout.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
-        for bout in judged
-        for t in bout.failed
+        f"- {comparison.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
+        for comparison in scored
+        for t in comparison.failed
     ]
-    lines += [f"- {bout.cell.title}: nothing was timed again" for bout in judged if math.isinf(bout.best_us)]
+    lines += [
+        f"- {comparison.cell.title}: nothing was timed again" for comparison in scored if math.isinf(comparison.best_us)
+    ]
     return ["Failed or missing:", "", *(lines or ["- nothing"])]
 
 
@@ -160,7 +165,7 @@ def spread(values: Sequence[float]) -> str:
     return f"{text} ({reached[0]:.1f} to {reached[-1]:.1f}{missed})"
 
 
-def _timed(run: Run) -> int:
+def _timed(run: ScoredSearch) -> int:
     return len({t.config for t in run.result.series if t.time_us is not None})
 
 

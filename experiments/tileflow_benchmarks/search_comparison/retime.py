@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .searches import Result, Rival
+from .searches import Rival, SearchResult
 
 ROUNDS = 20
 SAMPLES = 5
@@ -32,8 +32,8 @@ WANTED, TIMED = "wanted.json", "timed.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """``config``: canonical JSON; empty for our zero-search config, whatever it is."""
+class RivalConfig:
+    """``config``: canonical JSON; empty for our default config, whatever it is."""
 
     rival: Rival
     config: str
@@ -43,26 +43,28 @@ class Entrant:
 class Retimed:
     """``time_us``: median with a cold L2, None where ``error`` says why. ``ci95_us``: half-width of its interval."""
 
-    entrant: Entrant
+    entrant: RivalConfig
     time_us: float | None = None
     ci95_us: float | None = None
     error: str = ""
 
 
-def entrants(results: Sequence[Result], incumbents: Callable[[Result], Sequence[str]]) -> list[Entrant]:
-    """Whom to time again: the zero-search config, what was picked, then the incumbents, each search's last ones first.
+def configs_to_retime(
+    results: Sequence[SearchResult], incumbents: Callable[[SearchResult], Sequence[str]]
+) -> list[RivalConfig]:
+    """Whom to time again: the default config, what was picked, then the incumbents, each search's last ones first.
 
     ``incumbents``: of one search, last first.
     """
-    wanted: dict[Entrant, None] = {Entrant("tileflow", ""): None}
+    wanted: dict[RivalConfig, None] = {RivalConfig("tileflow", ""): None}
     for result in results:
         if result.picked is not None:
-            wanted.setdefault(Entrant(result.search.rival, result.picked))
+            wanted.setdefault(RivalConfig(result.search.rival, result.picked))
     queues = [(result.search.rival, list(incumbents(result))) for result in results]
     for place in range(max((len(queue) for _, queue in queues), default=0)):
         for rival, queue in queues:
             if place < len(queue):
-                wanted.setdefault(Entrant(rival, queue[place]))
+                wanted.setdefault(RivalConfig(rival, queue[place]))
     return list(wanted)
 
 
@@ -70,10 +72,10 @@ def main(folder: Path) -> int:
     begun = time.monotonic()
     wanted = json.loads((folder / WANTED).read_text(encoding="utf-8"))
     bench = _Bench(wanted["kernel"], wanted["problem"])
-    contenders = [Entrant(**entrant) for entrant in wanted["entrants"]]
+    contenders = [RivalConfig(**entrant) for entrant in wanted["entrants"]]
     build_until = begun + BUILD_SHARE * wanted["seconds"]
     timed: list[Retimed] = []
-    samplers: dict[Entrant, Callable[[int], list[float]]] = {}
+    samplers: dict[RivalConfig, Callable[[int], list[float]]] = {}
     with bench.building(contenders) as built:
         for entrant in contenders:
             try:
@@ -90,7 +92,7 @@ def main(folder: Path) -> int:
     return 0
 
 
-def sample(samplers: Mapping[Entrant, Callable[[int], list[float]]], rng: random.Random) -> Iterator[list[Retimed]]:
+def sample(samplers: Mapping[RivalConfig, Callable[[int], list[float]]], rng: random.Random) -> Iterator[list[Retimed]]:
     """Time all of them in :data:`ROUNDS` rounds; yields the times after some, the last ones after all.
 
     ``samplers``: give that many times of one call, in us.
@@ -98,7 +100,7 @@ def sample(samplers: Mapping[Entrant, Callable[[int], list[float]]], rng: random
     from tileflow.measure.timing import summarise
 
     share = {entrant: _samples(min(sampler(3))) for entrant, sampler in samplers.items()}
-    samples: dict[Entrant, list[float]] = {entrant: [] for entrant in samplers}
+    samples: dict[RivalConfig, list[float]] = {entrant: [] for entrant in samplers}
     order = list(samplers)
     for played in range(1, ROUNDS + 1):
         rng.shuffle(order)
@@ -133,7 +135,7 @@ class _Bench:
         self.default_config = self._task.default.to_dict()
 
     @contextmanager
-    def building(self, contenders: Sequence[Entrant]) -> Iterator[Mapping[Entrant, Future[Any]]]:
+    def building(self, contenders: Sequence[RivalConfig]) -> Iterator[Mapping[RivalConfig, Future[Any]]]:
         """The machine code of our configs, made by several compilers at once while the caller goes on."""
         from tileflow_cluster.pipeline import TileflowCompiler
 
@@ -146,7 +148,7 @@ class _Bench:
             mine.compiler = TileflowCompiler(COMPILE_LIMIT_S)
             compilers.append(mine.compiler)
 
-        def build(entrant: Entrant) -> Any:
+        def build(entrant: RivalConfig) -> Any:
             return mine.compiler.compile(self._request(entrant))
 
         pool = ThreadPoolExecutor(count, initializer=open_compiler)
@@ -157,7 +159,7 @@ class _Bench:
             for compiler in compilers:
                 compiler.close()
 
-    def sampler(self, entrant: Entrant, built: Mapping[Entrant, Future[Any]]) -> Callable[[int], list[float]]:
+    def sampler(self, entrant: RivalConfig, built: Mapping[RivalConfig, Future[Any]]) -> Callable[[int], list[float]]:
         """Built, checked, captured. Raises whatever goes wrong."""
         from tileflow.measure.check import check_call
         from tileflow.measure.timing import DeviceSampler
@@ -168,7 +170,7 @@ class _Bench:
             raise ValueError(f"{verdict.status}: {verdict.reason}")
         return DeviceSampler(call, self._args)
 
-    def _ours(self, entrant: Entrant, built: Mapping[Entrant, Future[Any]]) -> Callable[..., Any]:
+    def _ours(self, entrant: RivalConfig, built: Mapping[RivalConfig, Future[Any]]) -> Callable[..., Any]:
         from tileflow.runtime.launch import Launcher, launcher_for
 
         compiled, binaries = built[entrant].result()
@@ -179,7 +181,7 @@ class _Bench:
             launchers.setdefault(binary.region, []).append(launcher_for(binary, "cuda", self._kernel.scope))
         return self._kernel.bind(self._request(entrant).config, launchers)
 
-    def _theirs(self, entrant: Entrant) -> Callable[..., Any]:
+    def _theirs(self, entrant: RivalConfig) -> Callable[..., Any]:
         from . import search_helion
 
         if self._bound is None:
@@ -188,7 +190,7 @@ class _Bench:
         complete = self._bound.kernel.normalize_args
         return lambda *args: call(*complete(*args))
 
-    def _request(self, entrant: Entrant) -> Any:
+    def _request(self, entrant: RivalConfig) -> Any:
         from tileflow_cluster.protocol import TrialRequest
 
         from tileflow.config import Config

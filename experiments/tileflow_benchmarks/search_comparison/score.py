@@ -1,4 +1,4 @@
-"""The arithmetic of a duel: what each search's incumbent is really worth at each moment, by the re-timing's clock."""
+"""The scores of a search comparison: what each search's incumbent is worth at each moment, by the re-timing's clock."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..suite.cells import Cell
-from .retime import Entrant, Retimed
-from .searches import RIVALS, Result, Rival
+from .retime import Retimed, RivalConfig
+from .searches import RIVALS, Rival, SearchResult
 from .series import incumbents
 
 WITHIN = 1.02
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One search, judged. ``curve``: (seconds, re-timed us) of each incumbent that was timed again, the last being what
+class ScoredSearch:
+    """One search, scored. ``curve``: (seconds, re-timed us) of each incumbent that was timed again, the last being what
     it picked. ``near_s``: until an incumbent was within 2 % of the pooled best, infinite where none was;
     ``near_wall_s``: the same since its process was started. ``first_s``: until it knew a time at all. ``picked_us``:
     re-timed; where the search was ended before it picked, its last incumbent. ``own_best_us``: of its own incumbents.
     """
 
-    result: Result
+    result: SearchResult
     curve: tuple[tuple[float, float], ...]
     first_s: float
     near_s: float
@@ -33,16 +33,16 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Bout:
-    """One cell. ``default_us``: our zero-search config, NaN where it failed. ``failed``: entrants without a time."""
+class CellComparison:
+    """One cell. ``default_us``: our default config, NaN where it failed. ``failed``: configs without a time."""
 
     cell: Cell
     best_us: float
     default_us: float
-    runs: tuple[Run, ...]
+    runs: tuple[ScoredSearch, ...]
     failed: tuple[Retimed, ...]
 
-    def of(self, rival: Rival) -> list[Run]:
+    def of(self, rival: Rival) -> list[ScoredSearch]:
         return [run for run in self.runs if run.result.search.rival == rival]
 
     def median(self, rival: Rival, what: str) -> float:
@@ -67,18 +67,18 @@ class Bout:
         return self.median("tileflow", "picked_us") / self.best_us
 
 
-def judge(cell: Cell, results: Sequence[Result], timed: Sequence[Retimed]) -> Bout:
+def score_cell(cell: Cell, results: Sequence[SearchResult], timed: Sequence[Retimed]) -> CellComparison:
     """``results``: of ``cell``'s searches. ``timed``: the batch. Nothing timed makes every time infinite."""
     good = {t.entrant: t.time_us for t in timed if t.time_us is not None}
     best_us = min(good.values(), default=math.inf)
-    runs = tuple(_judge(result, good, best_us) for result in results)
+    runs = tuple(_score(result, good, best_us) for result in results)
     failed = tuple(t for t in timed if t.time_us is None)
-    return Bout(cell, best_us, good.get(Entrant("tileflow", ""), math.nan), runs, failed)
+    return CellComparison(cell, best_us, good.get(RivalConfig("tileflow", ""), math.nan), runs, failed)
 
 
-def _judge(result: Result, good: Mapping[Entrant, float], best_us: float) -> Run:
+def _score(result: SearchResult, good: Mapping[RivalConfig, float], best_us: float) -> ScoredSearch:
     def us(config: str) -> float | None:
-        return good.get(Entrant(result.search.rival, config))
+        return good.get(RivalConfig(result.search.rival, config))
 
     changes = incumbents(result.series)
     if result.picked is not None and result.done_s is not None:
@@ -86,7 +86,7 @@ def _judge(result: Result, good: Mapping[Entrant, float], best_us: float) -> Run
     curve = tuple((seconds, time) for seconds, config in changes if (time := us(config)) is not None)
     near_s = next((seconds for seconds, time in curve if time <= WITHIN * best_us), math.inf)
     final = us(changes[-1][1]) if changes else None
-    return Run(
+    return ScoredSearch(
         result,
         curve,
         first_s=min((t.seconds for t in result.series if t.time_us is not None), default=math.inf),
@@ -97,17 +97,17 @@ def _judge(result: Result, good: Mapping[Entrant, float], best_us: float) -> Run
     )
 
 
-def held_us(curve: Sequence[tuple[float, float]], seconds: float) -> float:
-    """The re-timed time of what a search held at ``seconds``; infinite before it held anything."""
-    held = [time for at, time in curve if at <= seconds]
-    return held[-1] if held else math.inf
+def incumbent_us(curve: Sequence[tuple[float, float]], seconds: float) -> float:
+    """The re-timed time of a search's incumbent at ``seconds``; infinite before it had one."""
+    known = [time for at, time in curve if at <= seconds]
+    return known[-1] if known else math.inf
 
 
-def near(bouts: Sequence[Bout], rival: Rival) -> tuple[int, int]:
+def near(comparisons: Sequence[CellComparison], rival: Rival) -> tuple[int, int]:
     """(searches that came within 2 %, all searches) of a rival."""
-    runs = [run for bout in bouts for run in bout.of(rival)]
+    runs = [run for comparison in comparisons for run in comparison.of(rival)]
     return sum(math.isfinite(run.near_s) for run in runs), len(runs)
 
 
-def rivals_of(bout: Bout) -> list[Rival]:
-    return [rival for rival in RIVALS if bout.of(rival)]
+def rivals_of(comparison: CellComparison) -> list[Rival]:
+    return [rival for rival in RIVALS if comparison.of(rival)]

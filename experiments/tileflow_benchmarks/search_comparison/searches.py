@@ -59,7 +59,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SearchResult:
     """``ending``: why the search did not end by itself, empty where it did. Seconds count from the moment its workers
     were up with empty caches (``startup_s`` after its process was started), to ``done_s`` when it had picked a config.
 
@@ -79,9 +79,9 @@ class Result:
         return asdict(self) | {"search": self.search.to_json()}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Result:
+    def from_json(data: Mapping[str, Any]) -> SearchResult:
         series = tuple(Timed(**point) for point in data["series"])
-        return Result(**{**data, "search": Search.from_json(data["search"]), "series": series})
+        return SearchResult(**{**data, "search": Search.from_json(data["search"]), "series": series})
 
 
 def cells(titles: Iterable[str]) -> list[Cell]:
@@ -128,7 +128,7 @@ def plan(
     return sorted(searches, key=lambda search: -search.limit_s)
 
 
-def collect(folder: Path, search: Search, started_at: float, wall_s: float, ending: str, gpu: str) -> Result:
+def collect(folder: Path, search: Search, started_at: float, wall_s: float, ending: str, gpu: str) -> SearchResult:
     """What a search left in its folder, whether it ended or was ended. ``started_at``: seconds since 1970."""
     notes = read_lines(folder / NOTES)
     marks = {note["mark"]: note for note in notes if "mark" in note}
@@ -137,7 +137,7 @@ def collect(folder: Path, search: Search, started_at: float, wall_s: float, endi
     series: list[Timed] = []
     if ready is not None:
         series = of_notes(notes, ready) if search.rival == "tileflow" else of_trace(read_lines(folder / TRACE), ready)
-    return Result(
+    return SearchResult(
         search,
         ending,
         gpu,
@@ -149,7 +149,7 @@ def collect(folder: Path, search: Search, started_at: float, wall_s: float, endi
     )
 
 
-def results(out: Path) -> list[Result]:
-    """Every search that has ended in the duel's folder ``out``, by name."""
+def results(out: Path) -> list[SearchResult]:
+    """Every search that has ended in the comparison's folder ``out``, by name."""
     paths = sorted((out / "searches").glob(f"*/{RESULT}"))
-    return [Result.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    return [SearchResult.from_json(json.loads(path.read_text(encoding="utf-8"))) for path in paths]

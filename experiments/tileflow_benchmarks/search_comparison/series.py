@@ -77,7 +77,7 @@ def at_checkpoints(series: Sequence[Timed], checkpoints: Sequence[float] = CHECK
     changes = incumbents(series)
     wanted: dict[str, None] = {}
     for at in (float("inf"), *sorted(checkpoints, reverse=True)):
-        held = [config for seconds, config in changes if seconds <= at]
-        if held:
-            wanted.setdefault(held[-1])
+        so_far = [config for seconds, config in changes if seconds <= at]
+        if so_far:
+            wanted.setdefault(so_far[-1])
     return list(wanted)

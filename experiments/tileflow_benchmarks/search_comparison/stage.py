@@ -1,4 +1,4 @@
-"""What a duel starts: searches and re-timings as processes, each with caches of its own; what is kept of them."""
+"""The processes of a search comparison, searches and re-timings, each with caches of its own; what is kept of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..suite.cells import Cell
-from .retime import WANTED, entrants
+from .retime import WANTED, configs_to_retime
 from .searches import RESULT, TASK, TRACE, Search, collect, results, slug
 from .series import at_checkpoints
-from .streams import Ended, Job, Slot
+from .streams import Ended, ProcessJob, Slot
 
 # Beyond what its tuner is given a search surely needs: to start, to pick.
 LEAST_BESIDES_S = 25.0
@@ -29,7 +29,7 @@ class Stage:
         self._besides_s = besides_s
         self.retime_s = 0.0
 
-    def search(self, search: Search, slot: Slot) -> Job[Search]:
+    def search(self, search: Search, slot: Slot) -> ProcessJob[Search]:
         folder, work = self._folder("searches", search.name), self._caches(search.name)
         write(folder / TASK, search.to_json())
         environment = caches(work)
@@ -38,7 +38,7 @@ class Stage:
         module = f"tileflow_benchmarks.search_comparison.search_{search.rival}"
         command = (sys.executable, "-m", module, str(folder))
         limit_s, least_s = search.limit_s + self._besides_s, search.limit_s + LEAST_BESIDES_S
-        return Job(search, command, environment, folder / "log.txt", limit_s, least_s)
+        return ProcessJob(search, command, environment, folder / "log.txt", limit_s, least_s)
 
     def searched(self, ended: Ended[Search]) -> None:
         search = ended.job.item
@@ -51,10 +51,10 @@ class Stage:
         done = "picked nothing" if result.done_s is None else f"picked after {result.done_s:.1f} s"
         print(f"{search.name}: {began}, {done}, {len(result.series)} results; {ended.ending or 'ended'}", flush=True)
 
-    def retime(self, cell: Cell, slot: Slot) -> Job[Cell]:
+    def retime(self, cell: Cell, slot: Slot) -> ProcessJob[Cell]:
         folder, work = self._folder("retimed", slug(cell)), self._caches(f"retimed-{slug(cell)}")
         mine = [result for result in results(self._out) if result.search.cell == cell]
-        wanted = entrants(mine, lambda result: at_checkpoints(result.series))
+        wanted = configs_to_retime(mine, lambda result: at_checkpoints(result.series))
         write(
             folder / WANTED,
             {
@@ -68,7 +68,7 @@ class Stage:
         for result in mine:
             gather(Path(caches(self._work / result.search.name)["TRITON_CACHE_DIR"]), work / "triton")
         command = (sys.executable, "-m", "tileflow_benchmarks.search_comparison.retime", str(folder))
-        return Job(
+        return ProcessJob(
             cell, command, environment | {"HELION_CACHE_DIR": str(work / "helion")}, folder / "log.txt", self.retime_s
         )
 

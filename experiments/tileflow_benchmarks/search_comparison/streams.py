@@ -27,7 +27,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Job(Generic[T]):
+class ProcessJob(Generic[T]):
     """A process to start. ``limit_s``: seconds after which it is ended; ``least_s``: without as many it is not worth
     starting. ``log``: the file for what it prints."""
 
@@ -43,7 +43,7 @@ class Job(Generic[T]):
 class Ended(Generic[T]):
     """``started_at``: seconds since 1970. ``ending``: empty for exit code 0."""
 
-    job: Job[T]
+    job: ProcessJob[T]
     slot: Slot
     started_at: float
     wall_s: float
@@ -52,7 +52,7 @@ class Ended(Generic[T]):
 
 @dataclass(slots=True)
 class _Running(Generic[T]):
-    job: Job[T]
+    job: ProcessJob[T]
     slot: Slot
     process: subprocess.Popen[bytes]
     started_at: float
@@ -69,11 +69,11 @@ def slots(gpus: Sequence[str], cores: Sequence[int], cores_each: int) -> list[Sl
 def run(
     jobs: Sequence[T],
     slots: Sequence[Slot],
-    prepare: Callable[[T, Slot], Job[T]],
+    prepare: Callable[[T, Slot], ProcessJob[T]],
     finish: Callable[[Ended[T]], None],
     until: float,
 ) -> list[T]:
-    """Run ``jobs`` in their order, one at a time in each slot; returns those that were not started.
+    """ScoredSearch ``jobs`` in their order, one at a time in each slot; returns those that were not started.
 
     None runs on after ``until`` (on the monotonic clock); one that has less than its ``least_s`` is not started.
     ``finish`` is called as each one ends. All processes are ended where this one is interrupted.
@@ -101,7 +101,7 @@ def run(
     return left
 
 
-def _start(job: Job[T], slot: Slot, until: float) -> _Running[T]:
+def _start(job: ProcessJob[T], slot: Slot, until: float) -> _Running[T]:
     cores = set(slot.cores) & os.sched_getaffinity(0)
     with job.log.open("wb") as log:
         process = subprocess.Popen(

@@ -45,7 +45,7 @@ def replay_recordings(
     out: Annotated[Path | None, typer.Option(help="Where to write; `replay` in the folder where not given.")] = None,
 ) -> None:
     """Run strategies against recordings in virtual time, without a GPU; write plots, JSON and Markdown."""
-    from . import contest, report
+    from . import compare, report
     from . import transfer as transfers
     from .recording import read_all
 
@@ -55,10 +55,10 @@ def replay_recordings(
         paths = transfers.write(series, out or folder / "replay")
         stale = {title: why for found in series for title, why in found.stale.items()}
     else:
-        who = list(contest.ABLATIONS) if ablate else contest.contestants(strategies.split(","))
-        bouts = contest.contest(read_all(folder), who, range(seeds), seconds)
-        paths = report.write(bouts, out or folder / "replay", "ablation" if ablate else "replay", seconds)
-        stale = {bout.recording.header.title: bout.stale for bout in bouts if bout.stale}
+        who = list(compare.ABLATIONS) if ablate else compare.variants(strategies.split(","))
+        comparisons = compare.compare(read_all(folder), who, range(seeds), seconds)
+        paths = report.write(comparisons, out or folder / "replay", "ablation" if ablate else "replay", seconds)
+        stale = {comparison.recording.header.title: comparison.stale for comparison in comparisons if comparison.stale}
     for path in paths:
         typer.echo(path)
     for title, why in stale.items():

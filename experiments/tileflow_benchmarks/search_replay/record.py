@@ -63,8 +63,8 @@ def record(
 
 
 def _some_request(task: TuningTask) -> TrialRequest:
-    config = next(task.space.neighbours(task.default), task.default)  # the default's own compile stays cold
-    return TrialRequest("lab-start", task.kernel, task.key.problem, task.key.device_class, config)
+    config = next(task.space.neighbours(task.default), task.default)  # the default's own compile finds no cache
+    return TrialRequest("record-start", task.kernel, task.key.problem, task.key.device_class, config)
 
 
 def file_name(key: StudyKey) -> str:
@@ -149,7 +149,7 @@ class _Session:
     def _request(self, config: Config) -> TrialRequest:
         task, best = self._task, min(self._times.values(), default=None)
         return TrialRequest(
-            f"lab-{config.key}",
+            f"record-{config.key}",
             task.kernel,
             task.key.problem,
             task.key.device_class,

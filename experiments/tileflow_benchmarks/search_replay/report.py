@@ -1,4 +1,4 @@
-"""A contest as JSON, Markdown and plots."""
+"""A comparison of strategies as JSON, Markdown and plots."""
 
 from __future__ import annotations
 
@@ -10,77 +10,79 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .contest import NEAR, Bout, Entry, geometric_mean, quartiles
+from .compare import NEAR, RecordingComparison, StrategyRuns, geometric_mean, quartiles
 from .simulate import Replayed
 
 AT_SECONDS = (5.0, 15.0, 30.0, 60.0)
 POINTS = 200
 
 
-def write(bouts: Sequence[Bout], folder: Path, name: str, seconds: float) -> list[Path]:
+def write(comparisons: Sequence[RecordingComparison], folder: Path, name: str, seconds: float) -> list[Path]:
     """``name``.json, ``name``.md and one PNG a recording; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.json", folder / f"{name}.md"]
-    paths[0].write_text(json.dumps([_json(bout) for bout in bouts], indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    paths[1].write_text(markdown(bouts, seconds), encoding="utf-8")
-    for bout in bouts:
-        path = folder / f"{name}-{re.sub('[^A-Za-z0-9_]+', '-', bout.recording.header.title)}.png"
-        figure(bout, seconds).savefig(path, dpi=110)
+    paths[0].write_text(
+        json.dumps([_json(comparison) for comparison in comparisons], indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    paths[1].write_text(markdown(comparisons, seconds), encoding="utf-8")
+    for comparison in comparisons:
+        path = folder / f"{name}-{re.sub('[^A-Za-z0-9_]+', '-', comparison.recording.header.title)}.png"
+        figure(comparison, seconds).savefig(path, dpi=110)
         paths.append(path)
     return paths
 
 
-def markdown(bouts: Sequence[Bout], seconds: float) -> str:
+def markdown(comparisons: Sequence[RecordingComparison], seconds: float) -> str:
     """The whole first, then each recording."""
-    parts = [_overview(bouts)]
-    for bout in bouts:
-        header = bout.recording.header
+    parts = [_overview(comparisons)]
+    for comparison in comparisons:
+        header = comparison.recording.header
         versions = ", ".join(f"{name} {value}" for name, value in sorted(header.versions.items()))
-        times = f"default {_default_us(bout):.2f} us, best {bout.recording.best_us:.2f} us"
+        times = f"default {_default_us(comparison):.2f} us, best {comparison.recording.best_us:.2f} us"
         parts.append(
-            f"## {header.title}\n\n{len(bout.recording.rows)} configs of {header.space_size}, {times}; "
+            f"## {header.title}\n\n{len(comparison.recording.rows)} configs of {header.space_size}, {times}; "
             f"recorded on {header.recorded_on} with {header.cores} cores ({versions})."
         )
-        beaten = sum(row.facts is not None and row.median_us < row.facts.least_us for row in bout.recording.rows)
+        beaten = sum(row.facts is not None and row.median_us < row.facts.least_us for row in comparison.recording.rows)
         if beaten:
             parts.append(f"**{beaten} configs beat the bound of their static facts**: the bound is wrong for them.")
-        if bout.stale:
+        if comparison.stale:
             parts.append(
-                f"**Stale**: {bout.stale}; `python -m tileflow_benchmarks.search_replay record` makes it anew."
+                f"**Stale**: {comparison.stale}; `python -m tileflow_benchmarks.search_replay record` makes it anew."
             )
-        parts.append(_table(bout, [at for at in AT_SECONDS if at <= seconds]))
+        parts.append(_table(comparison, [at for at in AT_SECONDS if at <= seconds]))
     return "\n\n".join(parts) + "\n"
 
 
-def _overview(bouts: Sequence[Bout]) -> str:
+def _overview(comparisons: Sequence[RecordingComparison]) -> str:
     """Over all recordings: the median seed's seconds, their geometric mean, the slowest, and how many got there."""
     lines = [
-        f"Seconds of virtual time to within {NEAR - 1:.0%} of a recording's best, {len(bouts)} recordings, "
-        f"{len(bouts[0].entries[0].runs)} seeds each.",
+        f"Seconds of virtual time to within {NEAR - 1:.0%} of a recording's best, {len(comparisons)} recordings, "
+        f"{len(comparisons[0].entries[0].runs)} seeds each.",
         "",
         "| strategy | geometric mean of medians | slowest median | searches that got there | worst regret at the end |",
         "|---|---|---|---|---|",
     ]
-    for i, entry in enumerate(bouts[0].entries):
-        every = [bout.entries[i].seconds_to(NEAR * bout.recording.best_us) for bout in bouts]
+    for i, entry in enumerate(comparisons[0].entries):
+        every = [comparison.entries[i].seconds_to(NEAR * comparison.recording.best_us) for comparison in comparisons]
         medians = [quartiles(seconds)[1] for seconds in every]
         reached = sum(math.isfinite(s) for seconds in every for s in seconds)
         total = sum(map(len, every))
-        worst = max(run.best_at(math.inf) / b.recording.best_us - 1 for b in bouts for run in b.entries[i].runs)
-        cells = [entry.contestant, _s(geometric_mean(medians)), _s(max(medians)), f"{reached} of {total}"]
+        worst = max(run.best_at(math.inf) / b.recording.best_us - 1 for b in comparisons for run in b.entries[i].runs)
+        cells = [entry.variant, _s(geometric_mean(medians)), _s(max(medians)), f"{reached} of {total}"]
         lines.append(f"| {' | '.join([*cells, _percent(worst)])} |")
     return "\n".join(lines)
 
 
-def _table(bout: Bout, at_seconds: Sequence[float]) -> str:
-    best = bout.recording.best_us
+def _table(comparison: RecordingComparison, at_seconds: Sequence[float]) -> str:
+    best = comparison.recording.best_us
     head = ["strategy", f"s to {NEAR - 1:.0%}", f"trials to {NEAR - 1:.0%}", "got there"]
     head += [f"regret at {at:g} s" for at in at_seconds]
     head += ["built", "measured", "dropped", "thinking s", "outside", "ended by itself"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for entry in bout.entries:
+    for entry in comparison.entries:
         seconds = entry.seconds_to(NEAR * best)
-        cells = [entry.contestant, _spread(seconds), _spread(entry.trials_to(NEAR * best), digits=0)]
+        cells = [entry.variant, _spread(seconds), _spread(entry.trials_to(NEAR * best), digits=0)]
         cells.append(f"{sum(map(math.isfinite, seconds))} of {len(seconds)}")
         for at in at_seconds:
             cells.append(_percent(quartiles([run.best_at(at) / best - 1 for run in entry.runs])[1]))
@@ -94,22 +96,22 @@ def _table(bout: Bout, at_seconds: Sequence[float]) -> str:
     return "\n".join(lines)
 
 
-def figure(bout: Bout, seconds: float) -> Any:
+def figure(comparison: RecordingComparison, seconds: float) -> Any:
     """Regret against seconds and against measurements: the median over seeds, and the quartiles as a band."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(10, 4), layout="constrained")
-    most = max(run.measured for entry in bout.entries for run in entry.runs)
+    most = max(run.measured for entry in comparison.entries for run in entry.runs)
     axes: list[tuple[str, list[float], Callable[[Replayed, float], float]]] = [
         ("seconds", [seconds * (i + 1) / POINTS for i in range(POINTS)], lambda run, at: run.best_at(at)),
         ("measurements", [float(i + 1) for i in range(most)], lambda run, at: run.best_after(int(at))),
     ]
     for place, (label, points, best_of) in enumerate(axes, 1):
         axis = drawn.add_subplot(1, 2, place)
-        for entry in bout.entries:
-            regrets = [[best_of(run, at) / bout.recording.best_us - 1 for run in entry.runs] for at in points]
+        for entry in comparison.entries:
+            regrets = [[best_of(run, at) / comparison.recording.best_us - 1 for run in entry.runs] for at in points]
             lows, middles, highs = zip(*map(quartiles, regrets), strict=True)
-            (line,) = axis.plot(points, [_drawable(v) for v in middles], label=entry.contestant)
+            (line,) = axis.plot(points, [_drawable(v) for v in middles], label=entry.variant)
             axis.fill_between(
                 points, [_drawable(v) for v in lows], [_drawable(v) for v in highs], alpha=0.15, color=line.get_color()
             )
@@ -120,26 +122,26 @@ def figure(bout: Bout, seconds: float) -> Any:
         axis.set_xlabel(label)
         axis.set_ylabel("regret against the recording's best")
     axis.legend(fontsize=8)
-    drawn.suptitle(bout.recording.header.title, fontsize=9)
+    drawn.suptitle(comparison.recording.header.title, fontsize=9)
     return drawn
 
 
-def _json(bout: Bout) -> dict[str, Any]:
-    header = bout.recording.header
+def _json(comparison: RecordingComparison) -> dict[str, Any]:
+    header = comparison.recording.header
     return {
         "kernel": header.kernel,
         "problem": header.problem,
         "device_class": header.device_class,
         "recorded_on": header.recorded_on,
-        "stale": bout.stale,
-        "best_us": bout.recording.best_us,
-        "searches": {entry.contestant: [asdict(run) for run in entry.runs] for entry in bout.entries},
+        "stale": comparison.stale,
+        "best_us": comparison.recording.best_us,
+        "searches": {entry.variant: [asdict(run) for run in entry.runs] for entry in comparison.entries},
     }
 
 
-def _default_us(bout: Bout) -> float:
-    default = bout.recording.header.default
-    return next((row.median_us for row in bout.recording.rows if row.config == default), math.nan)
+def _default_us(comparison: RecordingComparison) -> float:
+    default = comparison.recording.header.default
+    return next((row.median_us for row in comparison.recording.rows if row.config == default), math.nan)
 
 
 def _built(run: Replayed) -> float:
@@ -162,7 +164,7 @@ def _snapped(run: Replayed) -> float:
     return run.snapped
 
 
-def _median(entry: Entry, what: Callable[[Replayed], float]) -> float:
+def _median(entry: StrategyRuns, what: Callable[[Replayed], float]) -> float:
     return quartiles([what(run) for run in entry.runs])[1]
 
 

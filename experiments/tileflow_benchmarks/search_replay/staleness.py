@@ -30,7 +30,7 @@ def stale(header: Header, prepare: Prepare) -> str:
     if task.space.fingerprint != header.space_fingerprint:
         changed.append(f"its space ({_difference(header.knobs, task.space.knobs)})")
     elif task.default != header.default:
-        changed.append("its zero-search config, which the replays begin with")
+        changed.append("its default config, which the replays begin with")
     return f"changed since it was recorded: {' and '.join(changed)}" if changed else ""
 
 

@@ -22,7 +22,7 @@ from tileflow_search.transfer import Family, Task
 from tileflow.config import ConfigSpace
 from tileflow.errors import SpecError
 
-from .contest import NEAR, quartiles
+from .compare import NEAR, quartiles
 from .recording import Recording
 from .simulate import Replayed, simulate
 from .staleness import stale

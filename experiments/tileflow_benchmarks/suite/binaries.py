@@ -47,7 +47,7 @@ _LINE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", r
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BinaryFacts:
     """Of one launch of a cell. ``loads``, ``stores``: of global memory, by ``128``, ``64`` ... bits a thread, ``box``
     for the copy engine; ``others``: matrix instructions by kind, atomics, and accesses of local memory."""
 
@@ -64,16 +64,16 @@ class Facts:
     others: Counter[str]
 
 
-def of_suite(cells: Sequence[Cell], device: str, tables: Path | None, processes: int) -> Iterator[Facts]:
+def of_suite(cells: Sequence[Cell], device: str, tables: Path | None, processes: int) -> Iterator[BinaryFacts]:
     """The facts of every launch, in the order of the cells. ``tables``: whose rows' configs are built, where they have
-    a cell's own; elsewhere, and without, the zero-search config."""
+    a cell's own; elsewhere, and without, the default config."""
     loading: dict[str, Any] = {} if tables is None else {"initializer": load, "initargs": (tables,)}
     with ProcessPoolExecutor(processes, **loading) as pool:
         for found in pool.map(of_cell, cells, [device] * len(cells)):
             yield from found
 
 
-def of_cell(cell: Cell, device: str) -> list[Facts]:
+def of_cell(cell: Cell, device: str) -> list[BinaryFacts]:
     """By the row of the tables that are loaded in this process, if there is one of this very problem."""
     on, kernel = target(device), load_kernel(cell.kernel)
     sizes: dict[str, Any] = dict(cell.problem)
@@ -88,10 +88,10 @@ def of_cell(cell: Cell, device: str) -> list[Facts]:
     return [_facts(cell.title, whose, build(source, on), on) for source in first.values()]
 
 
-def _facts(title: str, config: str, binary: Binary, on: Target) -> Facts:
+def _facts(title: str, config: str, binary: Binary, on: Target) -> BinaryFacts:
     loads, stores, others = instructions(disassembly(binary.code)) if on.vendor == "nvidia" else _mix(binary)
     resources = binary.resources
-    return Facts(
+    return BinaryFacts(
         title,
         config,
         binary.abi.symbol,
@@ -115,7 +115,7 @@ def disassembly(cubin: bytes) -> str:
 
 
 def instructions(sass: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Loads and stores of global memory by width, and what else :class:`Facts` counts."""
+    """Loads and stores of global memory by width, and what else :class:`BinaryFacts` counts."""
     found: dict[str, Counter[str]] = {"loads": Counter(), "stores": Counter(), "others": Counter()}
     for text in _LINE.findall(sass):
         name, _, rest = text.partition(".")
@@ -139,7 +139,7 @@ def _mix(binary: Binary) -> tuple[Counter[str], Counter[str], Counter[str]]:
     return loads, stores, Counter({name: mix[name] for name in ("mma", "atomic", "spill") if name in mix})
 
 
-def to_markdown(facts: Sequence[Facts]) -> str:
+def to_markdown(facts: Sequence[BinaryFacts]) -> str:
     """A row a launch."""
     lines = [
         "| cell | config | launch | registers | spilled bytes | shared bytes | warps | occupancy | global loads | "

@@ -13,7 +13,7 @@ Bound = Literal["memory", "matrix"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One kernel at one problem. ``bound``: which roofline it is held against."""
+    """One kernel at one problem. ``bound``: which roofline it is compared with."""
 
     kernel: str
     problem: tuple[tuple[str, Scalar], ...]

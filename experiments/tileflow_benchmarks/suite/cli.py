@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--out", type=Path, required=True, help="folder for what is found (tune-peers: a JSON file)")
     shared.add_argument("--only", default="", help="cells whose title holds one of these words, by commas")
     shared.add_argument("--gpus", type=int, help="how many of the visible devices, one process each; default: all")
-    shared.add_argument("--dry-run", action="store_true", help="rehearse on the CPU, at small sizes")
+    shared.add_argument("--dry-run", action="store_true", help="try it on the CPU, at small sizes")
 
     timing = commands.add_parser("run", parents=[shared], help="check and time (the default command)")
     timing.add_argument("--tables", type=Path, help="tables or a bundle to dispatch from; without, the defaults run")

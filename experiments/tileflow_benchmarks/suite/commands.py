@@ -16,10 +16,10 @@ from tileflow.build.compile import toolchain
 
 from . import binaries, helion_peer, host, lane_work
 from .cells import SUITE, Cell, in_turn
-from .fleet import Fleet, Lane, lanes
-from .lane_work import Host, HostCalls, Job, Settings, read_configs
+from .device_pool import DevicePool, Lane, lanes
+from .lane_work import CellJob, Host, HostCalls, Settings, read_configs
 from .report import into, to_markdown
-from .results import OURS, Result, Run, Tuned, run_from
+from .results import OURS, CellResult, SuiteRun, Tuned, run_from
 
 MARGIN_S = 8.0  # for the last report, with its plots
 
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         is_dry=options.dry_run,
     )
     header = {**host.header(options.told, there), "absent": sorted(set(asked) - set(there)), "is_dry": options.dry_run}
-    fleet: Fleet[Job | HostCalls, Result | Host] = Fleet(
+    pool: DevicePool[CellJob | HostCalls, CellResult | Host] = DevicePool(
         seats,
         lane_work.measuring,
         settings,
@@ -50,19 +50,19 @@ def run(options: argparse.Namespace) -> int:
         began + options.seconds - MARGIN_S,
     )
     cells = _chosen(options)
-    results: list[Result] = []
+    results: list[CellResult] = []
     dispatch: Mapping[str, Mapping[str, float | str]] = {}
     options.out.mkdir(parents=True, exist_ok=True)
-    for found in fleet.run([HostCalls(), *map(Job, cells)]):
+    for found in pool.run([HostCalls(), *map(CellJob, cells)]):
         if isinstance(found, Host):
             dispatch = found.table
         else:
             results.append(found)
             _say(found)
-        _write_json(options.out, Run(header, results, (), dispatch))  # what there is survives what comes
-    unmeasured = [job.cell for job in fleet.left if isinstance(job, Job)]
+        _write_json(options.out, SuiteRun(header, results, (), dispatch))  # what there is survives what comes
+    unmeasured = [job.cell for job in pool.left if isinstance(job, CellJob)]
     results.sort(key=lambda r: SUITE.index(r.cell))
-    done = Run(header, results, unmeasured, dispatch)
+    done = SuiteRun(header, results, unmeasured, dispatch)
     _write_json(options.out, done)
     _write_page(done, options.out, options.docs, options.peer_configs)
     return int(bool(unmeasured) or any(r.timings[OURS].error for r in results))
@@ -80,7 +80,7 @@ def tune_peers(options: argparse.Namespace) -> int:
     cells = [c for c in _chosen(options) if not wanted or c.name in wanted]
     settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
     # a search ends the generation that is under way when its budget is over
-    fleet: Fleet[Cell, tuple[Cell, Tuned | None]] = Fleet(
+    pool: DevicePool[Cell, tuple[Cell, Tuned | None]] = DevicePool(
         seats,
         lane_work.tuning,
         settings,
@@ -96,12 +96,12 @@ def tune_peers(options: argparse.Namespace) -> int:
         "cores_a_lane": len(seats[0].cores),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for cell, tuned in fleet.run(cells):
+    for cell, tuned in pool.run(cells):
         if tuned is not None:
             print(cell.title, f"{tuned.seconds:.0f} s, {tuned.tried} configs", tuned.error, flush=True)
             found[cell.title] = asdict(tuned)
             options.out.write_text(json.dumps({"header": facts, "helion": found}, indent=1, sort_keys=True) + "\n")
-    for cell in fleet.left:
+    for cell in pool.left:
         print(f"not searched, the time was over: {cell.title}")
     return 0
 
@@ -123,13 +123,13 @@ def report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_json(out: Path, found: Run) -> None:
+def _write_json(out: Path, found: SuiteRun) -> None:
     part = out / "bench.json.part"
     part.write_text(json.dumps(found.to_json(), indent=1) + "\n")
     part.replace(out / "bench.json")
 
 
-def _write_page(found: Run, out: Path, docs: Path | None, configs: Path | None) -> None:
+def _write_page(found: SuiteRun, out: Path, docs: Path | None, configs: Path | None) -> None:
     """``bench.md`` and its plots in ``out``; the same into ``docs``, plots in ``images/`` beside it."""
     searches = {"Helion": read_configs(configs)} if configs else {}
     (out / "bench.md").write_text(to_markdown(found, _plots(found.results, out), searches))
@@ -141,7 +141,7 @@ def _write_page(found: Run, out: Path, docs: Path | None, configs: Path | None) 
     print(out / "bench.md")
 
 
-def _plots(results: Sequence[Result], folder: Path) -> list[str]:
+def _plots(results: Sequence[CellResult], folder: Path) -> list[str]:
     try:
         from . import plots
 
@@ -154,7 +154,7 @@ def _plots(results: Sequence[Result], folder: Path) -> list[str]:
 def _lanes(options: argparse.Namespace) -> list[Lane]:
     cores = sorted(os.sched_getaffinity(0))
     if options.dry_run:
-        return lanes([f"rehearsal {n}" for n in range(options.gpus or 1)], "TILEFLOW_LANE", cores)
+        return lanes([f"dry run {n}" for n in range(options.gpus or 1)], "TILEFLOW_LANE", cores)
     variable, devices = host.visible_devices()
     devices = devices[: options.gpus]
     return lanes(devices, variable, cores) if devices else []
@@ -165,7 +165,7 @@ def _chosen(options: argparse.Namespace) -> list[Cell]:
     return in_turn([cell for cell in SUITE if any(word in cell.title for word in words)])
 
 
-def _say(found: Result) -> None:
+def _say(found: CellResult) -> None:
     told = {n: t.error or f"{t.median_us:.1f}" for n, t in found.timings.items()}
     print(found.cell.title, told, flush=True)
 

@@ -58,7 +58,7 @@ def peer(configs: Mapping[str, Tuned]) -> Peer:
 
 
 def tune(cell: Cell, seconds: float, effort: Effort, cores: int, device: str = "cuda") -> Tuned | None:
-    """Helion's own search for one cell within a budget, from a cold cache; None where it has no kernel for it.
+    """Helion's own search for one cell within a budget, from an empty cache; None where it has no kernel for it.
 
     With its own defaults, but for the budget, as many compile jobs as there are cores, and a limit of compiling one
     config (:data:`COMPILE_LIMIT_S`). Its full effort begins with 100 random configs, its quick one with its own

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from . import helion_peer
 from .cells import Cell
-from .fleet import Again, Lane, Work
+from .device_pool import Lane, Retry, Work
 from .helion_peer import Effort
 from .opponent import Peer
-from .results import DEFAULT, EAGER, OURS, Result, Timing, Tuned
+from .results import DEFAULT, EAGER, OURS, CellResult, Timing, Tuned
 
 PEERS = ("triton", "liger", "quack", "helion")
 
@@ -31,7 +31,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CellJob:
     """``skip``: contenders that took their process with them -> how."""
 
     cell: Cell
@@ -62,7 +62,7 @@ def measuring(settings: Settings, lane: Lane) -> Work:
     limits = None if settings.is_dry else ceilings()
     bench = Bench(peers(settings), settings.compile_s, limits, settings.is_dry)
 
-    def work(job: Job | HostCalls, tell: Callable[[str], None]) -> Result | Host:
+    def work(job: CellJob | HostCalls, tell: Callable[[str], None]) -> CellResult | Host:
         if isinstance(job, HostCalls):
             tell("host calls")
             return Host(host_calls(settings))
@@ -71,7 +71,7 @@ def measuring(settings: Settings, lane: Lane) -> Work:
     return work
 
 
-def lost(job: Job | HostCalls, phase: str, why: str) -> Result | Host | Again[Job | HostCalls]:
+def lost(job: CellJob | HostCalls, phase: str, why: str) -> CellResult | Host | Retry[CellJob | HostCalls]:
     """Without the contender that was at work, once more; where that was ours, or nobody's, the cell has failed.
 
     A process that ends while all are timed in turn names nobody: then only ours and eager get another chance.
@@ -81,10 +81,10 @@ def lost(job: Job | HostCalls, phase: str, why: str) -> Result | Host | Again[Jo
     known = {OURS, *job.skip}
     suspects = {DEFAULT, EAGER, *PEERS, "torch.compile"} - known
     if phase == "timing" and suspects - {DEFAULT, EAGER}:
-        return Again(Job(job.cell, {**job.skip, **dict.fromkeys(suspects - {DEFAULT, EAGER}, f"timing: {why}")}))
+        return Retry(CellJob(job.cell, {**job.skip, **dict.fromkeys(suspects - {DEFAULT, EAGER}, f"timing: {why}")}))
     if phase in suspects:
-        return Again(Job(job.cell, {**job.skip, phase: why}))
-    return Result(
+        return Retry(CellJob(job.cell, {**job.skip, phase: why}))
+    return CellResult(
         job.cell, {OURS: Timing(error=f"{phase}: {why}"), **{n: Timing(error=e) for n, e in job.skip.items()}}
     )
 

@@ -24,7 +24,7 @@ from tileflow.target import target
 from .cells import Cell
 from .eager import compiled, eager
 from .opponent import Opponent, Peer
-from .results import DEFAULT, EAGER, OURS, Ceilings, Result, Timing
+from .results import DEFAULT, EAGER, OURS, Ceilings, CellResult, Timing
 from .verdicts import judge
 
 ROUNDS = 20
@@ -43,7 +43,7 @@ class DeviceLost(Exception):
 class Bench:
     """How cells are measured. ``compile_s``: the longest that torch.compile may take a cell; 0 leaves it out.
 
-    ``is_dry``: on the CPU, at small sizes, by wall clock: a rehearsal whose times mean nothing.
+    ``is_dry``: on the CPU, at small sizes, by wall clock: a dry run whose times mean nothing.
     """
 
     peers: Sequence[Peer] = ()
@@ -76,7 +76,7 @@ def ceilings() -> Ceilings:
     return Ceilings(2 * 4 * (1 << 28) / copied_us / 1e3, 2 * 8192**3 / product_us / 1e6)
 
 
-def run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> Result:
+def run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> CellResult:
     """Check and time every contender of one cell; one that cannot even be set up is ours to have failed.
 
     ``tell`` hears the name of each contender before it is touched, and ``timing`` at last. ``skip``: contenders that
@@ -87,14 +87,14 @@ def run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> R
     except DeviceLost:
         raise
     except Exception as error:
-        return Result(cell, {OURS: Timing(error=_line(error))}, ceilings=bench.ceilings)
+        return CellResult(cell, {OURS: Timing(error=_line(error))}, ceilings=bench.ceilings)
     finally:
         gc.collect()
         if not bench.is_dry:
             torch.cuda.empty_cache()
 
 
-def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> Result:
+def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> CellResult:
     tell("inputs")
     kernel = load_kernel(cell.kernel)
     problem: dict[str, Any] = dict(cell.problem)
@@ -140,13 +140,13 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
         timings[name] = replace(timings[name], median_us=found.median_us, ci95_us=found.ci95_us)
     traffic = lowered.traffic
     where = "cpu" if bench.is_dry else torch.cuda.get_device_name()
-    return Result(cell, timings, traffic.bytes, traffic.flops, traffic.flop_dtype, bench.ceilings, where)
+    return CellResult(cell, timings, traffic.bytes, traffic.flops, traffic.flop_dtype, bench.ceilings, where)
 
 
 def _contenders(
     cell: Cell, kernel: Kernel, lowered: Lowered, args: tuple[Any, ...], bench: Bench
 ) -> dict[str, Callable[[], Opponent | None]]:
-    """What makes each, the surest first. ``tileflow``: as a user calls it; ``default``: its zero-search config."""
+    """What makes each, the surest first. ``tileflow``: as a user calls it; ``default``: its default config."""
     found: dict[str, Callable[[], Opponent | None]] = {
         OURS: lambda: Opponent(kernel, note=_row(kernel, lowered, bench)),
         DEFAULT: lambda: Opponent(kernel.compile(lowered, lowered.default, bench.device)),

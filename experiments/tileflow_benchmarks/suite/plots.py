@@ -7,12 +7,12 @@ from pathlib import Path
 
 from .ratios import geomean, share
 from .report import PEERS
-from .results import EAGER, OURS, Result
+from .results import EAGER, OURS, CellResult
 
 _COLOURS = ("#1b6ca8", "#e08e45", "#6b9e78", "#9b72aa", "#b0413e")
 
 
-def draw(results: Sequence[Result], folder: Path) -> list[str]:
+def draw(results: Sequence[CellResult], folder: Path) -> list[str]:
     """Write ``over_eager.png`` and ``roofline.png`` into ``folder``; their names. Nothing where there is no result."""
     import matplotlib
 
@@ -27,7 +27,7 @@ def draw(results: Sequence[Result], folder: Path) -> list[str]:
     return drawn
 
 
-def _over_eager(results: Sequence[Result], path: Path) -> None:
+def _over_eager(results: Sequence[CellResult], path: Path) -> None:
     from matplotlib import pyplot
 
     contenders = [OURS, *(p for p in PEERS if p != EAGER and any(r.us(p) for r in results))]
@@ -47,14 +47,14 @@ def _over_eager(results: Sequence[Result], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _speed_over_eager(results: Sequence[Result], kernel: str, name: str) -> float:
+def _speed_over_eager(results: Sequence[CellResult], kernel: str, name: str) -> float:
     """The geometric mean over a kernel's shapes; NaN, which draws nothing, where there is none."""
     pairs = [(r.us(EAGER), r.us(name)) for r in results if r.cell.name == kernel]
     ratios = [eager / us for eager, us in pairs if eager and us]
     return geomean(ratios) if ratios else float("nan")
 
 
-def _roofline(results: Sequence[Result], path: Path) -> None:
+def _roofline(results: Sequence[CellResult], path: Path) -> None:
     from matplotlib import pyplot
 
     cells = [(r.cell.title, part, r.cell.bound) for r in results if (part := share(r, OURS)) is not None]

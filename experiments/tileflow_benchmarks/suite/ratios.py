@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tileflow.ir.types import itemsize
 
-from .results import EAGER, OURS, Result
+from .results import EAGER, OURS, CellResult
 
 # The kernels of the chart that Helion was announced with (PyTorch blog, October 2025).
 LAUNCH_POST = (
@@ -39,18 +39,18 @@ class Mean:
     least_name: str
 
 
-def our_us(result: Result) -> float | None:
+def our_us(result: CellResult) -> float | None:
     """Our time, or eager's where ours is wrong or failed; None where there is neither."""
     return result.us(OURS) or result.us(EAGER)
 
 
-def over(result: Result, peer: str) -> float | None:
+def over(result: CellResult, peer: str) -> float | None:
     """How many times as fast as ``peer`` ours is."""
     theirs, ours = result.us(peer), our_us(result)
     return theirs / ours if theirs and ours else None
 
 
-def by_kernel(results: Sequence[Result], peer: str) -> dict[str, float]:
+def by_kernel(results: Sequence[CellResult], peer: str) -> dict[str, float]:
     """Kernel -> geometric mean of :func:`over` over its shapes."""
     found: dict[str, list[float]] = {}
     for result in results:
@@ -60,7 +60,7 @@ def by_kernel(results: Sequence[Result], peer: str) -> dict[str, float]:
     return {name: geomean(ratios) for name, ratios in found.items()}
 
 
-def mean(results: Sequence[Result], peer: str) -> Mean | None:
+def mean(results: Sequence[CellResult], peer: str) -> Mean | None:
     """None where no cell has both."""
     kernels = by_kernel(results, peer)
     if not kernels:
@@ -73,7 +73,7 @@ def geomean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def groups(results: Sequence[Result]) -> Mapping[str, list[Result]]:
+def groups(results: Sequence[CellResult]) -> Mapping[str, list[CellResult]]:
     """The subsets that have means of their own."""
     return {
         "whole suite": list(results),
@@ -83,7 +83,7 @@ def groups(results: Sequence[Result]) -> Mapping[str, list[Result]]:
     }
 
 
-def roofline_us(result: Result) -> float | None:
+def roofline_us(result: CellResult) -> float | None:
     """By the copy bandwidth and the bf16 product of the same run on the same device; 8-bit operands go through at twice
     the rate. None where these were not measured."""
     if result.ceilings is None or not result.bytes:
@@ -94,7 +94,7 @@ def roofline_us(result: Result) -> float | None:
     return max(memory, compute)
 
 
-def share(result: Result, name: str) -> float | None:
+def share(result: CellResult, name: str) -> float | None:
     """The share of the roofline that a contender reaches."""
     bound, us = roofline_us(result), result.us(name)
     return bound / us if bound and us else None

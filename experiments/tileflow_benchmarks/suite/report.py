@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .ratios import geomean, groups, mean, over, share
-from .results import DEFAULT, EAGER, OURS, Ceilings, Result, Run, Timing, Tuned
+from .results import DEFAULT, EAGER, OURS, Ceilings, CellResult, SuiteRun, Timing, Tuned
 
 ORDER = (OURS, DEFAULT, EAGER, "torch.compile", "helion", "liger", "quack", "triton")
 PEERS = ORDER[2:]
 BEGIN, END = "<!-- begin: written by scripts/bench -->", "<!-- end: written by scripts/bench -->"
 
 
-def to_markdown(run: Run, plots: Sequence[str] = (), searches: Mapping[str, Mapping[str, Tuned]] | None = None) -> str:
+def to_markdown(
+    run: SuiteRun, plots: Sequence[str] = (), searches: Mapping[str, Mapping[str, Tuned]] | None = None
+) -> str:
     """``plots``: paths of pictures, relative to the page. ``searches``: peer -> cell's title -> its own search."""
     parts = [
         _facts(run),
@@ -37,7 +39,7 @@ def into(page: str, figures: str) -> str:
     return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
 
 
-def _facts(run: Run) -> list[str]:
+def _facts(run: SuiteRun) -> list[str]:
     header = run.header
     devices = sorted({r.device for r in run.results if r.device}) or ["no device"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
@@ -45,7 +47,7 @@ def _facts(run: Run) -> list[str]:
     if header["absent"]:
         lines.append(f"Not importable there, so not timed: {', '.join(header['absent'])}.")
     if header["is_dry"]:
-        lines = ["**A rehearsal on the CPU: no figure on this page means anything.**", "", *lines]
+        lines = ["**A dry run on the CPU: no figure on this page means anything.**", "", *lines]
     limits = sorted({(r.ceilings.copy_gbps, r.ceilings.matmul_tflops) for r in run.results if r.ceilings})
     if limits:
         told = "; ".join(_ceilings(Ceilings(*limit)) for limit in limits)
@@ -57,7 +59,7 @@ def _ceilings(limits: Ceilings) -> str:
     return f"copy {limits.copy_gbps:.0f} GB/s and bf16 product {limits.matmul_tflops:.0f} TFLOP/s"
 
 
-def _means(results: Sequence[Result]) -> list[str]:
+def _means(results: Sequence[CellResult]) -> list[str]:
     """Each peer's row: the mean, of how many kernels, and the kernel where ours does worst."""
     subsets = groups(results)
     lines = ["| geometric mean of tileflow over | " + " | ".join(subsets) + " |", "|---|" + "---|" * len(subsets)]
@@ -71,7 +73,7 @@ def _means(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def _kept(results: Sequence[Result]) -> str:
+def _kept(results: Sequence[CellResult]) -> str:
     kernels: dict[str, list[float]] = {}
     for result in results:
         tuned, default = result.us(OURS), result.us(DEFAULT)
@@ -80,7 +82,7 @@ def _kept(results: Sequence[Result]) -> str:
     return f"{geomean([geomean(v) for v in kernels.values()]):.2f} ({len(kernels)})" if kernels else "-"
 
 
-def _times(results: Sequence[Result]) -> list[str]:
+def _times(results: Sequence[CellResult]) -> list[str]:
     names = _present(results)
     lines = ["Microseconds of device time with a cold L2: the median and half of its 95 % interval.", ""]
     lines += ["| cell | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
@@ -95,7 +97,7 @@ def _time(timing: Timing | None) -> str:
     return f"{timing.median_us:.1f} ± {timing.ci95_us:.1f}"
 
 
-def _over(results: Sequence[Result]) -> list[str]:
+def _over(results: Sequence[CellResult]) -> list[str]:
     names = [name for name in PEERS if name in _present(results)]
     lines = ["What ours reaches, and how many times as fast as each it is.", ""]
     lines += [
@@ -112,7 +114,7 @@ def _over(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def _rate(result: Result) -> str:
+def _rate(result: CellResult) -> str:
     us = result.us(OURS)
     if not us:
         return ""
@@ -121,7 +123,7 @@ def _rate(result: Result) -> str:
     return f"{result.bytes / us / 1e3:.0f} GB/s"
 
 
-def _failures(run: Run) -> list[str]:
+def _failures(run: SuiteRun) -> list[str]:
     failed = [f"- {r.cell.title}, {n}: {t.error}" for r in run.results for n, t in r.timings.items() if t.error]
     failed += [f"- {cell.title}: not measured, the time was over" for cell in run.unmeasured]
     if not failed:
@@ -133,7 +135,7 @@ def _failures(run: Run) -> list[str]:
     ]
 
 
-def _notes(results: Sequence[Result]) -> list[str]:
+def _notes(results: Sequence[CellResult]) -> list[str]:
     """Each note once, with the cells that it is about."""
     about: dict[tuple[str, str], list[str]] = {}
     for r in results:
@@ -149,7 +151,7 @@ def _notes(results: Sequence[Result]) -> list[str]:
     return ["Notes:", "", *lines] if lines else []
 
 
-def _dispatch(run: Run) -> list[str]:
+def _dispatch(run: SuiteRun) -> list[str]:
     if not run.dispatch:
         return []
     names = list(dict.fromkeys(name for row in run.dispatch.values() for name in row))
@@ -176,5 +178,5 @@ def _searches(searches: Mapping[str, Mapping[str, Tuned]]) -> list[str]:
     return lines
 
 
-def _present(results: Sequence[Result]) -> list[str]:
+def _present(results: Sequence[CellResult]) -> list[str]:
     return [name for name in ORDER if any(name in r.timings for r in results)]

@@ -38,7 +38,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CellResult:
     """One cell on one device: its traffic, that device's ceilings, and the timing of each contender."""
 
     cell: Cell
@@ -68,11 +68,11 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SuiteRun:
     """A whole run. ``dispatch``: shapes in turn -> contender -> microseconds of host time, or why not."""
 
     header: Mapping[str, Any]
-    results: Sequence[Result]
+    results: Sequence[CellResult]
     unmeasured: Sequence[Cell] = ()
     dispatch: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
 
@@ -80,14 +80,14 @@ class Run:
         return asdict(self)
 
 
-def run_from(data: Mapping[str, Any]) -> Run:
-    """The inverse of :meth:`Run.to_json`, through JSON."""
+def run_from(data: Mapping[str, Any]) -> SuiteRun:
+    """The inverse of :meth:`SuiteRun.to_json`, through JSON."""
     results = []
     for row in data["results"]:
         timings = {name: Timing(**timing) for name, timing in row["timings"].items()}
         limits = None if row["ceilings"] is None else Ceilings(**row["ceilings"])
-        results.append(Result(**{**row, "cell": _cell(row["cell"]), "timings": timings, "ceilings": limits}))
-    return Run(data["header"], results, [_cell(c) for c in data["unmeasured"]], data["dispatch"])
+        results.append(CellResult(**{**row, "cell": _cell(row["cell"]), "timings": timings, "ceilings": limits}))
+    return SuiteRun(data["header"], results, [_cell(c) for c in data["unmeasured"]], data["dispatch"])
 
 
 def _cell(data: Mapping[str, Any]) -> Cell:

@@ -1,4 +1,4 @@
-"""Whether a contender's result counts. Ours is held to the tolerance; a peer's own rounding is not our matter."""
+"""Whether a contender's result counts. Ours must meet the tolerance; a peer's own rounding is not our matter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDING = 8.0  # tolerances by which a peer may differ and still be taken to co
 def judge(name: str, opponent: Opponent, args: tuple[Any, ...], reference: Reference) -> tuple[str, str, float | None]:
     """(why it does not count or nothing, what to know of it or nothing, the largest error over the tolerance).
 
-    Eager always counts: it is what others are held against. What the call raises comes through.
+    Eager always counts: others are compared with it. What the call raises comes through.
     """
     if opponent.is_random:
         return "", "", None

@@ -4,7 +4,7 @@
     python -m tileflow_benchmarks.tuning.unseen_kernels --out DIR --dry-run [--only WORDS]               without one
 
 From the repository's root: the kernels are those of ``tests/strangers``, with not a word for the tuner in them. Each is
-called as it stands and its result held against plain torch; then a group of them is tuned with everything default, and
+called as it stands and its result compared with plain torch; then a group of them is tuned with everything default, and
 called again. DIR/strangers.json has a row a kernel, the geometric mean and the worst of ``best / default``.
 """
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tileflow_benchmarks.search_replay import transfer
-from tileflow_benchmarks.search_replay.contest import NEAR
+from tileflow_benchmarks.search_replay.compare import NEAR
 from tileflow_benchmarks.search_replay.recording import Recording, read_all
 from tileflow_benchmarks.search_replay.simulate import MakeStrategy, Replayed, simulate
 from tileflow_benchmarks.search_replay.staleness import stale

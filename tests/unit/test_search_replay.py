@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tileflow_benchmarks.search_replay import contest, report
+from tileflow_benchmarks.search_replay import compare, report
 from tileflow_benchmarks.search_replay.recording import Recording, Row, read, write
 from tileflow_benchmarks.search_replay.simulate import Replayed, simulate, stay_s, warm_compile_s
 from tileflow_benchmarks.search_replay.space import NEIGHBOURS, RecordedSpace
@@ -28,7 +28,7 @@ from tileflow.measure.types import Status
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from lab_synthetic import synthetic
+from synthetic_recording import synthetic
 
 SEEDS = range(4)
 
@@ -167,26 +167,30 @@ def test_the_default_strategy_beats_chance_on_fixed_seeds() -> None:
 
 
 @pytest.fixture(scope="module")
-def bouts() -> list[contest.Bout]:
+def comparisons() -> list[compare.RecordingComparison]:
     small = synthetic(120, seed=0)
-    who = contest.contestants(["random", "local"])
-    return contest.contest([small], who, range(2), 5.0, prepare=refuse, clock=frozen)
+    who = compare.variants(["random", "local"])
+    return compare.compare([small], who, range(2), 5.0, prepare=refuse, clock=frozen)
 
 
 class TestReport:
-    def test_writes_plots_json_and_markdown(self, bouts: list[contest.Bout], tmp_path: Path) -> None:
-        paths = report.write(bouts, tmp_path, "replay", 5.0)
+    def test_writes_plots_json_and_markdown(
+        self, comparisons: list[compare.RecordingComparison], tmp_path: Path
+    ) -> None:
+        paths = report.write(comparisons, tmp_path, "replay", 5.0)
         assert [path.suffix for path in paths] == [".json", ".md", ".png"] and all(p.stat().st_size for p in paths)
         (data,) = json.loads(paths[0].read_text())
         assert {name: len(runs) for name, runs in data["searches"].items()} == {"random": 2, "local": 2}
         text = paths[1].read_text()
         assert "| random |" in text and "**Stale**" in text and "regret at 5 s" in text and "at 15 s" not in text
 
-    def test_says_where_the_bound_of_the_static_facts_is_wrong(self, bouts: list[contest.Bout]) -> None:
-        assert "beat the bound" not in report.markdown(bouts, 5.0)
-        rows = bouts[0].recording.rows
+    def test_says_where_the_bound_of_the_static_facts_is_wrong(
+        self, comparisons: list[compare.RecordingComparison]
+    ) -> None:
+        assert "beat the bound" not in report.markdown(comparisons, 5.0)
+        rows = comparisons[0].recording.rows
         fast = tuple(replace(row, median_us=1.0) if i < 2 else row for i, row in enumerate(rows))
-        wrong = replace(bouts[0], recording=replace(bouts[0].recording, rows=fast))
+        wrong = replace(comparisons[0], recording=replace(comparisons[0].recording, rows=fast))
         found = sum(row.facts is not None for row in fast[:2])
         assert found and f"**{found} configs beat the bound" in report.markdown([wrong], 5.0)
 
@@ -195,7 +199,7 @@ class TestReport:
 
     def test_an_unknown_strategy_gives_the_known_ones(self) -> None:
         with pytest.raises(SpecError, match="'annealing'"):
-            contest.contestants(["annealing"])
+            compare.variants(["annealing"])
 
 
 def refuse(*_: object) -> object:
@@ -210,9 +214,9 @@ def test_curves_answer_both_ways() -> None:
 
 
 def test_quartiles_sort_the_infinite_last() -> None:
-    assert contest.quartiles([3.0, 1.0, 2.0]) == (1.5, 2.0, 2.5)
-    assert contest.quartiles([1.0, math.inf]) == (math.inf, math.inf, math.inf)
-    assert contest.quartiles([1.0, 1.0, 1.0, math.inf, math.inf])[1] == 1.0
+    assert compare.quartiles([3.0, 1.0, 2.0]) == (1.5, 2.0, 2.5)
+    assert compare.quartiles([1.0, math.inf]) == (math.inf, math.inf, math.inf)
+    assert compare.quartiles([1.0, 1.0, 1.0, math.inf, math.inf])[1] == 1.0
 
 
 def test_a_recording_survives_its_file(recording: Recording, tmp_path: Path) -> None:

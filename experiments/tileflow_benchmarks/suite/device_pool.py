@@ -1,4 +1,4 @@
-"""Jobs from one queue, on several devices at once: a process a device, which may die.
+"""A device pool runs jobs from one queue on several devices at once: a process a device, which may die.
 
 Each lane is one process, pinned to one device and to its share of the cores. A process that dies or outlives a job's
 limit costs that job at most: what becomes of it, :class:`Losses` decides; a fresh process takes the lane.
@@ -34,7 +34,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Again(Generic[J]):
+class Retry(Generic[J]):
     """A lost job goes back into the queue as this one."""
 
     job: J
@@ -53,7 +53,7 @@ def lanes(devices: Sequence[str], variable: str, cores: Sequence[int]) -> list[L
 
 
 @dataclass(slots=True)
-class _Seat(Generic[J]):
+class _LaneProcess(Generic[J]):
     lane: Lane
     process: SpawnProcess
     pipe: Connection
@@ -62,10 +62,10 @@ class _Seat(Generic[J]):
     began: float = field(default_factory=time.monotonic)
 
 
-class Fleet(Generic[J, R]):
+class DevicePool(Generic[J, R]):
     """``make(settings, lane)`` is called in each process and gives the function that does jobs there.
 
-    ``lost(job, phase, why)``: the result of a job whose process ended, or :class:`Again`. ``limit_s``: the longest that
+    ``lost(job, phase, why)``: the result of a job whose process ended, or :class:`Retry`. ``limit_s``: the longest that
     a job may take. ``deadline``: of ``time.monotonic``; what is not done by then stays in :attr:`left`.
     """
 
@@ -74,14 +74,14 @@ class Fleet(Generic[J, R]):
         seats: Sequence[Lane],
         make: Callable[[Any, Lane], Work],
         settings: Any,
-        lost: Callable[[J, str, str], R | Again[J]],
+        lost: Callable[[J, str, str], R | Retry[J]],
         limit_s: float,
         deadline: float = float("inf"),
     ) -> None:
         self._lanes, self._make, self._settings, self._lost = seats, make, settings, lost
         self._limit_s, self._deadline = limit_s, deadline
         self._queue: deque[J] = deque()
-        self._seats: list[_Seat[J]] = []
+        self._seats: list[_LaneProcess[J]] = []
         self.left: list[J] = []
 
     def run(self, jobs: Sequence[J]) -> Iterator[R]:
@@ -106,7 +106,7 @@ class Fleet(Generic[J, R]):
             elif seat.job is not None and time.monotonic() - seat.began > self._limit_s:
                 yield from self._lose(seat, f"it took longer than {self._limit_s:g} s")
 
-    def _hear(self, seat: _Seat[J]) -> Iterator[R]:
+    def _hear(self, seat: _LaneProcess[J]) -> Iterator[R]:
         try:
             kind, value = seat.pipe.recv()
         except (EOFError, ConnectionError):
@@ -120,34 +120,34 @@ class Fleet(Generic[J, R]):
         yield value
         self._give(seat)
 
-    def _lose(self, seat: _Seat[J], why: str) -> Iterator[R]:
+    def _lose(self, seat: _LaneProcess[J], why: str) -> Iterator[R]:
         _end(seat.process)
         self._seats.remove(seat)
         job = seat.job
         assert job is not None
         answer = self._lost(job, seat.phase, why)
-        if isinstance(answer, Again):
+        if isinstance(answer, Retry):
             self._queue.appendleft(answer.job)
         else:
             yield answer
         if self._queue:
             self._give(self._start(seat.lane))
 
-    def _give(self, seat: _Seat[J]) -> None:
+    def _give(self, seat: _LaneProcess[J]) -> None:
         if self._queue:
             seat.job, seat.phase, seat.began = self._queue.popleft(), "start", time.monotonic()
             # a process that is gone shows as the end of its pipe when we listen
             with contextlib.suppress(BrokenPipeError):
                 seat.pipe.send(seat.job)
 
-    def _start(self, lane: Lane) -> _Seat[J]:
+    def _start(self, lane: Lane) -> _LaneProcess[J]:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, lane, self._make, self._settings))
         with _environment(lane.env):  # before the process imports anything that reads it
             process.start()
         theirs.close()
-        seat: _Seat[J] = _Seat(lane, process, ours)
+        seat: _LaneProcess[J] = _LaneProcess(lane, process, ours)
         self._seats.append(seat)
         return seat
 

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from tileflow_benchmarks.search_comparison import report, retime, score, search_tileflow, streams
 from tileflow_benchmarks.search_comparison.notes import Notes
-from tileflow_benchmarks.search_comparison.retime import Entrant, Retimed
+from tileflow_benchmarks.search_comparison.retime import Retimed, RivalConfig
 from tileflow_benchmarks.search_comparison.searches import (
     DEFAULT_CELLS,
     NOTES,
     RIVALS,
     TRACE,
-    Result,
     Rival,
     Search,
+    SearchResult,
     cell_of,
     cells,
     collect,
@@ -41,7 +41,7 @@ from tileflow_benchmarks.search_comparison.series import (
     read_lines,
 )
 from tileflow_benchmarks.search_comparison.stage import Stage, caches, gather
-from tileflow_benchmarks.search_comparison.streams import Ended, Job, Slot
+from tileflow_benchmarks.search_comparison.streams import Ended, ProcessJob, Slot
 from tileflow_experiments import mlflow_log
 
 from tileflow.errors import SpecError
@@ -60,8 +60,8 @@ def series(*points: tuple[float, str, float | None]) -> tuple[Timed, ...]:
 
 def result(
     rival: Rival, seed: int, points: Sequence[tuple[float, str, float | None]], picked: str | None, done_s: float | None
-) -> Result:
-    return Result(Search(SOFTMAX, rival, seed, 60.0), "", "0", 99.0, 10.0, done_s, picked, series(*points))
+) -> SearchResult:
+    return SearchResult(Search(SOFTMAX, rival, seed, 60.0), "", "0", 99.0, 10.0, done_s, picked, series(*points))
 
 
 # What Helion 1.5.1 writes with HELION_AUTOTUNE_LOG_DETAILS=1, shortened to the fields that matter and some more.
@@ -120,49 +120,53 @@ class TestScore:
              ("tileflow", "d", 10.6), ("helion", "p", 20.0), ("helion", "q", 12.0))  # fmt: skip
 
     @pytest.fixture
-    def bout(self) -> score.Bout:
-        timed = [Retimed(Entrant(rival, config), us, 0.1) for rival, config, us in self.TIMES]  # type: ignore[arg-type]
-        failed = Retimed(Entrant("helion", "r"), error="wrong")
-        return score.judge(SOFTMAX, self.RESULTS, [*timed, failed])
+    def comparison(self) -> score.CellComparison:
+        timed = [Retimed(RivalConfig(rival, config), us, 0.1) for rival, config, us in self.TIMES]  # type: ignore[arg-type]
+        failed = Retimed(RivalConfig("helion", "r"), error="wrong")
+        return score.score_cell(SOFTMAX, self.RESULTS, [*timed, failed])
 
-    def test_time_to_within_two_percent_by_the_re_timed_clock(self, bout: score.Bout) -> None:
-        assert bout.best_us == 10.0 and bout.default_us == 13.0
-        assert [run.near_s for run in bout.of("tileflow")] == [8.0, math.inf, 6.0]
-        assert [run.near_wall_s for run in bout.of("tileflow")] == [18.0, math.inf, 16.0]
-        assert all(math.isinf(run.near_s) for run in bout.of("helion"))
-        assert bout.median("tileflow", "near_s") == 8.0
-        assert score.near([bout, bout], "tileflow") == (4, 6)
+    def test_time_to_within_two_percent_by_the_re_timed_clock(self, comparison: score.CellComparison) -> None:
+        assert comparison.best_us == 10.0 and comparison.default_us == 13.0
+        assert [run.near_s for run in comparison.of("tileflow")] == [8.0, math.inf, 6.0]
+        assert [run.near_wall_s for run in comparison.of("tileflow")] == [18.0, math.inf, 16.0]
+        assert all(math.isinf(run.near_s) for run in comparison.of("helion"))
+        assert comparison.median("tileflow", "near_s") == 8.0
+        assert score.near([comparison, comparison], "tileflow") == (4, 6)
 
-    def test_the_curve_ends_with_what_was_picked(self, bout: score.Bout) -> None:
-        ours = bout.of("tileflow")[0]
+    def test_the_curve_ends_with_what_was_picked(self, comparison: score.CellComparison) -> None:
+        ours = comparison.of("tileflow")[0]
         assert ours.curve == ((2, 11.0), (8, 10.1), (9, 10.0), (20.0, 10.1))
-        assert [score.held_us(ours.curve, at) for at in (1, 8.5, 10, 99)] == [math.inf, 10.1, 10.0, 10.1]
+        assert [score.incumbent_us(ours.curve, at) for at in (1, 8.5, 10, 99)] == [math.inf, 10.1, 10.0, 10.1]
 
-    def test_an_interrupted_search_is_judged_by_what_it_held(self, bout: score.Bout) -> None:
-        assert [run.picked_us for run in bout.of("helion")] == [12.0, 20.0, math.inf]
+    def test_an_interrupted_search_is_scored_by_its_incumbents(self, comparison: score.CellComparison) -> None:
+        assert [run.picked_us for run in comparison.of("helion")] == [12.0, 20.0, math.inf]
 
-    def test_selection_and_final_ratio(self, bout: score.Bout) -> None:
-        assert bout.selection_own == pytest.approx(1.01)
-        assert bout.selection_pooled == pytest.approx(1.01)
-        assert bout.final_ratio == pytest.approx(20.0 / 10.1)
+    def test_selection_and_final_ratio(self, comparison: score.CellComparison) -> None:
+        assert comparison.selection_own == pytest.approx(1.01)
+        assert comparison.selection_pooled == pytest.approx(1.01)
+        assert comparison.final_ratio == pytest.approx(20.0 / 10.1)
 
-    def test_the_report_says_what_was_not_reached_and_what_failed(self, bout: score.Bout) -> None:
+    def test_the_report_says_what_was_not_reached_and_what_failed(self, comparison: score.CellComparison) -> None:
         header = dict.fromkeys(("command", "date", "device", "cores", "streams", "versions"), "?")
-        told = report.markdown(header, [bout], ["x.helion.9"])
+        told = report.markdown(header, [comparison], ["x.helion.9"])
         assert f"| {SOFTMAX.title} | 10.00 | 1.300x | 8.0 (6.0 to 8.0; not reached by 1 of 3) | not reached |" in told
         assert "| 1.010x | 2.000x | 1.980x | 1.010x |" in told
         assert "tileflow: 2 of 3 searches" in told and "Helion: 0 of 3 searches" in told
         assert "- x.helion.9: not started" in told and "re-timing helion r: wrong" in told
-        json.dumps(report.to_json(bout), allow_nan=False)
+        json.dumps(report.to_json(comparison), allow_nan=False)
 
     def test_nothing_re_timed_is_said(self) -> None:
-        bout = score.judge(SOFTMAX, self.RESULTS[:1], [])
+        comparison = score.score_cell(SOFTMAX, self.RESULTS[:1], [])
         header = dict.fromkeys(("command", "date", "device", "cores", "streams", "versions"), "?")
-        assert f"- {SOFTMAX.title}: nothing was timed again" in report.markdown(header, [bout], [])
+        assert f"- {SOFTMAX.title}: nothing was timed again" in report.markdown(header, [comparison], [])
 
     def test_entrants_come_most_wanted_first_and_once(self) -> None:
-        wanted = retime.entrants(self.RESULTS, lambda r: at_checkpoints(r.series))
-        assert wanted[:4] == [Entrant("tileflow", ""), *(Entrant("tileflow", c) for c in "bd"), Entrant("helion", "q")]
+        wanted = retime.configs_to_retime(self.RESULTS, lambda r: at_checkpoints(r.series))
+        assert wanted[:4] == [
+            RivalConfig("tileflow", ""),
+            *(RivalConfig("tileflow", c) for c in "bd"),
+            RivalConfig("helion", "q"),
+        ]
         assert len(wanted) == len(set(wanted)) == 7
 
     def test_sampling_spares_what_is_slow(self) -> None:
@@ -171,7 +175,9 @@ class TestScore:
         def sampler(name: str, us: float) -> Any:
             return lambda count: asked[name].append(count) or [us] * count  # type: ignore[func-returns-value]
 
-        entrants = {Entrant("helion", name): sampler(name, us) for name, us in (("fast", 100.0), ("slow", 50_000.0))}
+        entrants = {
+            RivalConfig("helion", name): sampler(name, us) for name, us in (("fast", 100.0), ("slow", 50_000.0))
+        }
         *_, timed = retime.sample(entrants, random.Random(0))
         assert {t.entrant.config: t.time_us for t in timed} == {"fast": 100.0, "slow": 50_000.0}
         assert statistics.median(asked["fast"]) == retime.SAMPLES and max(asked["slow"][1:]) == 1
@@ -193,8 +199,8 @@ class TestPlan:
             cell_of({"kernel": SOFTMAX.kernel, "problem": {"m": 3}})
 
 
-def script(item: str, code: str, tmp_path: Path, limit_s: float = 20.0) -> Job[str]:
-    return Job(item, (sys.executable, "-c", code), {"DUEL": item}, tmp_path / f"{item}.log", limit_s, limit_s)
+def script(item: str, code: str, tmp_path: Path, limit_s: float = 20.0) -> ProcessJob[str]:
+    return ProcessJob(item, (sys.executable, "-c", code), {"DUEL": item}, tmp_path / f"{item}.log", limit_s, limit_s)
 
 
 class TestStreams:
@@ -265,7 +271,7 @@ class TestKeeping:
     def test_a_search_that_never_was_ready_has_no_series(self, tmp_path: Path) -> None:
         kept = collect(tmp_path, Search(SOFTMAX, "tileflow", 0, 60.0), 0.0, 1.0, "exit code 1", "")
         assert kept.startup_s is None and kept.series == ()
-        assert Result.from_json(json.loads(json.dumps(kept.to_json()))) == kept
+        assert SearchResult.from_json(json.loads(json.dumps(kept.to_json()))) == kept
 
     def test_gathered_caches_hold_all_entries(self, tmp_path: Path) -> None:
         for cache, entries in (("a", "xy"), ("b", "yz")):
@@ -318,6 +324,6 @@ def test_a_folder_becomes_a_report(tmp_path: Path) -> None:
     header = dict.fromkeys(("command", "date", "device", "cores", "streams", "versions"), "?")
     (tmp_path / report.HEADER).write_text(json.dumps(header))
     made, page, plot = report.write(tmp_path)
-    (bout,) = json.loads(made.read_text())["bouts"]
-    assert bout["best_us"] == 10.0 and [run["near_s"] for run in bout["runs"]].count(None) == 4
+    (comparison,) = json.loads(made.read_text())["bouts"]
+    assert comparison["best_us"] == 10.0 and [run["near_s"] for run in comparison["runs"]].count(None) == 4
     assert SOFTMAX.title in page.read_text() and plot.stat().st_size > 5000

@@ -23,8 +23,8 @@ NEAR = 1.02  # of the best time in the recording: the benchmark's "within 2 %"
 
 
 @dataclass(frozen=True, slots=True)
-class Contestant:
-    """``seeded``: it is given the zero-search config to begin with."""
+class StrategyVariant:
+    """``seeded``: it begins with the default config."""
 
     name: str
     make: MakeStrategy
@@ -32,19 +32,19 @@ class Contestant:
 
 
 ABLATIONS = (
-    Contestant("default", DefaultStrategy),
-    Contestant("without static pruning", partial(DefaultStrategy, prune=False)),
-    Contestant("without the surrogate", partial(DefaultStrategy, model=False)),
-    Contestant("without either", partial(DefaultStrategy, prune=False, model=False)),
-    Contestant("without seeds", DefaultStrategy, seeded=False),
+    StrategyVariant("default", DefaultStrategy),
+    StrategyVariant("without static pruning", partial(DefaultStrategy, prune=False)),
+    StrategyVariant("without the surrogate", partial(DefaultStrategy, model=False)),
+    StrategyVariant("without either", partial(DefaultStrategy, prune=False, model=False)),
+    StrategyVariant("without seeds", DefaultStrategy, seeded=False),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One contestant on one recording: a search for each seed."""
+class StrategyRuns:
+    """One strategy variant on one recording: a search for each seed."""
 
-    contestant: str
+    variant: str
     runs: tuple[Replayed, ...]
 
     def seconds_to(self, limit_us: float) -> list[float]:
@@ -56,15 +56,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Bout:
+class RecordingComparison:
     """One recording. ``stale``: what has changed since it was made, empty where nothing has."""
 
     recording: Recording
     stale: str
-    entries: tuple[Entry, ...]
+    entries: tuple[StrategyRuns, ...]
 
 
-def contestants(names: Iterable[str]) -> list[Contestant]:
+def variants(names: Iterable[str]) -> list[StrategyVariant]:
     """Raises SpecError for an unknown name."""
     found = []
     for name in names:
@@ -72,28 +72,28 @@ def contestants(names: Iterable[str]) -> list[Contestant]:
             raise SpecError(
                 "a search strategy must be one that is known", got=repr(name), hint=f"known: {', '.join(STRATEGIES)}"
             )
-        found.append(Contestant(name, STRATEGIES[name]))
+        found.append(StrategyVariant(name, STRATEGIES[name]))
     return found
 
 
-def contest(
+def compare(
     recordings: Iterable[Recording],
-    who: Sequence[Contestant],
+    who: Sequence[StrategyVariant],
     seeds: Sequence[int],
     seconds: float,
     *,
     prepare: Prepare = prepare,
     clock: Callable[[], float] = time.thread_time,
-) -> list[Bout]:
-    """Every contestant on every recording with every seed. ``seconds``: of virtual time, for each search."""
+) -> list[RecordingComparison]:
+    """Compare every variant on every recording with every seed. ``seconds``: of virtual time, for each search."""
     warm_up("default")  # as a sweep does before its first search begins
 
     return [
-        Bout(
+        RecordingComparison(
             recording,
             stale(recording.header, prepare),
             tuple(
-                Entry(
+                StrategyRuns(
                     c.name,
                     tuple(
                         simulate(recording, c.make, seed, seconds=seconds, seeded=c.seeded, clock=clock)
