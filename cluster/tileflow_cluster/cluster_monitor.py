@@ -83,7 +83,7 @@ def require_loopback() -> None:
 class ClusterMonitor:
     """A thread that looks at the cluster this process is connected to, every ``period_s`` seconds, until closed.
 
-    ``look``: replaces the look at the nodes, and ``probe_head`` that at the head's port, in tests.
+    ``look``: asks which nodes there are. ``head``: the head's host and port; None for the connected cluster's.
     """
 
     def __init__(

@@ -91,7 +91,7 @@ def problem_key(problem: ProblemItems) -> str:
 class TrialRequest:
     """One config to evaluate for one problem on one device class.
 
-    ``request_id``: unique within a sweep, the driver's selection. ``attempt`` counts from 1. ``epoch`` numbers leases:
+    ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even

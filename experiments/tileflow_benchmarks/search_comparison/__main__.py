@@ -1,6 +1,6 @@
 """The comparison on the GPUs at hand, and its report: ``python -m tileflow_benchmarks.search_comparison run|report``.
 
-ScoredSearch from the folder that the kernels are imported from, with ``helion`` on PYTHONPATH.
+Run from the folder that the kernels are imported from, with ``helion`` on PYTHONPATH.
 """
 
 from __future__ import annotations
