@@ -52,10 +52,11 @@ CLOSE_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """``answer_s``: how much longer than its own limit a worker may take to answer. ``start_s``: to become ready, once
-    it has a place. ``drain_s``: for what is on a device when draining begins. ``replan_s``: between looks at the
-    cluster. ``silent_s``: that its head may not answer. ``away_s``: that a device class may have no node."""
+class Timeouts:
+    """Seconds that the evaluator waits. ``answer_s``: for an answer, beyond the worker's own limit. ``start_s``: for a
+    worker to become ready, once it has a place. ``drain_s``: for what is on a device when draining begins.
+    ``replan_s``: between looks at the cluster. ``silent_s``: for a head that does not answer. ``away_s``: for a node of
+    a device class that has none."""
 
     answer_s: float = 10.0
     start_s: float = 180.0
@@ -85,7 +86,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         must_measure: bool = False,
         address: str | None = None,
         recycling: Recycling | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         quiet: bool = False,
         name: str = "sweep",
         priority: int = 1,
@@ -95,9 +96,9 @@ class RayEvaluator(QueuedEvaluator[Any]):
         self._max_compilers = compilers
         self._owns_ray = not ray.is_initialized()
         self._alone = self._owns_ray and address == "local"
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         if self._alone:  # no node can come back
-            self._patience = replace(self._patience, away_s=0.0)
+            self._timeouts = replace(self._timeouts, away_s=0.0)
         if self._owns_ray:
             _connect(address, compilers, quiet)
         nodes = live_nodes()
@@ -109,10 +110,10 @@ class RayEvaluator(QueuedEvaluator[Any]):
         for node in unlabelled(nodes):
             log.warning("the GPUs of %s carry no device class and stay unused: see tileflow_cluster.labels", node.host)
         self._nodes = nodes
-        self._monitor = ClusterMonitor(self._patience.replan_s)
+        self._monitor = ClusterMonitor(self._timeouts.replan_s)
         measured = tuple(served.name for served in self._whole.devices if served.measured)
         entry = SweepEntry(f"{name}-{secrets.token_hex(3)}", measured, self._whole.compilers, priority, part=part)
-        self._registry = RegistryClient(entry, self._patience.replan_s)
+        self._registry = RegistryClient(entry, self._timeouts.replan_s)
         self._status: Mapping[str, Any] = {}
         self._gone_since: dict[str, float] = {}
         self._queue: TrialQueue[Any] = TrialQueue()
@@ -291,7 +292,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
                 answer = worker.actor.contest.remote(request, *lease.entrants)
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
-        self._calls.add(worker, answer, limit_s + self._patience.answer_s, lease, payload)
+        self._calls.add(worker, answer, limit_s + self._timeouts.answer_s, lease, payload)
         self._pool.give(worker)
 
     def _collect(self, timeout_s: float) -> None:
@@ -311,7 +312,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         worker, lease = call.worker, call.lease
         if lease is None and worker.state == "waiting":
             self._pool.found_place(worker, value)
-            self._calls.add(worker, worker.actor.describe.remote(), self._patience.start_s)
+            self._calls.add(worker, worker.actor.describe.remote(), self._timeouts.start_s)
             return
         if lease is None:
             self._pool.ready(worker, value)
@@ -405,7 +406,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         worker = call.worker
         if call.lease is None:
             self._calls.drop(worker)
-            self._pool.false_start(worker, f"not ready within {self._patience.start_s:g} s")
+            self._pool.false_start(worker, f"not ready within {self._timeouts.start_s:g} s")
             return
         self._give_up(worker, call, unanswered(call.lease), blame=True)
 
@@ -421,7 +422,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
 
         Raises ClusterError where the cluster is gone.
         """
-        self._monitor.require_answer(self._patience.silent_s)
+        self._monitor.require_answer(self._timeouts.silent_s)
         overdue = [call for call in self._calls.overdue() if call.worker in self._pool]
         for call in overdue:
             self._overdue(call)
@@ -435,7 +436,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             if reason and self._queue.in_flight(served.name):
                 self._queue.fail_class(served.name, Outcome(Status.DEVICE_LOST, None, "ClusterError", reason))
         if self._draining:
-            self._drain_by = min(self._drain_by, now + self._patience.drain_s)
+            self._drain_by = min(self._drain_by, now + self._timeouts.drain_s)
             self._queue.cancel_all(also_on_devices=now >= self._drain_by)
 
     def _replan(self, nodes: tuple[Node, ...]) -> None:
@@ -462,15 +463,15 @@ class RayEvaluator(QueuedEvaluator[Any]):
         what = device_class or "compiling"
         if not workers and device_class not in self._gone_since:
             self._gone_since[device_class] = time.monotonic()
-            log.warning("the last node for %s has gone; its work waits up to %g s for one", what, self._patience.away_s)
+            log.warning("the last node for %s has gone; its work waits up to %g s for one", what, self._timeouts.away_s)
         elif workers and self._gone_since.pop(device_class, None) is not None:
             log.info("a node for %s is back", what)
 
     def _why_unusable(self, device_class: str, now: float) -> str:
         """Why nothing of the class can be done any more; empty while it can, or may again."""
-        if now - self._gone_since.get(device_class, now) > self._patience.away_s:
+        if now - self._gone_since.get(device_class, now) > self._timeouts.away_s:
             label = f"{DEVICE_CLASS}={device_class}" if device_class else "CPUs"
-            return f"no node with {label} came back within {self._patience.away_s:g} s"
+            return f"no node with {label} came back within {self._timeouts.away_s:g} s"
         return self._pool.why_unusable(device_class)
 
     def _require(self, device_class: str) -> None:
@@ -508,7 +509,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             raise ClusterError("compiling again needs a compile worker", hint=self._pool.why_unusable(""))
         _, payload = ready[0].actor.compile.options(num_returns=2).remote(request)
         # It may have to wait for the compile that this worker is busy with.
-        limit_s = 2 * self._stages.compile_limit_s + self._patience.answer_s
+        limit_s = 2 * self._stages.compile_limit_s + self._timeouts.answer_s
         try:
             binaries: tuple[Binary, ...] = ray.get(payload, timeout=limit_s)
         except exceptions.RayError as error:

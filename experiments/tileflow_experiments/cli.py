@@ -310,7 +310,7 @@ def _ray(wanted: SweepSpec) -> Evaluator:
     if address == "local":
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from tileflow_cluster.pipeline import TileflowStages
-    from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+    from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 
     return RayEvaluator(
         TileflowStages(),
@@ -319,7 +319,7 @@ def _ray(wanted: SweepSpec) -> Evaluator:
         name=wanted.name,
         priority=wanted.priority,
         part=wanted.part,
-        patience=Patience(away_s=wanted.budget.wait_seconds),
+        timeouts=Timeouts(away_s=wanted.budget.wait_seconds),
     )
 
 

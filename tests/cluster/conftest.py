@@ -72,7 +72,7 @@ def marked_processes() -> list[str]:
 
 @pytest.fixture
 def start(ray_cluster: Any, tmp_path: Path) -> Iterator[Callable[..., RayEvaluator]]:
-    """``start(stages={"device_s": 0.1}, patience=...)``: a Ray evaluator over fake stages, closed after the test."""
+    """``start(stages={"device_s": 0.1}, timeouts=...)``: a Ray evaluator over fake stages, closed after the test."""
     from tileflow_cluster.ray_evaluator import RayEvaluator
 
     started = []

@@ -16,7 +16,7 @@ import typer
 from cluster_fakes import GPU, KERNEL, FakeStages, numbered_space
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.local import local_ray
-from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.spec import SweepSpec, parse
@@ -37,7 +37,7 @@ def prepare(key: StudyKey, mode: Any) -> TuningTask:
 
 def evaluator(spec: SweepSpec) -> RayEvaluator:
     stages = FakeStages(os.environ["SCRATCH"], device_s=float(os.environ.get("DEVICE_S", "0.1")))
-    return RayEvaluator(stages, (GPU,), compilers=1, patience=Patience(replan_s=0.3, silent_s=2.0))
+    return RayEvaluator(stages, (GPU,), compilers=1, timeouts=Timeouts(replan_s=0.3, silent_s=2.0))
 
 
 def main() -> None:

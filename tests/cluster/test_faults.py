@@ -22,7 +22,7 @@ from tileflow_cluster.binary_cache import BinaryCache
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
 from tileflow_cluster.protocol import TrialRequest, problem_items
-from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import TrialResult
 from tileflow_cluster.worker_pool import Recycling
 from tileflow_cluster.workers import DeviceWorker
@@ -31,7 +31,7 @@ from tileflow.errors import ClusterError
 from tileflow.measure.types import Outcome, Status
 
 pytestmark = pytest.mark.cluster
-IMPATIENT = Patience(answer_s=1.5, replan_s=0.5, drain_s=0.3)
+SHORT_TIMEOUTS = Timeouts(answer_s=1.5, replan_s=0.5, drain_s=0.3)
 Start = Callable[..., RayEvaluator]
 
 
@@ -66,7 +66,7 @@ def test_dying_workers_lose_nothing(start: Start, tmp_path: Path) -> None:
     """Faults 5 and 10: compile and device workers die by SIGKILL, or stop answering, in the midst of a sweep."""
     faults = {3: "compile_kill_once", 5: "device_kill_once", 8: "device_hang_once", 9: "device_raise_once"}
     requests = [request(f"r{x}", x, faults.get(x, "")) for x in range(12)]
-    evaluator = start(stages={"device_limit": 2.0, "device_s": 0.02}, patience=IMPATIENT)
+    evaluator = start(stages={"device_limit": 2.0, "device_s": 0.02}, timeouts=SHORT_TIMEOUTS)
     results = run(evaluator, requests)
     assert outcomes(results) == undisturbed(requests, tmp_path)
     # a killed device worker may take the answer before with it, which is then the one that is tried again
@@ -93,7 +93,7 @@ def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tm
 @pytest.mark.slow
 def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
     """Fault 4: a config that dies at its third run, in the contest at the end, costs a worker and no result."""
-    evaluator = start(compilers=1, patience=IMPATIENT)
+    evaluator = start(compilers=1, timeouts=SHORT_TIMEOUTS)
     late, other = request("late", 1, "device_late_kill_once"), request("other", 2)
     (one,), (two,) = run(evaluator, [late, other]).values()
     (again,) = run(evaluator, [replace(late, request_id="again", remeasure=True)])["again"]
@@ -109,7 +109,7 @@ def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
 @pytest.mark.slow
 def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
     """Fault 6: a config that kills two workers is not given to a third; asking again repeats the answer."""
-    evaluator = start(compilers=1, patience=IMPATIENT)
+    evaluator = start(compilers=1, timeouts=SHORT_TIMEOUTS)
     results = run(evaluator, [request("p", 1, "device_kill"), request("good", 2)])
     first, last = results["p"]
     assert first.retried and not last.retried
@@ -122,7 +122,7 @@ def test_poison_is_blocklisted_with_its_reason(start: Start) -> None:
 @pytest.mark.slow
 def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path) -> None:
     """Faults 1 and 19: a worker that hangs is killed at its limit; waiting in the queue for longer is no reason."""
-    evaluator = start(compilers=1, stages={"compile_limit_s": 0.5, "compile_s": 0.3}, patience=IMPATIENT)
+    evaluator = start(compilers=1, stages={"compile_limit_s": 0.5, "compile_s": 0.3}, timeouts=SHORT_TIMEOUTS)
     requests = [request("hangs", 0, "compile_hang"), *(request(f"q{x}", x) for x in range(1, 7))]
     results = run(evaluator, requests)
     assert statuses(results["hangs"]) == [Status.WORKER_LOST, Status.COMPILE_TIMEOUT]
@@ -135,7 +135,7 @@ def test_a_hanging_compile_ends_as_compile_timeout(start: Start, tmp_path: Path)
 @pytest.mark.slow
 def test_a_late_answer_of_an_old_lease_is_dropped(start: Start, tmp_path: Path) -> None:
     """Fault 10: a worker that was cut off comes back after its trial went elsewhere."""
-    evaluator = start(compilers=1, stages={"device_limit": 0.5, "device_s": 0.3}, patience=IMPATIENT)
+    evaluator = start(compilers=1, stages={"device_limit": 0.5, "device_s": 0.3}, timeouts=SHORT_TIMEOUTS)
     evaluator.submit(request("late", 1, "device_stop_once"))
     results: list[TrialResult] = []
     while not results:
@@ -178,7 +178,7 @@ def test_a_lost_node_takes_no_trial_with_it(start: Start, ray_cluster: Any, tmp_
     """Fault 10: a node of its own class goes while it works; one that comes later takes over."""
     labels = {DEVICE_CLASS: "nvidia-b200"}
     node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
-    evaluator = start(("nvidia-b200",), compilers=1, stages={"device_s": 0.4}, patience=Patience(replan_s=30.0))
+    evaluator = start(("nvidia-b200",), compilers=1, stages={"device_s": 0.4}, timeouts=Timeouts(replan_s=30.0))
     requests = [request(f"n{x}", x, device_class="nvidia-b200") for x in range(3)]
     for each in requests:
         evaluator.submit(each)
@@ -230,7 +230,7 @@ def test_compiling_and_measuring_overlap_and_a_straggler_delays_nobody(start: St
 
 def test_sigterm_drains(start: Start) -> None:
     """Fault 23: what runs ends or is given up within the grace, all the rest comes back cancelled."""
-    evaluator = start(compilers=1, stages={"device_s": 0.5}, patience=IMPATIENT)
+    evaluator = start(compilers=1, stages={"device_s": 0.5}, timeouts=SHORT_TIMEOUTS)
     for x in range(6):
         evaluator.submit(request(f"r{x}", x))
     results = evaluator.poll(30.0)
@@ -265,7 +265,7 @@ def test_rays_memory_monitor_ends_a_worker_and_not_the_driver(start: Start, ray_
     share = (get_used_memory() + FILL_BYTES / 2) / get_system_memory()
     monitor = {"RAY_memory_usage_threshold": f"{share:.4f}", "RAY_memory_monitor_refresh_ms": "100"}
     node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels, env_vars=monitor)
-    evaluator = start(("nvidia-b200",), compilers=1, patience=IMPATIENT)
+    evaluator = start(("nvidia-b200",), compilers=1, timeouts=SHORT_TIMEOUTS)
     results = run(evaluator, [request("m", 1, "device_fill_once", device_class="nvidia-b200")])["m"]
     evaluator.close()
     ray_cluster.remove_node(node)

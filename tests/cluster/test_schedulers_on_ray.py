@@ -47,13 +47,13 @@ def die_once(scratch: Path) -> None:
 
 
 def evaluator(scratch: Path, address: str, spec: SweepSpec) -> Any:
-    from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+    from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 
     if spec.name.endswith("-1") and not (scratch / "killed").exists():
         threading.Thread(target=die_once, args=(scratch,), daemon=True).start()
     return RayEvaluator(
         FakeStages(str(scratch), device_s=0.2), (GPU,), address=address, name=spec.name, part=spec.part,
-        patience=Patience(replan_s=0.2),
+        timeouts=Timeouts(replan_s=0.2),
     )  # fmt: skip
 
 

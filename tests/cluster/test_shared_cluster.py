@@ -16,7 +16,7 @@ from conftest import NODE
 from test_evaluators import run
 from test_sweep_on_ray import no_mlflow, spec, tools
 from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.sweep_registry import list_sweeps, send_order
 from tileflow_cluster.trial import TrialResult
 from tileflow_experiments import cli, sweep
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 __all__ = ["no_mlflow"]  # a fixture that every test here uses
 Start = Callable[..., RayEvaluator]
 B200 = "nvidia-b200"
-QUICK = Patience(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)
+QUICK = Timeouts(answer_s=5.0, start_s=60.0, replan_s=0.3, drain_s=0.3)
 
 
 def until(what: Callable[[], Any], *evaluators: RayEvaluator, limit_s: float = 120.0) -> list[TrialResult]:
@@ -52,10 +52,10 @@ def workers(evaluator: RayEvaluator) -> tuple[int, int]:
 
 def test_two_sweeps_share_a_full_cluster_and_the_second_blames_nobody(start: Start) -> None:
     """Finding 4: the second waited 180 s for CPUs that the first held, stopped its studies and blamed the GPUs."""
-    first = start(patience=QUICK, name="first")
+    first = start(timeouts=QUICK, name="first")
     until(lambda: workers(first) == (2, 2), first)
     run(first, [request("a", 1)])
-    second = start(patience=QUICK, name="second")
+    second = start(timeouts=QUICK, name="second")
     assert second.away(GPU) == "waiting for a place for " + GPU
     second.submit(request("b", 2))
     results = until(lambda: not second.pending(), first, second)
@@ -82,7 +82,7 @@ def test_a_sweep_waits_for_cpus_that_somebody_else_holds(start: Start) -> None:
 
     holder = Holder.remote()
     ray.get(holder.there.remote())
-    waiting = start(patience=Patience(start_s=20.0, replan_s=0.3), name="waiting")
+    waiting = start(timeouts=Timeouts(start_s=20.0, replan_s=0.3), name="waiting")
     waiting.submit(request("w", 1))
     began = time.monotonic()
     until(lambda: time.monotonic() > began + 3, waiting)
@@ -99,7 +99,7 @@ def test_a_class_whose_only_node_leaves_waits_for_its_return(start: Start, ray_c
     """Finding 5: eight requests failed at once, and the study stopped."""
     labels = {DEVICE_CLASS: B200}
     node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels=labels)
-    evaluator = start((B200,), compilers=1, patience=QUICK)
+    evaluator = start((B200,), compilers=1, timeouts=QUICK)
     assert evaluator.device_classes()[0].measured
     run(evaluator, [request("r0", 0, device_class=B200)])
     ray_cluster.remove_node(node, allow_graceful=False)
@@ -117,7 +117,7 @@ def test_a_class_whose_only_node_leaves_waits_for_its_return(start: Start, ray_c
 
 def test_a_class_that_stays_away_ends_in_words(start: Start, ray_cluster: Any) -> None:
     node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels={DEVICE_CLASS: B200})
-    evaluator = start((B200,), compilers=1, patience=Patience(replan_s=0.3, away_s=0.5))
+    evaluator = start((B200,), compilers=1, timeouts=Timeouts(replan_s=0.3, away_s=0.5))
     evaluator.submit(request("r", 1, device_class=B200))
     ray_cluster.remove_node(node, allow_graceful=False)
     *_, last = until(lambda: not evaluator.pending(), evaluator)
@@ -128,7 +128,7 @@ def test_a_class_that_stays_away_ends_in_words(start: Start, ray_cluster: Any) -
 
 def test_a_class_that_appears_midway_is_measured(start: Start, ray_cluster: Any) -> None:
     """Finding 5: it stayed modelled."""
-    evaluator = start((B200,), compilers=1, patience=QUICK)
+    evaluator = start((B200,), compilers=1, timeouts=QUICK)
     (modelled,) = run(evaluator, [request("m", 1, device_class=B200)])["m"]
     assert modelled.modelled
     node = ray_cluster.add_node(**NODE, num_cpus=0, num_gpus=1, labels={DEVICE_CLASS: B200})
@@ -150,7 +150,7 @@ def test_another_toolchain_in_a_class_is_refused_in_words(start: Start) -> None:
             device.identity = replace(device.identity, launched_by=(("torch", "2.11" if card == "0" else "2.13"),))
             return device
 
-    evaluator = start(kind=Mixed, compilers=1, patience=QUICK)
+    evaluator = start(kind=Mixed, compilers=1, timeouts=QUICK)
     until(evaluator.unused, evaluator)
     results = run(evaluator, [request(f"r{x}", x) for x in range(4)])
     (said,) = evaluator.unused()
@@ -164,7 +164,7 @@ def test_a_stage_that_cannot_open_is_still_a_false_start(start: Start) -> None:
         def open_model(self, device_class: str) -> Any:
             raise ClusterError("a worker must stand on its card", got="another")
 
-    evaluator = start((B200,), kind=Refusing, compilers=1, patience=QUICK)
+    evaluator = start((B200,), kind=Refusing, compilers=1, timeouts=QUICK)
     (ended,) = run(evaluator, [request("e", 1, device_class=B200)])["e"]
     assert ended.outcome.status is Status.DEVICE_LOST and "stand on its card" in ended.outcome.error_digest
 
@@ -188,7 +188,7 @@ def test_a_sweep_is_seen_and_told_to_stop_from_elsewhere(start: Start, tmp_path:
 
     quick = replace(tools(start, ("",)), display=lambda budget: Watching(watch))
     slow = replace(
-        quick, evaluator=lambda spec: start((GPU, MODELLED), stages={"device_s": 0.3}, patience=QUICK, name="seen")
+        quick, evaluator=lambda spec: start((GPU, MODELLED), stages={"device_s": 0.3}, timeouts=QUICK, name="seen")
     )
     assert "told to stop" in sweep.run(spec(1000, *range(1, 9)), tmp_path / "out", slow)
     (text,) = (t[t.index("seen-") :] for t in said)
