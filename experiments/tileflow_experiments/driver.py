@@ -18,7 +18,7 @@ from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
 from tileflow_search.protocol import Strategy
 from tileflow_search.registry import make
-from tileflow_search.transfer import Family
+from tileflow_search.transfer import TransferGroup
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, SlowProblem, SpecError, TileflowError
@@ -98,7 +98,7 @@ def open_studies(
     ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes of which
     modelled times are not taken over.
     """
-    families: dict[tuple[str, str], Family] = {}
+    groups: dict[tuple[str, str], TransferGroup] = {}
     lines = journal.lines
     known = {line["study"]: line for line in journals.events(lines, "study")}
     spent: dict[str, float] = {}
@@ -117,8 +117,8 @@ def open_studies(
             _require_unchanged(subject, known[key.id])
         else:
             journal.event("study", **subject.to_json())
-        family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
-        study = _new_study(spec, subject, transfers(subject), family)
+        group = groups.setdefault((key.kernel, key.device_class), TransferGroup(spec.strategy.seed))
+        study = _new_study(spec, subject, transfers(subject), group)
         study.spent_s = spent.get(key.id, 0.0)
         study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
         for entry in trials.get(key, ()):
@@ -133,11 +133,11 @@ def gpu_seconds(result: TrialResult) -> float:
     return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
-def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], family: Family) -> Study:
+def _new_study(spec: SweepSpec, subject: Subject, transfers: Iterable[Config], group: TransferGroup) -> Study:
     sources = {subject.default: "default"}
     for config in transfers:
         sources.setdefault(config, "transfer")
-    peers = family.join(subject.task, subject.space, subject.default)
+    peers = group.join(subject.features, subject.space, subject.default)
 
     def strategy(seeds: Sequence[Config]) -> Strategy:
         return make(spec.strategy.name, subject.space, spec.strategy.seed, seeds=seeds, peers=peers)

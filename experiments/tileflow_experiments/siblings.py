@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tileflow_search.transfer import Task
+from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config
 from tileflow.errors import ConfigError, SpecError
@@ -34,12 +34,12 @@ BEST = 2  # of one earlier problem
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one problem on one device class. ``configs``: fastest first. ``described``: ``task`` is that of
-    a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
+    """What is known of one problem on one device class. ``configs``: fastest first. ``described``: ``features`` are
+    those of a call's metadata, as tables keep it, and not of the arguments of the kernel's ``inputs``."""
 
     kernel: str
     device_class: str
-    task: Task
+    features: ProblemFeatures
     described: bool
     configs: tuple[Config, ...]
 
@@ -73,21 +73,21 @@ def read(path: Path) -> list[Known]:
     )
 
 
-def task_of(problem: Problem) -> Task:
+def features_of(problem: Problem) -> ProblemFeatures:
     """A call's metadata as numbers: the sizes of its arguments, and all else as one label."""
-    return Task.of(dict(problem.sizes) | {"categories": problem.categories})
+    return ProblemFeatures.of(dict(problem.sizes) | {"categories": problem.categories})
 
 
 def _of_table(path: Path) -> list[Known]:
     table = load_table(path)
-    return [Known(table.kernel.ref, e.device, task_of(e.problem), True, (e.config,)) for e in table.entries]
+    return [Known(table.kernel.ref, e.device, features_of(e.problem), True, (e.config,)) for e in table.entries]
 
 
 def _of_journal(path: Path) -> list[Known]:
     found = []
     for key, records in journals.by_study(journals.trials(journals.read(path)).values()).items():
         best = tuple(record.config for record in leaders(records)[:BEST])
-        found.append(Known(key.kernel, key.device_class, Task.of(dict(key.problem)), False, best))
+        found.append(Known(key.kernel, key.device_class, ProblemFeatures.of(dict(key.problem)), False, best))
     return found
 
 
@@ -108,17 +108,17 @@ def _of_trials(path: Path) -> list[Known]:
     for (kernel, problem, device_class), group in studies.items():
         group.sort(key=lambda row: (not row["measured"], row["median_us"]))
         best = dict.fromkeys(Config.of(json.loads(row["config"])) for row in group)
-        found.append(Known(kernel, device_class, Task.of(json.loads(problem)), False, tuple(best)[:BEST]))
+        found.append(Known(kernel, device_class, ProblemFeatures.of(json.loads(problem)), False, tuple(best)[:BEST]))
     return found
 
 
 def _ranked(earlier: Sequence[Known], subject: Subject) -> list[tuple[tuple[int, float], Known]]:
-    here, described = Task.of(dict(subject.key.problem)), task_of(subject.problem)
+    here, described = ProblemFeatures.of(dict(subject.key.problem)), features_of(subject.problem)
     found = []
     for known in earlier:
         away = _device_steps(subject.key.device_class, known.device_class)
         if known.kernel == subject.key.kernel and away is not None:
-            found.append(((away, known.task.distance(described if known.described else here)), known))
+            found.append(((away, known.features.distance(described if known.described else here)), known))
     return found
 
 
