@@ -33,15 +33,15 @@ PRUNED = "Pruned"  # the error class of a config that was built and judged not w
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Payload]):
-    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a contest it
-    is ``entrants``, the payload of each."""
+    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a race it
+    is ``candidates``, the payload of each."""
 
     request: TrialRequest
     phase: Phase
     worker: str
     compiled: Build | None = None
     payload: Payload | None = None
-    entrants: tuple[Payload, ...] = ()
+    candidates: tuple[Payload, ...] = ()
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Entry(Generic[Payload]):
     device_s: float = 0.0
     compiled: Build | None = None
     payload: Payload | None = None
-    entrants: tuple[Payload, ...] = ()
+    candidates: tuple[Payload, ...] = ()
     lease: Lease[Payload] | None = None
     leases: int = 0
     leads: str = ""
@@ -115,17 +115,17 @@ class Ledger(Generic[Payload]):
     def heed(self, judge: Judge) -> None:
         self._judge = judge
 
-    def submit(self, request: TrialRequest, entrants: tuple[Payload, ...] = ()) -> None:
-        """Queue ``request`` for compiling, a contest with the payloads of its ``entrants`` for its device; one whose
+    def submit(self, request: TrialRequest, candidates: tuple[Payload, ...] = ()) -> None:
+        """Queue ``request`` for compiling, a race with the payloads of its ``candidates`` for its device; one whose
         outcome is known is answered at once."""
         if request.request_id in self._entries:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
         entry = _Entry[Payload](request, _whose(request), request.key, "compile", self._clock())
         self._entries[request.request_id] = entry
         self._in_flight[request.device_class] += 1
-        if request.entrants:
-            first, _ = request.entrants[0]
-            entry.phase, entry.compiled, entry.entrants = "device", Build(first), entrants
+        if request.candidates:
+            first, _ = request.candidates[0]
+            entry.phase, entry.compiled, entry.candidates = "device", Build(first), candidates
         known = self._known.get(self._trial_of_key.get(entry.key, ""))
         if known is not None and not request.remeasure:
             self._repeat(entry, known)
@@ -180,7 +180,7 @@ class Ledger(Generic[Payload]):
         entry.leases += 1
         if entry.leases > 1:
             entry.request = replace(entry.request, epoch=entry.request.epoch + 1)
-        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload, entry.entrants)
+        entry.lease = Lease(entry.request, phase, worker, entry.compiled, entry.payload, entry.candidates)
         return entry.lease
 
     def _chosen(self, queue: _Queue, worker: str) -> str | None:
@@ -412,11 +412,11 @@ class Ledger(Generic[Payload]):
         queue = self._waiting.get(_queue_name(entry.phase, entry.request.device_class))
         if queue is not None:
             queue.remove(request_id, entry.whose)
-        self._counts["considered"] += not entry.request.entrants
+        self._counts["considered"] += not entry.request.candidates
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
-        if result.blames_config and not entry.request.entrants:
+        if result.blames_config and not entry.request.candidates:
             self._known.setdefault(result.trial_id, result)
             self._trial_of_key.setdefault(entry.key, result.trial_id)
         self._stop_leading(entry, result)

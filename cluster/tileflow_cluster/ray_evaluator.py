@@ -172,7 +172,7 @@ class RayEvaluator(OverLedger[Any]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._ledger.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
+        self._ledger.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.candidates))
         with cluster_must_answer():
             self._assign()
 
@@ -287,8 +287,8 @@ class RayEvaluator(OverLedger[Any]):
         else:
             limit_s = self._stages.device_limit_s(request)
             payload = lease.payload
-            if request.entrants:
-                answer = worker.actor.contest.remote(request, *lease.entrants)
+            if request.candidates:
+                answer = worker.actor.race.remote(request, *lease.candidates)
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
         self._calls.add(worker, answer, limit_s + self._patience.answer_s, lease, payload)
@@ -390,7 +390,7 @@ class RayEvaluator(OverLedger[Any]):
         """The node that compiled this trial went before its binaries were taken: compile again."""
         self._fleet.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
+        self._ledger.lost(lease, outcome, blame=False, recompile=not lease.request.candidates)
 
     def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
         self._fleet.give_back(call.worker, 0.0, 0.0)
@@ -497,7 +497,7 @@ class RayEvaluator(OverLedger[Any]):
     def _payload(self, trial_id: str) -> Any:
         payload = self._shelf.get(trial_id)
         if payload is None:
-            raise ClusterError("a contest's entrants must be built", got=trial_id)
+            raise ClusterError("a race's candidates must be built", got=trial_id)
         return payload
 
     def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:

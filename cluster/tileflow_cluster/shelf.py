@@ -1,4 +1,4 @@
-"""Which trials' machine code is kept: that of the latest ones, and of the best of every study for its contest."""
+"""Which trials' machine code is kept: that of the latest ones, and of the best of every study for its race."""
 
 from __future__ import annotations
 

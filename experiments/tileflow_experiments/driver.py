@@ -38,7 +38,7 @@ from .subject import Subject
 
 log = logging.getLogger(__name__)
 
-Purpose = Literal["trial", "contest", "build"]
+Purpose = Literal["trial", "race", "build"]
 
 POLL_S = 0.25
 FILL_S = 0.03  # a measurement of a fast kernel
@@ -49,12 +49,12 @@ STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What is done once, known or not. ``entrants``: those of a contest, of which ``config`` is the first."""
+    """What is done once, known or not. ``candidates``: of a race, of which ``config`` is the first."""
 
     study: Study
     config: Config
     mode: Mode
-    entrants: tuple[tuple[str, Config], ...] = ()
+    candidates: tuple[tuple[str, Config], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class Driver:
             study.want(config)
         self._run_once([_Task(study, config, study.subject.mode) for study, config in wanted], "trial")
 
-    def contest(self) -> None:
+    def race(self) -> None:
         """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
         meeting = [(study, finalists(study.settled.values(), study.default)) for study in self.studies]
         mode = {study: study.subject.mode for study, _ in meeting}
@@ -250,17 +250,17 @@ class Driver:
         self._run_once([_Task(study, record.config, mode[study]) for study, record in gone], "build")
         tasks = []
         for study, records in meeting:
-            entrants = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
-            if entrants:
-                tasks.append(_Task(study, entrants[0][1], mode[study], entrants))
-        self._run_once(tasks, "contest", self._place)
+            candidates = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
+            if candidates:
+                tasks.append(_Task(study, candidates[0][1], mode[study], candidates))
+        self._run_once(tasks, "race", self._keep_race)
 
-    def _place(self, flight: _Flight, result: TrialResult) -> None:
-        """Journal a contest: what each entrant took, then how they stand."""
-        study, places = flight.study, result.outcome.places
-        pairs = list(zip(flight.request.entrants, places, strict=bool(places)))
+    def _keep_race(self, flight: _Flight, result: TrialResult) -> None:
+        """Journal a race: what each candidate took, then how they stand."""
+        study, places = flight.study, result.outcome.ranked
+        pairs = list(zip(flight.request.candidates, places, strict=bool(places)))
         for (trial_id, config), place in pairs:
-            request = replace(flight.request, config=config, entrants=())
+            request = replace(flight.request, config=config, candidates=())
             alone = replace(result, build=Build(trial_id), outcome=place.outcome)
             self._journal.add(self._record(flight, request, alone, "remeasure"))
         standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
@@ -425,7 +425,7 @@ class Driver:
             incumbent_us=study.incumbent_us,
             seed=self._seed,
             remeasure=kind != "trial",
-            entrants=task.entrants,
+            candidates=task.candidates,
             hasty=kind == "trial" and not study.postponed and self._others_wait(study),
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())

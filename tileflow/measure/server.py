@@ -12,7 +12,7 @@ from ..build.process import Answer, Child, Died, Done, Failed, TimedOut
 from ..errors import ClusterError, SlowProblem, SpecError
 from .device import DeviceInfo
 from .failure import NO_ROOM, failed
-from .prepared import Key, key
+from .input_cache import Key, key
 from .request import Limits, MeasureRequest
 from .types import Outcome, Status
 
