@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
-import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from tileflow.build.process import Died, Done, TimedOut
 from tileflow.build.warm_process import WarmProcess
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
+from tileflow.errors import TileflowError
 from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
 
 
@@ -24,26 +25,34 @@ def _check(process: InterpreterProcess) -> object:
     return process.check(InterpretRequest("m:k", (), Config.of({})))
 
 
+class _ClosedMeanwhile:
+    """A child whose process is closed by another thread while it is called."""
+
+    alive = False
+
+    def __init__(self, process: WarmProcess) -> None:
+        self._process = process
+
+    def call(self, *args: Any, **options: Any) -> Died:
+        self._process.close()
+        return Died(-9, "", "call")
+
+    def kill(self) -> None:
+        """It is gone."""
+
+
 @pytest.mark.parametrize(("kind", "call"), [(BuildProcess, _build), (InterpreterProcess, _check)])
 def test_closing_in_the_midst_of_a_call_leaves_no_child(
-    kind: Callable[[], WarmProcess], call: Callable[[WarmProcess], object]
+    kind: Callable[[], Any], call: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interpreter's was replaced by another one, which nobody ended."""
-    process, ended = kind(), threading.Event()
-
-    def run() -> None:
-        try:
-            call(process)
-        except Exception:  # a call fails whose child is ended; how is the matter of its own tests
-            pass
-        finally:
-            ended.set()
-
-    threading.Thread(target=run, daemon=True).start()
-    time.sleep(0.3)
-    process.close()
-    assert ended.wait(20)
-    assert not process._child.alive
+    """An interpreter's child was replaced by another one, which nobody ended."""
+    process, spawned = kind(), list[bool]()
+    process._child.kill()
+    monkeypatch.setattr(process, "_child", _ClosedMeanwhile(process))
+    monkeypatch.setattr(process, "_spawn", lambda: spawned.append(True))
+    with contextlib.suppress(TileflowError):
+        call(process)
+    assert not spawned
 
 
 def test_a_child_that_ended_is_replaced() -> None:

@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
         is_dry=options.dry_run,
     )
     header = {**host.header(options.told, there), "absent": sorted(set(asked) - set(there)), "is_dry": options.dry_run}
+    workers: Workers[Job | HostCalls, Result | Host]
     workers = Workers(slot_work.measuring, settings, slot_work.lost, options.cell_seconds)
     pool: ProcessPool[Job | HostCalls, Result | Host]
     pool = ProcessPool(slots, workers, began + options.seconds - MARGIN_S)
