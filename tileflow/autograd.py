@@ -20,9 +20,9 @@ from .runtime.argtree import (
     is_traced,
     items,
     leaves_of,
-    rebuild,
-    rebuild_call,
     tensors,
+    unflatten,
+    unflatten_call,
 )
 from .runtime.handles import register
 
@@ -138,7 +138,7 @@ class Differentiable:
         template, leaves = flatten_call(self.forward.host, args, kwargs)
         call = _Call(self.forward, self._pairing, template)
         found = _Function.apply(call, *leaves)  # type: ignore[no-untyped-call]
-        return self._pairing.visible(rebuild(call.results, found))
+        return self._pairing.visible(unflatten(call.results, found))
 
 
 @dataclass(slots=True)
@@ -155,7 +155,9 @@ class _Function(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *leaves: Any) -> tuple[torch.Tensor, ...]:
         outputs: list[torch.Tensor] = []
-        call.results = flatten(call.forward(*rebuild_call(call.forward.host, call.template, leaves)), "result", outputs)
+        call.results = flatten(
+            call.forward(*unflatten_call(call.forward.host, call.template, leaves)), "result", outputs
+        )
         ctx.pairing = call.pairing
         call.pairing.setup(ctx, call.template, leaves, outputs)
         return tuple(outputs)
@@ -245,7 +247,7 @@ class Pairing:
 
     def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         """Save what the backward reads."""
-        values = dict(zip(self._parameters, rebuild(template, leaves), strict=True))
+        values = dict(zip(self._parameters, unflatten(template, leaves), strict=True))
         values |= dict(zip(self._outputs, self._named(outputs), strict=False))
         saved: list[Any] = []
         shape = flatten(tuple(values[name] for name in self._save), "saved", saved)
@@ -270,7 +272,7 @@ class Pairing:
         needs = ctx.needs_input_grad[len(ctx.needs_input_grad) - len(leaves) :]
         parameters = items(recorded.template)
         wanted = tuple(any(needs[leaf.index] for leaf in leaves_of(p)) for p in parameters)
-        context = BackwardContext(rebuild(recorded.saved, saved), wanted)
+        context = BackwardContext(unflatten(recorded.saved, saved), wanted)
         names = self._outputs or ("",) * len(grads)
         seen = [
             _zeros(like) if grad is None else grad

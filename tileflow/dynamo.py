@@ -23,7 +23,7 @@ import torch
 from .errors import CallError
 from .frontend.identity import class_identity, constant_identity, template_identity
 from .frontend.meaning import digest
-from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, rebuild
+from .runtime.argtree import FunctionShell, RecordShell, flatten, open_shell, unflatten
 from .runtime.handles import graph_handle, registered
 from .runtime.objects import ObjectShell, internal_names, is_object, slots
 
@@ -189,7 +189,7 @@ def _unpack(value: Any) -> Any:
         return value
     match value:
         case (str(mark), str(name)) if mark == _WHOLE:
-            return rebuild(*_found(_functions, name))
+            return unflatten(*_found(_functions, name))
         case (str(mark), str(name), cells, defaults, words, keywords) if mark == _FUNCTION:
             return _function(name, cells, (*defaults, *keywords), len(defaults), words)
         case (str(mark), function, args, words, keywords) if mark == _PARTIAL:
@@ -212,7 +212,7 @@ def _unpack(value: Any) -> Any:
 
 def _function(name: str, cells: Sequence[Any], rest: Sequence[Any], defaults: int, words: Sequence[str]) -> Any:
     """The function of that code over these cells and defaults."""
-    opened = open_shell(rebuild(*_found(_functions, name)))
+    opened = open_shell(unflatten(*_found(_functions, name)))
     assert opened is not None and isinstance(opened[0], FunctionShell)
     old = opened[0]
     held = dict(zip(old.cells, opened[1], strict=False))

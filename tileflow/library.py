@@ -23,7 +23,7 @@ from .frontend.identity import template_identity
 from .operators import Operator, Rule, Subject, define, result_of
 from .runtime import observe
 from .runtime.ambient import READERS
-from .runtime.argtree import flatten_call, leaves_of, rebuild_call
+from .runtime.argtree import flatten_call, leaves_of, unflatten_call
 from .runtime.call_cache import CallCache
 from .runtime.recording import recorders
 from .runtime.registry import on_change
@@ -149,7 +149,7 @@ class Operators:
 
 def _visible(kernel: Kernel, template: Hashable, examples: Sequence[Example], place: _Place) -> Visible | None:
     """What a compiler is shown of a call; None where it stays opaque, which is logged once with its reason."""
-    args = rebuild_call(kernel.host, template, [example.make() for example in examples])
+    args = unflatten_call(kernel.host, template, [example.make() for example in examples])
     try:
         return visible(kernel, args, place.device, place.is_dynamic)
     except (Hidden, VariantError) as why:
@@ -161,7 +161,7 @@ def _shown(operator: Operator, kernel: Kernel, seen: Visible) -> Callable[[Seque
     """An operator's call as a compiler sees it."""
 
     def call(leaves: Sequence[Any]) -> Any:
-        return operator.flat(seen.run(kernel, rebuild_call(kernel.host, operator.template, leaves), launch_visibly))
+        return operator.flat(seen.run(kernel, unflatten_call(kernel.host, operator.template, leaves), launch_visibly))
 
     return call
 

@@ -33,8 +33,8 @@ from .runtime.argtree import (
     is_traced,
     items,
     leaves_of,
-    rebuild,
-    rebuild_call,
+    unflatten,
+    unflatten_call,
 )
 from .runtime.dispatch import Shapes
 
@@ -161,7 +161,7 @@ class Operator:
     def shapes(self, *leaves: Any) -> Any:
         """What the call returns, without values: host code with launches that do nothing."""
         host = self.kernel.host
-        return self.flat(host.run(Shapes(), *rebuild_call(host, self.template, leaves)))
+        return self.flat(host.run(Shapes(), *unflatten_call(host, self.template, leaves)))
 
     def flat(self, result: Any) -> Any:
         """A result as the schema has it. Raises CallError where it is not of the operator's structure."""
@@ -264,7 +264,7 @@ def _arguments(operator: Operator) -> Callable[..., tuple[Any, ...]]:
     host, template = operator.kernel.host, operator.template
     parts = items(template)
     if not all(isinstance(part, (Leaf, Constant)) for part in parts):
-        return lambda *leaves: rebuild_call(host, template, leaves)
+        return lambda *leaves: unflatten_call(host, template, leaves)
     constants = {f"c{i}": part.value for i, part in enumerate(parts) if isinstance(part, Constant)}
     texts = [f"v{part.index}" if isinstance(part, Leaf) else f"c{i}" for i, part in enumerate(parts)]
     values = ", ".join(f"v{leaf.index}" for leaf in leaves_of(template))
@@ -292,4 +292,4 @@ def _outputs(operator: Operator) -> Callable[[Any], Any]:
 
 def result_of(operator: Operator, outputs: Any) -> Any:
     """What the kernel returned, of what the operator did."""
-    return rebuild(operator.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs)
+    return unflatten(operator.results, [outputs] if isinstance(outputs, torch.Tensor) else outputs)

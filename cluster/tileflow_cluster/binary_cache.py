@@ -1,4 +1,4 @@
-"""The binary cache keeps the machine code of the latest trials, and of the best of every study for its contest."""
+"""The binary cache keeps the machine code of the latest trials, and of the best of every study for its race."""
 
 from __future__ import annotations
 

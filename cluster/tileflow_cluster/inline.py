@@ -66,7 +66,7 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.candidates))
         if self._draining:
             self._queue.cancel_all(also_on_devices=True)
 
@@ -131,7 +131,7 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
         assert lease.compiled is not None
         started = self._clock()
         if lease.payload is None:
-            outcome = device.contest(lease.request, lease.entrants)
+            outcome = device.race(lease.request, lease.candidates)
         else:
             outcome = device.run(lease.request, lease.compiled, lease.payload)
             if outcome.measurement is not None:

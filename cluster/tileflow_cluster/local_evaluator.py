@@ -150,7 +150,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.candidates))
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
@@ -372,7 +372,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     def _kept(self, trial_id: str) -> Binaries:
         kept = self._binaries.get(trial_id)
         if kept is None:
-            raise ClusterError("a contest's entrants must be built", got=trial_id)
+            raise ClusterError("a race's candidates must be built", got=trial_id)
         return kept
 
     def _compile_again(self, request: TrialRequest) -> Binaries:
@@ -412,7 +412,7 @@ def _run(lease: Lease[Binaries], opened: Any) -> Any:
         return compiler.compile(lease.request)
     device: Device = opened
     if lease.payload is None:
-        return device.contest(lease.request, lease.entrants)
+        return device.race(lease.request, lease.candidates)
     assert lease.compiled is not None
     return device.run(lease.request, lease.compiled, lease.payload)
 

@@ -29,10 +29,10 @@ from tileflow.build.resources import occupancy
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
 from tileflow.errors import BuildError, ClusterError, InternalError, SpecError
-from tileflow.measure.contest import Rules
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import build_failure
-from tileflow.measure.request import Entrant, Limits, MeasureRequest
+from tileflow.measure.racing import Rules
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tileflow.lowered import Lowered
 
 NICE = 10  # there is a compiler for each core: they stand back behind what feeds a GPU
-SEEDS, REPEATS = 2, 2  # of a contest's check: every entrant may end in a table
+SEEDS, REPEATS = 2, 2  # of a race's check: every candidate may end in a table
 _BETWEEN_PHASES_S = 60.0
 WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
 _CACHE_PREFIX = "tileflow-triton-"
@@ -78,7 +78,7 @@ class TileflowStages:
     def device_limit_s(self, request: TrialRequest) -> float:
         """All phases at their limits, twice: memory that is short is tried again in a fresh child."""
         phases = self.limits.phases(request.incumbent_us)
-        further = max(len(request.entrants) - 1, 0) * phases["check"]
+        further = max(len(request.candidates) - 1, 0) * phases["check"]
         return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
@@ -273,8 +273,8 @@ class ModelDevice:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        raise InternalError("only measured configs meet in a contest", got=request.device_class)
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        raise InternalError("only measured configs meet in a race", got=request.device_class)
 
     def close(self) -> None: ...
 
@@ -309,20 +309,20 @@ class GpuDevice:
         self._process.prepare(self._ask(request, (), seeds=1))
 
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
-        """A trial of the search is checked with one seed; what goes into a table, and a contest, with two."""
+        """A trial of the search is checked with one seed; what goes into a table, and a race, with two."""
         seeds = SEEDS if request.remeasure else 1
-        return self._process.run(self._ask(request, (Entrant(request.config, binaries),), seeds))
+        return self._process.run(self._ask(request, (Candidate(request.config, binaries),), seeds))
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        pairs = zip(request.entrants, entrants, strict=True)
-        built = tuple(Entrant(config, binaries) for (_, config), binaries in pairs)
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        pairs = zip(request.candidates, candidates, strict=True)
+        built = tuple(Candidate(config, binaries) for (_, config), binaries in pairs)
         return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
 
-    def _ask(self, request: TrialRequest, entrants: tuple[Entrant, ...], seeds: int) -> MeasureRequest:
+    def _ask(self, request: TrialRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
         return MeasureRequest(
             request.kernel.reference,
             request.problem,
-            entrants,
+            candidates,
             sys_path=request.kernel.sys_path,
             seeds=tuple(range(request.seed, request.seed + seeds)),
             incumbent_us=request.incumbent_us,

@@ -95,9 +95,9 @@ class TrialRequest:
     every time a worker is given the request it takes the next one, and whatever an older lease still answers is
     dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
     the measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even
-    where the outcome is known; such a result is never a duplicate. ``entrants``: (trial id, config) of all that are
-    held against each other in a contest, ``config`` being the first; all of them were built by this evaluator, which
-    still keeps their binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.places`. ``hasty``: other
+    where the outcome is known; such a result is never a duplicate. ``candidates``: (trial id, config) of all that are
+    held against each other in a race, ``config`` being the first; all of them were built by this evaluator, which
+    still keeps their binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.ranked`. ``hasty``: other
     studies wait for the device, so this problem's inputs and reference get little time: see
     :class:`tileflow.errors.SlowProblem`.
     """
@@ -111,7 +111,7 @@ class TrialRequest:
     incumbent_us: float | None = None
     seed: int = 0
     remeasure: bool = False
-    entrants: tuple[tuple[str, Config], ...] = ()
+    candidates: tuple[tuple[str, Config], ...] = ()
     hasty: bool = False
     attempt: int = 1
     epoch: int = 1
@@ -229,7 +229,7 @@ class Evaluator(Protocol):
         """The machine code of a trial whose result says ``binaries_kept``. Raises ClusterError."""
 
     def keeps(self, trial_id: str) -> bool:
-        """The trial's machine code is at hand, so that it may enter a contest."""
+        """The trial's machine code is at hand, so that it may enter a race."""
 
     def set_policy(self, policy: SchedulingPolicy) -> None:
         """Ask ``policy``, in the driver's thread, what to run next on a device; without one the oldest goes first."""

@@ -173,7 +173,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
 
     def submit(self, request: TrialRequest) -> None:
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.entrants))
+        self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.candidates))
         with cluster_must_answer():
             self._assign()
 
@@ -288,8 +288,8 @@ class RayEvaluator(QueuedEvaluator[Any]):
         else:
             limit_s = self._stages.device_limit_s(request)
             payload = lease.payload
-            if request.entrants:
-                answer = worker.actor.contest.remote(request, *lease.entrants)
+            if request.candidates:
+                answer = worker.actor.race.remote(request, *lease.candidates)
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
         self._calls.add(worker, answer, limit_s + self._timeouts.answer_s, lease, payload)
@@ -393,7 +393,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         """The node that compiled this trial went before its binaries were taken: compile again."""
         self._pool.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._queue.lost(lease, outcome, blame=False, recompile=not lease.request.entrants)
+        self._queue.lost(lease, outcome, blame=False, recompile=not lease.request.candidates)
 
     def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
         self._pool.give_back(call.worker, 0.0, 0.0)
@@ -500,7 +500,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
     def _payload(self, trial_id: str) -> Any:
         payload = self._binaries.get(trial_id)
         if payload is None:
-            raise ClusterError("a contest's entrants must be built", got=trial_id)
+            raise ClusterError("a race's candidates must be built", got=trial_id)
         return payload
 
     def _compile_again(self, request: TrialRequest) -> tuple[Binary, ...]:

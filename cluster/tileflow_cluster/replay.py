@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tileflow.errors import ClusterError
-from tileflow.measure.contest import by_medians
+from tileflow.measure.racing import by_medians
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
@@ -80,9 +80,9 @@ class _Replay:
         self.clock.now += outcome.verify_s + outcome.bench_s
         return outcome
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        known = [self._look_up(replace(request, config=config, entrants=())) for _, config in request.entrants]
-        return Outcome(Status.OK, places=by_medians([result.outcome for result in known]))
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        known = [self._look_up(replace(request, config=config, candidates=())) for _, config in request.candidates]
+        return Outcome(Status.OK, ranked=by_medians([result.outcome for result in known]))
 
     def close(self) -> None: ...
 

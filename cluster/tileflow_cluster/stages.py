@@ -44,8 +44,8 @@ class Device(Protocol):
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        """Hold the request's entrants against each other; ``entrants``: their machine code. Else as :meth:`run`."""
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        """Race the request's candidates; ``candidates``: their machine code. Else as :meth:`run`."""
 
     def close(self) -> None: ...
 

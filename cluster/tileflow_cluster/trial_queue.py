@@ -33,15 +33,15 @@ PRUNED = "Pruned"  # the error class of a config that was built and judged not w
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Payload]):
-    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a contest it
-    is ``entrants``, the payload of each."""
+    """A worker's right to answer for a request. ``compiled``, ``payload``: what a device worker needs; for a race it
+    is ``candidates``, the payload of each."""
 
     request: TrialRequest
     phase: Phase
     worker: str
     compiled: Build | None = None
     payload: Payload | None = None
-    entrants: tuple[Payload, ...] = ()
+    candidates: tuple[Payload, ...] = ()
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class _PendingTrial(Generic[Payload]):
     device_s: float = 0.0
     compiled: Build | None = None
     payload: Payload | None = None
-    entrants: tuple[Payload, ...] = ()
+    candidates: tuple[Payload, ...] = ()
     lease: Lease[Payload] | None = None
     leases: int = 0
     leads: str = ""
@@ -116,17 +116,17 @@ class TrialQueue(Generic[Payload]):
     def set_policy(self, policy: SchedulingPolicy) -> None:
         self._policy = policy
 
-    def submit(self, request: TrialRequest, entrants: tuple[Payload, ...] = ()) -> None:
-        """Queue ``request`` for compiling, a contest with the payloads of its ``entrants`` for its device; one whose
+    def submit(self, request: TrialRequest, candidates: tuple[Payload, ...] = ()) -> None:
+        """Queue ``request`` for compiling, a race with the payloads of its ``candidates`` for its device; one whose
         outcome is known is answered at once."""
         if request.request_id in self._trials:
             raise InternalError("a pending request's id must be unique", got=request.request_id)
         trial = _PendingTrial[Payload](request, _whose(request), request.key, "compile", self._clock())
         self._trials[request.request_id] = trial
         self._in_flight[request.device_class] += 1
-        if request.entrants:
-            first, _ = request.entrants[0]
-            trial.phase, trial.compiled, trial.entrants = "device", Build(first), entrants
+        if request.candidates:
+            first, _ = request.candidates[0]
+            trial.phase, trial.compiled, trial.candidates = "device", Build(first), candidates
         known = self._known.get(self._trial_of_key.get(trial.key, ""))
         if known is not None and not request.remeasure:
             self._repeat(trial, known)
@@ -181,7 +181,7 @@ class TrialQueue(Generic[Payload]):
         trial.leases += 1
         if trial.leases > 1:
             trial.request = replace(trial.request, epoch=trial.request.epoch + 1)
-        trial.lease = Lease(trial.request, phase, worker, trial.compiled, trial.payload, trial.entrants)
+        trial.lease = Lease(trial.request, phase, worker, trial.compiled, trial.payload, trial.candidates)
         return trial.lease
 
     def _select(self, queue: _WorkerQueue, worker: str) -> str | None:
@@ -414,11 +414,11 @@ class TrialQueue(Generic[Payload]):
         queue = self._waiting.get(_queue_name(trial.phase, trial.request.device_class))
         if queue is not None:
             queue.remove(request_id, trial.whose)
-        self._counts["considered"] += not trial.request.entrants
+        self._counts["considered"] += not trial.request.candidates
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
-        if result.blames_config and not trial.request.entrants:
+        if result.blames_config and not trial.request.candidates:
             self._known.setdefault(result.trial_id, result)
             self._trial_of_key.setdefault(trial.key, result.trial_id)
         self._stop_leading(trial, result)

@@ -112,10 +112,10 @@ class DeviceWorker:
         outcome = self._device.run(request, compiled, binaries)
         return outcome, time.perf_counter() - started, peak_rss_mb()
 
-    def contest(self, request: TrialRequest, *entrants: Binaries) -> tuple[Outcome, float, float]:
-        """As :meth:`run`. Each of ``entrants`` comes out of Ray's object store."""
+    def race(self, request: TrialRequest, *candidates: Binaries) -> tuple[Outcome, float, float]:
+        """As :meth:`run`. Each of ``candidates`` comes out of Ray's object store."""
         started = time.perf_counter()
-        outcome = self._device.contest(request, entrants)
+        outcome = self._device.race(request, candidates)
         return outcome, time.perf_counter() - started, peak_rss_mb()
 
     def close(self) -> None:

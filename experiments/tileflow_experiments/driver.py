@@ -18,7 +18,7 @@ from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
 from tileflow_search.protocol import Strategy
 from tileflow_search.registry import make
-from tileflow_search.transfer import Family
+from tileflow_search.transfer import TransferGroup
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, SlowProblem, SpecError, TileflowError
@@ -38,7 +38,7 @@ from .tuning_task import TuningTask
 
 log = logging.getLogger(__name__)
 
-Purpose = Literal["trial", "contest", "build"]
+Purpose = Literal["trial", "race", "build"]
 
 POLL_S = 0.25
 FILL_S = 0.03  # a measurement of a fast kernel
@@ -49,13 +49,13 @@ STRAGGLER_S = 5.0  # many times what a config takes to compile
 
 @dataclass(frozen=True, slots=True)
 class _WorkItem:
-    """A trial, contest or build that is run once, be its outcome known or not. ``entrants``: those of a contest, of
+    """A trial, race or build that is run once, be its outcome known or not. ``candidates``: those of a race, of
     which ``config`` is the first."""
 
     study: Study
     config: Config
     mode: Mode
-    entrants: tuple[tuple[str, Config], ...] = ()
+    candidates: tuple[tuple[str, Config], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def open_studies(
     ``transfers``: configs of earlier sweeps to try right after the default. ``measured``: device classes of which
     modelled times are not taken over.
     """
-    families: dict[tuple[str, str], Family] = {}
+    groups: dict[tuple[str, str], TransferGroup] = {}
     lines = journal.lines
     known = {line["study"]: line for line in journals.events(lines, "study")}
     spent: dict[str, float] = {}
@@ -118,8 +118,8 @@ def open_studies(
             _require_unchanged(task, known[key.id])
         else:
             journal.event("study", **task.to_json())
-        family = families.setdefault((key.kernel, key.device_class), Family(spec.strategy.seed))
-        study = _new_study(spec, task, transfers(task), family)
+        group = groups.setdefault((key.kernel, key.device_class), TransferGroup(spec.strategy.seed))
+        study = _new_study(spec, task, transfers(task), group)
         study.spent_s = spent.get(key.id, 0.0)
         study.gpu_s, study.on_gpu = worked.get(key, 0.0), key.device_class in measured
         for entry in trials.get(key, ()):
@@ -134,11 +134,11 @@ def gpu_seconds(result: TrialResult) -> float:
     return result.phases.device_s if result.device is not None and result.outcome.measured else 0.0
 
 
-def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], family: Family) -> Study:
+def _new_study(spec: SweepSpec, task: TuningTask, transfers: Iterable[Config], group: TransferGroup) -> Study:
     sources = {task.default: "default"}
     for config in transfers:
         sources.setdefault(config, "transfer")
-    peers = family.join(task.transfer_task, task.space, task.default)
+    peers = group.join(task.features, task.space, task.default)
 
     def strategy(seeds: Sequence[Config]) -> Strategy:
         return make(spec.strategy.name, task.space, spec.strategy.seed, seeds=seeds, peers=peers)
@@ -243,7 +243,7 @@ class Driver:
             study.want(config)
         self._run_once([_WorkItem(study, config, study.task.mode) for study, config in wanted], "trial")
 
-    def contest(self) -> None:
+    def race(self) -> None:
         """Hold each study's leaders and its default against each other; those whose code is gone are built first."""
         meeting = [(study, finalists(study.completed.values(), study.default)) for study in self.studies]
         mode = {study: study.task.mode for study, _ in meeting}
@@ -251,17 +251,17 @@ class Driver:
         self._run_once([_WorkItem(study, record.config, mode[study]) for study, record in gone], "build")
         items = []
         for study, records in meeting:
-            entrants = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
-            if entrants:
-                items.append(_WorkItem(study, entrants[0][1], mode[study], entrants))
-        self._run_once(items, "contest", self._place)
+            candidates = tuple((r.trial_id, r.config) for r in records if self.evaluator.keeps(r.trial_id))
+            if candidates:
+                items.append(_WorkItem(study, candidates[0][1], mode[study], candidates))
+        self._run_once(items, "race", self._keep_race)
 
-    def _place(self, flight: _Flight, result: TrialResult) -> None:
-        """Journal a contest: what each entrant took, then how they stand."""
-        study, places = flight.study, result.outcome.places
-        pairs = list(zip(flight.request.entrants, places, strict=bool(places)))
+    def _keep_race(self, flight: _Flight, result: TrialResult) -> None:
+        """Journal a race: what each candidate took, then how they stand."""
+        study, places = flight.study, result.outcome.ranked
+        pairs = list(zip(flight.request.candidates, places, strict=bool(places)))
         for (trial_id, config), place in pairs:
-            request = replace(flight.request, config=config, entrants=())
+            request = replace(flight.request, config=config, candidates=())
             alone = replace(result, build=Build(trial_id), outcome=place.outcome)
             self._journal.add(self._record(flight, request, alone, "remeasure"))
         standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
@@ -426,7 +426,7 @@ class Driver:
             incumbent_us=study.incumbent_us,
             seed=self._seed,
             remeasure=kind != "trial",
-            entrants=item.entrants,
+            candidates=item.candidates,
             hasty=kind == "trial" and not study.postponed and self._others_wait(study),
         )
         self._flights[request.request_id] = _Flight(study, request, kind, time.time())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tileflow.config import Config
 from tileflow.errors import ConfigError
-from tileflow.runtime.portfolio import Member, choose_portfolio, held_out, held_out_nearest
+from tileflow.runtime.portfolio import PortfolioEntry, choose_portfolio, held_out, held_out_nearest
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Unseen
 
@@ -36,7 +36,7 @@ class Portfolio:
     All are geometric means of time over best."""
 
     device_class: str
-    members: tuple[Member, ...]
+    members: tuple[PortfolioEntry, ...]
     problems: int
     regrets: tuple[float, ...]
     nearest: float

@@ -49,7 +49,7 @@ class StudyKey:
 class TrialRecord:
     """One attempt: what was asked, and the evaluator's result as it came.
 
-    ``kind``: a ``trial`` of the search, or a ``remeasure``: what an entrant of the contest at its end took.
+    ``kind``: a ``trial`` of the search, or a ``remeasure``: what a candidate of the race at its end took.
     ``seed_source``: who proposed the config (``default``, ``transfer``, or the strategy's name). ``started_at``:
     seconds since 1970.
     """

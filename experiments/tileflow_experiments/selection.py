@@ -1,8 +1,8 @@
-"""The end of a study: who meets in the contest, and which of those that it cannot tell apart is taken.
+"""The end of a study: who meets in the race, and which of those that it cannot tell apart is taken.
 
 A search's own times are single measurements, on several GPUs and over minutes in which clocks change; the lowest of
 hundreds is also the luckiest. So those that could be the best are held against each other
-(:mod:`tileflow.measure.contest`), and this module reads the outcome back from the journal.
+(:mod:`tileflow.measure.racing`), and this module reads the outcome back from the journal.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tileflow.config import Config
-from tileflow.measure.types import Place
+from tileflow.measure.types import RankedResult
 
 from .journal import Line
 from .records import StudyKey, TrialRecord
 from .study import leaders
 
-ENTRANTS = 12
+CANDIDATES = 12
 SLACK = 1.03  # between two GPUs of a class, or a cool one and a warm one
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One entrant's place, from the journal. ``ratio``: its time over the leader's; None where it failed."""
+    """One candidate's place, from the journal. ``ratio``: its time over the leader's; None where it failed."""
 
     config: Config
     ratio: float | None
@@ -42,7 +42,7 @@ class Standing:
         return Standing(Config.of(data["config"]), data.get("ratio"), data.get("low"), data.get("high"), data["tied"])
 
     @staticmethod
-    def of(config: Config, place: Place) -> Standing:
+    def of(config: Config, place: RankedResult) -> Standing:
         if place.ratio is None or place.low is None or place.high is None:
             return Standing(config, None, None, None, False)
         return Standing(config, round(place.ratio, 6), round(place.low, 6), round(place.high, 6), place.tied)
@@ -54,7 +54,7 @@ def finalists(records: Iterable[TrialRecord], default: TrialRecord | None) -> li
     if not measured:
         return []
     limit = SLACK * _end(measured[0], 1)
-    found = [r for r in measured if _end(r, -1) <= limit][:ENTRANTS]
+    found = [r for r in measured if _end(r, -1) <= limit][:CANDIDATES]
     if default is not None and default.measured and default.time_us is not None and default not in found:
         found.append(default)
     return found
@@ -65,8 +65,8 @@ def _end(record: TrialRecord, side: int) -> float:
     return record.measurement.median_us + side * record.measurement.ci95_us
 
 
-def contests(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
-    """The last contest of each study, by its id."""
+def races(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
+    """The last race of each study, by its id."""
     return {
         e["study"]: tuple(Standing.from_json(place) for place in e["places"]) for e in events if e["event"] == "contest"
     }
@@ -74,14 +74,14 @@ def contests(events: Iterable[Line]) -> dict[str, tuple[Standing, ...]]:
 
 def votes(events: Iterable[Line], key: StudyKey, siblings: Iterable[StudyKey]) -> Counter[Config]:
     """How many other problems of the kernel, on the same device class, have each config among their ties."""
-    held = contests(events)
+    held = races(events)
     near = [s.id for s in siblings if s != key and (s.kernel, s.device_class) == (key.kernel, key.device_class)]
     return Counter(standing.config for study in near for standing in held.get(study, ()) if standing.tied)
 
 
 def most_robust(tied: Sequence[TrialRecord], again: Mapping[Config, TrialRecord], wins: Counter[Config]) -> TrialRecord:
-    """Of configs that no contest tells apart the one to trust elsewhere: it spills least, is good for most of the
-    kernel's other problems, and scattered least in the contest. ``again``: the records of that."""
+    """Of configs that no race tells apart the one to trust elsewhere: it spills least, is good for most of the
+    kernel's other problems, and scattered least in the race. ``again``: the records of that."""
 
     def key(record: TrialRecord) -> tuple[int, int, float, str]:
         used = record.result.build.most_used if record.result.build is not None else None

@@ -1,4 +1,4 @@
-"""A sweep from its spec to its folder: open, search, complete for portfolios, hold the contests, check,
+"""A sweep from its spec to its folder: open, search, complete for portfolios, hold the races, check,
 export.
 
 OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again

@@ -35,7 +35,7 @@ from .journal import Folded, Line
 from .portable import BuiltRow, defaults_of
 from .portfolio import Portfolio, choose, fitted, served, unseen
 from .records import StudyKey, TrialRecord
-from .selection import Standing, contests, most_robust, votes
+from .selection import Standing, most_robust, races, votes
 from .study import leaders
 from .tuning_task import TuningTask
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the contest, where there was one.
+    """The config that a study ends with. ``time_us``, ``ci95_us``, ``samples``: of the race, where there was one.
     ``default_us``: the default config's time, by the same means. ``ties``: keys of configs not told apart.
     """
 
@@ -68,7 +68,7 @@ class Searched(Protocol):
 
 
 def winner(folded: Folded, task: Searched) -> Winner | None:
-    """What the contest of ``task``'s study says; without one the fastest, measured before modelled. Never a config
+    """What the race of ``task``'s study says; without one the fastest, measured before modelled. Never a config
     that a check or the interpreter found wrong. None where no config works."""
     key = task.key
     again = {r.config: r for r in folded.remeasures.get(key, ()) if r.mode == task.mode and r.measured}
@@ -79,15 +79,15 @@ def winner(folded: Folded, task: Searched) -> Winner | None:
         for r in leaders(r for r in folded.trials.get(key, ()) if r.completed)
         if (key.id, r.config.key) not in wrong and r.config not in failed
     ]
-    standings = {s.config: s for s in contests(folded.events).get(key.id, ())}
+    standings = {s.config: s for s in races(folded.events).get(key.id, ())}
     tied = [r for r in good if r.config in standings and standings[r.config].tied]
     if tied:
         best = most_robust(tied, again, votes(folded.events, key, folded.trials))
-        return _of_contest(best, tied, again[best.config], standings, task)
+        return _of_race(best, tied, again[best.config], standings, task)
     return _of_search(good, task) if good else None
 
 
-def _of_contest(
+def _of_race(
     best: TrialRecord,
     tied: Sequence[TrialRecord],
     timed: TrialRecord,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tileflow_cluster.protocol import KernelRef, Mode
-from tileflow_search.transfer import Task
+from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config, ConfigSpace
 from tileflow.ir.traffic import Traffic
@@ -33,10 +33,10 @@ class TuningTask:
     traffic: Traffic | None = None
 
     @property
-    def transfer_task(self) -> Task:
+    def features(self) -> ProblemFeatures:
         """The problem's features, by which searches transfer between problems."""
         work = {} if self.traffic is None else {"bytes": self.traffic.bytes, "flops": self.traffic.flops}
-        return Task.of(dict(self.key.problem), **work)
+        return ProblemFeatures.of(dict(self.key.problem), **work)
 
     def to_json(self) -> dict[str, Any]:
         """What the journal keeps, so that its folds need no compiler and a resumed sweep knows its kernel again."""

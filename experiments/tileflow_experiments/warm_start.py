@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tileflow_search.transfer import Task
+from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config
 from tileflow.errors import ConfigError, SpecError
@@ -34,12 +34,12 @@ BEST = 2  # of one earlier problem
 
 @dataclass(frozen=True, slots=True)
 class KnownConfigs:
-    """The configs that are known of one problem on one device class, fastest first. ``described``: ``transfer_task`` is
+    """The configs that are known of one problem on one device class, fastest first. ``described``: ``features`` are
     that of a call's metadata, as tables keep it, and not that of the arguments of the kernel's ``inputs``."""
 
     kernel: str
     device_class: str
-    transfer_task: Task
+    features: ProblemFeatures
     described: bool
     configs: tuple[Config, ...]
 
@@ -73,23 +73,21 @@ def read(path: Path) -> list[KnownConfigs]:
     )
 
 
-def transfer_task_of(problem: Problem) -> Task:
+def features_of(problem: Problem) -> ProblemFeatures:
     """A call's metadata as numbers: the sizes of its arguments, and all else as one label."""
-    return Task.of(dict(problem.sizes) | {"categories": problem.categories})
+    return ProblemFeatures.of(dict(problem.sizes) | {"categories": problem.categories})
 
 
 def _of_table(path: Path) -> list[KnownConfigs]:
     table = load_table(path)
-    return [
-        KnownConfigs(table.kernel.ref, e.device, transfer_task_of(e.problem), True, (e.config,)) for e in table.entries
-    ]
+    return [KnownConfigs(table.kernel.ref, e.device, features_of(e.problem), True, (e.config,)) for e in table.entries]
 
 
 def _of_journal(path: Path) -> list[KnownConfigs]:
     found = []
     for key, records in journals.by_study(journals.trials(journals.read(path)).values()).items():
         best = tuple(record.config for record in leaders(records)[:BEST])
-        found.append(KnownConfigs(key.kernel, key.device_class, Task.of(dict(key.problem)), False, best))
+        found.append(KnownConfigs(key.kernel, key.device_class, ProblemFeatures.of(dict(key.problem)), False, best))
     return found
 
 
@@ -110,17 +108,19 @@ def _of_trials(path: Path) -> list[KnownConfigs]:
     for (kernel, problem, device_class), group in studies.items():
         group.sort(key=lambda row: (not row["measured"], row["median_us"]))
         best = dict.fromkeys(Config.of(json.loads(row["config"])) for row in group)
-        found.append(KnownConfigs(kernel, device_class, Task.of(json.loads(problem)), False, tuple(best)[:BEST]))
+        found.append(
+            KnownConfigs(kernel, device_class, ProblemFeatures.of(json.loads(problem)), False, tuple(best)[:BEST])
+        )
     return found
 
 
 def _ranked(earlier: Sequence[KnownConfigs], task: TuningTask) -> list[tuple[tuple[int, float], KnownConfigs]]:
-    here, described = Task.of(dict(task.key.problem)), transfer_task_of(task.problem)
+    here, described = ProblemFeatures.of(dict(task.key.problem)), features_of(task.problem)
     found = []
     for known in earlier:
         away = _device_steps(task.key.device_class, known.device_class)
         if known.kernel == task.key.kernel and away is not None:
-            found.append(((away, known.transfer_task.distance(described if known.described else here)), known))
+            found.append(((away, known.features.distance(described if known.described else here)), known))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What one scheduler does for its studies: search, complete portfolios, hold contests, check winners, build them.
+"""What one scheduler does for its studies: search, complete portfolios, hold races, check winners, build them.
 
 A sweep has one scheduler, in the process of its own driver, or several in processes of theirs (:mod:`.schedulers`).
 """
@@ -84,7 +84,7 @@ def work(spec: SweepSpec, driver: Driver, journal: Writer, tools: Tools) -> Sche
         driver.search()
         driver.complete_portfolios()
         found.rates["search"] = _rates(driver)
-        driver.contest()
+        driver.race()
         if not driver.stopping:
             with _checker(tools, stopping) as check:
                 unchecked = verify(studies, journal, check, seed=spec.strategy.seed, stopping=stopping)

@@ -9,7 +9,7 @@ from tileflow.config import Config
 from .features import Features
 
 WORTHWHILE = math.log2(1.005)  # a gain for which another trial is worth its time
-DOUBT = 32  # trials without a gain after which promises count half
+DISCOUNT_TRIALS = 32  # trials without a gain after which promises count half
 ISLANDS, APART = 4, 3.0  # places that are searched around at once, and steps between their centres
 RESTARTS = 3  # starts elsewhere, without a gain, before the end
 
@@ -42,9 +42,9 @@ class Progress:
         return self.best if self.times else 0.0
 
     @property
-    def doubt(self) -> float:
+    def improvement_discount(self) -> float:
         """What promises are divided by: the longer there was no gain, and the more others have looked, the more."""
-        return 1 + self._dry * (1 + self.helpers) / DOUBT
+        return 1 + self._dry * (1 + self.helpers) / DISCOUNT_TRIALS
 
     def leaders(self) -> list[Config]:
         """The good configs, best first."""

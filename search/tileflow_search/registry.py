@@ -13,12 +13,12 @@ from .base import ExhaustiveStrategy, RandomStrategy
 from .codec import Codec
 from .default import DefaultStrategy
 from .evolution import DifferentialEvolutionSampler
+from .forest import Forest
 from .local import LocalSampler
 from .optuna_strategy import OptunaStrategy
 from .pattern import PatternSampler
 from .protocol import Strategy
-from .surrogate import Forest
-from .transfer import Member
+from .transfer import TransferTask
 
 
 def _tpe(space: ConfigSpace, seed: int) -> Strategy:
@@ -63,11 +63,11 @@ def shares(name: str) -> bool:
 def warm_up(name: str) -> None:
     """Load what the strategy ``name`` would load in the midst of its first search, which takes a second or more."""
     if shares(name):
-        Forest([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], seed=0).guess([[0.5]])
+        Forest([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], seed=0).predict([[0.5]])
 
 
 def make(
-    name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = (), peers: Member | None = None
+    name: str, space: ConfigSpace, seed: int, seeds: Iterable[Config] = (), peers: TransferTask | None = None
 ) -> Strategy:
     """The strategy ``name`` over ``space``, deterministic under ``seed``, that asks for ``seeds`` first.
 

@@ -1,7 +1,4 @@
-"""A model of the times measured so far: an ensemble of trees, whose disagreement says how little it knows.
-
-Extremely randomised trees (Geurts, Ernst and Wehenkel, 2006): cheap to fit, at home with steps and categories.
-"""
+"""A model of the times measured so far: what a config will take, before it is built and once it is."""
 
 from __future__ import annotations
 
@@ -9,54 +6,21 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
 
 from .features import Features
+from .forest import Forest, Posterior
 
-TREES = 16  # a fit of 200 verdicts takes 10 to 17 ms on one core
 FEWEST = 12  # verdicts before the first fit
 GROWTH = 1.25  # of the verdicts, before another fit
-KINSHIP = 1 / 3  # of the variance of the times here: what a prior must explain to be believed about the rest
+LEAST_EXPLAINED = 1 / 3  # of the variance of the times here: what a prior must explain to be believed about the rest
 NOISE = 0.01  # of log2 time: two measurements of one config
 # Of log2 time behind the best: what is slower, or fails, counts as that slow. Wide while the landscape is unknown, so
 # that a search finds its way through it; narrow where others have been, whose trees need tell but good from bad.
 WORST, WORST_KNOWN = 3.0, 1.0
-
-
-class Guess(NamedTuple):
-    """Of log2 times: arrays of the means and of the deviations around them."""
-
-    means: Any
-    deviations: Any
-
-
-class Forest:
-    """Trees over rows of numbers; how far they are apart is the deviation."""
-
-    def __init__(self, rows: Any, values: Sequence[float], seed: int) -> None:
-        import numpy as np
-        from sklearn import config_context
-        from sklearn.tree import ExtraTreeRegressor
-
-        features, targets = np.asarray(rows, dtype=np.float32), np.asarray(values)
-        draws = np.random.default_rng(seed)
-        self._trees = []
-        # scikit-learn's own forests spend half of such small fits on clones of trees and checks of parameters
-        with config_context(skip_parameter_validation=True):
-            for state in draws.integers(1 << 31, size=TREES):
-                chosen = draws.integers(len(targets), size=len(targets))
-                tree = ExtraTreeRegressor(min_samples_leaf=2, random_state=int(state))
-                self._trees.append(tree.fit(features[chosen], targets[chosen], check_input=False).tree_)
-
-    def guess(self, rows: Any) -> Guess:
-        import numpy as np
-
-        features = np.asarray(rows, dtype=np.float32)
-        every = np.stack([tree.predict(features)[:, 0] for tree in self._trees])
-        return Guess(every.mean(axis=0), every.std(axis=0))
 
 
 def capped(times: Sequence[float | None], worst: float) -> list[float]:
@@ -84,12 +48,12 @@ class Prior(Protocol):
 
     fits: int  # how often it has changed its mind
 
-    def prior(self, configs: Sequence[Config]) -> Guess | None:
+    def prior(self, configs: Sequence[Config]) -> Posterior | None:
         """Of each config, up to a constant that all share; None while too little is known."""
 
 
 class TimeModel:
-    """Two ensembles over one set of verdicts: ``before`` building sees the knobs, ``after`` it the binaries too.
+    """Two ensembles over one set of verdicts: one sees a config's knobs, the other its binaries' static facts too.
 
     Where other searches know something (``peers``) the trees learn what their prior misses (stacked residuals, as in
     Vizier: Golovin et al., 2017); where it explains too little of the times here, they learn those alone. Each ensemble
@@ -105,10 +69,10 @@ class TimeModel:
         self._explained: float | None = None
 
     @property
-    def kin(self) -> bool | None:
+    def prior_is_useful(self) -> bool | None:
         """Whether what other searches expect explains the times here, of which what failed counts as twice the best;
         None while there are too few verdicts to say."""
-        return None if self._explained is None else self._explained >= KINSHIP
+        return None if self._explained is None else self._explained >= LEAST_EXPLAINED
 
     @property
     def ready(self) -> bool:
@@ -123,13 +87,13 @@ class TimeModel:
         """``log_time``: log2 of the time; None where the config failed."""
         self._verdicts[config] = log_time
 
-    def before(self, configs: Sequence[Config]) -> list[Prediction]:
-        return self._predict("before", self._knobs, configs, list(self._verdicts))
+    def predict_from_config(self, configs: Sequence[Config]) -> list[Prediction]:
+        return self._predict("config", self._knobs, configs, list(self._verdicts))
 
-    def after(self, configs: Sequence[Config]) -> list[Prediction]:
+    def predict_from_binary(self, configs: Sequence[Config]) -> list[Prediction]:
         """Of configs that are built."""
         known = [config for config in self._verdicts if config in self._facts]
-        return self._predict("after", lambda config: self._knobs(config) + self._facts[config], configs, known)
+        return self._predict("binary", lambda config: self._knobs(config) + self._facts[config], configs, known)
 
     def _knobs(self, config: Config) -> list[float]:
         if config not in self._rows:
@@ -145,16 +109,16 @@ class TimeModel:
             return []
         prior = self._prior(configs)
         if len(known) < FEWEST or all(self._verdicts[config] is None for config in known):
-            guess = self._shifted(prior, known)
+            posterior = self._shifted(prior, known)
         else:
             fit = self._fitted(name, row, known)
-            guess = fit.forest.guess([row(config) for config in configs])
+            posterior = fit.forest.predict([row(config) for config in configs])
             if prior is not None and fit.on_prior:
-                guess = Guess(guess.means + prior.means, np.hypot(guess.deviations, prior.deviations))
-        if guess is None:
+                posterior = Posterior(posterior.means + prior.means, np.hypot(posterior.deviations, prior.deviations))
+        if posterior is None:
             return [Prediction(0.0, 1e3)] * len(configs)
-        deviations = np.hypot(guess.deviations, NOISE)
-        return [Prediction(float(m), float(d)) for m, d in zip(guess.means, deviations, strict=True)]
+        deviations = np.hypot(posterior.deviations, NOISE)
+        return [Prediction(float(m), float(d)) for m, d in zip(posterior.means, deviations, strict=True)]
 
     def _fitted(self, name: str, row: Callable[[Config], list[float]], known: Sequence[Config]) -> _Fit:
         """The ensemble ``name``, fitted again where that is due."""
@@ -166,16 +130,16 @@ class TimeModel:
             if prior is not None:
                 missed = _missed(times, prior)
                 self._explained = _share_explained(capped(times, WORST_KNOWN), missed)
-                if self.kin:
+                if self.prior_is_useful:
                     targets, on_prior = missed, True
             fit = _Fit(Forest([row(config) for config in known], targets, self._seed), len(known), fits, on_prior)
             self._fits[name] = fit
         return fit
 
-    def _prior(self, configs: Sequence[Config]) -> Guess | None:
+    def _prior(self, configs: Sequence[Config]) -> Posterior | None:
         return None if self._peers is None else self._peers.prior(configs)
 
-    def _shifted(self, prior: Guess | None, known: Sequence[Config]) -> Guess | None:
+    def _shifted(self, prior: Posterior | None, known: Sequence[Config]) -> Posterior | None:
         """The prior alone, moved to where the few verdicts are."""
         if prior is None:
             return None
@@ -184,7 +148,7 @@ class TimeModel:
         if not good or expected is None:
             return prior
         shift = statistics.median(_missed([self._verdicts[config] for config in good], expected))
-        return Guess(prior.means + shift, prior.deviations)
+        return Posterior(prior.means + shift, prior.deviations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +162,7 @@ class _Fit:
     on_prior: bool
 
 
-def _missed(times: Sequence[float | None], prior: Guess) -> list[float]:
+def _missed(times: Sequence[float | None], prior: Posterior) -> list[float]:
     """What ``prior`` gets wrong about log2 times. One must be a time."""
     return [time - float(mean) for time, mean in zip(capped(times, WORST_KNOWN), prior.means, strict=True)]
 

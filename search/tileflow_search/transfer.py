@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from tileflow.config import Choice, Config, ConfigSpace, Knob
 from tileflow.errors import ConfigError
 
-from .surrogate import FEWEST, WORST_KNOWN, Forest, Guess, capped
+from .forest import Forest, Posterior
+from .surrogate import FEWEST, WORST_KNOWN, capped
 
 ROWS = 500  # verdicts of siblings in one fit, the nearest problems' first: 25 ms
 GROWN = 1.25  # what siblings know, before the next fit
@@ -22,7 +23,7 @@ NEAREST, BEST = 3, 2  # siblings that give their best configs, and how many each
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ProblemFeatures:
     """A problem as numbers. ``sizes``: log2 by name; ``work``: log2 of bytes and flops; ``labels``: all else."""
 
     sizes: tuple[tuple[str, float], ...]
@@ -30,13 +31,13 @@ class Task:
     work: tuple[tuple[str, float], ...] = ()
 
     @staticmethod
-    def of(problem: Mapping[str, object], **work: float) -> Task:
+    def of(problem: Mapping[str, object], **work: float) -> ProblemFeatures:
         """From the keyword arguments that make a problem; integers are sizes. ``work``: amounts by name."""
         sizes = {name: value for name, value in problem.items() if type(value) is int}
         labels = {name: str(value) for name, value in problem.items() if name not in sizes}
-        return Task(_logarithms(sizes), tuple(sorted(labels.items())), _logarithms(work))
+        return ProblemFeatures(_logarithms(sizes), tuple(sorted(labels.items())), _logarithms(work))
 
-    def distance(self, other: Task) -> float:
+    def distance(self, other: ProblemFeatures) -> float:
         """Doublings between the sizes, and one for each label that differs or is missing on one side."""
         here, there = dict(self.sizes), dict(other.sizes)
         apart = sum(abs(here[name] - there[name]) if name in there else 1.0 for name in here)
@@ -44,36 +45,38 @@ class Task:
         return apart + len(set(self.labels) ^ set(other.labels)) / 2
 
 
-class Family:
+class TransferGroup:
     """The searches of one kernel on one device class, or on several that resemble each other."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.members: list[Member] = []
+        self.tasks: list[TransferTask] = []
 
-    def join(self, task: Task, space: ConfigSpace, default: Config | None = None) -> Member:
+    def join(self, problem: ProblemFeatures, space: ConfigSpace, default: Config | None = None) -> TransferTask:
         """``default``: the config whose time is the problem's unit, or the median of all that work."""
-        member = Member(self, task, space, default)
-        self.members.append(member)
-        return member
+        task = TransferTask(self, problem, space, default)
+        self.tasks.append(task)
+        return task
 
     def columns(self) -> list[Knob]:
-        """The knobs of every member's space by name, with all of their choices in order of appearance."""
+        """The knobs of every task's space by name, with all of their choices in order of appearance."""
         found: dict[str, tuple[Knob, dict[tuple[type, Choice], None]]] = {}
-        for knob in (knob for member in self.members for knob in member.space.knobs):
+        for knob in (knob for task in self.tasks for knob in task.space.knobs):
             _, choices = found.setdefault(knob.name, (knob, {}))
             choices |= {(type(choice), choice): None for choice in knob.choices}
         return [Knob(k.name, k.site, tuple(c for _, c in choices), k.role, k.default) for k, choices in found.values()]
 
 
-class Member:
-    """One problem of a :class:`Family`: what its search has learnt, and what the others' have."""
+class TransferTask:
+    """One problem of a :class:`TransferGroup`: what its search has learnt, and what the others' have."""
 
-    def __init__(self, family: Family, task: Task, space: ConfigSpace, default: Config | None) -> None:
-        self.task, self.space = task, space
+    def __init__(
+        self, group: TransferGroup, problem: ProblemFeatures, space: ConfigSpace, default: Config | None
+    ) -> None:
+        self.problem, self.space = problem, space
         self.verdicts: dict[Config, float | None] = {}
         self.fits = 0
-        self._family, self._default = family, default
+        self._group, self._default = group, default
         self._fit: tuple[int, _Encoding, Forest] | None = None
 
     def learn(self, config: Config, log_time: float | None) -> None:
@@ -95,24 +98,26 @@ class Member:
         good = {config: time for config, time in self.verdicts.items() if time is not None}
         return sorted(good, key=good.__getitem__)[:BEST]
 
-    def prior(self, configs: Sequence[Config]) -> Guess | None:
+    def prior(self, configs: Sequence[Config]) -> Posterior | None:
         """Log2 of the time over the default's, as the siblings have it; None while they know too little."""
         siblings = self._siblings()
         known = sum(len(sibling.verdicts) for sibling in siblings)
         if known < FEWEST:
             return None
         if self._fit is None or known > GROWN * self._fit[0]:
-            encoding = _Encoding.of(self._family.columns(), [member.task for member in self._family.members])
+            encoding = _Encoding.of(self._group.columns(), [task.problem for task in self._group.tasks])
             rows: list[list[float]] = []
             values: list[float] = []
             for sibling in siblings:
                 if len(rows) < ROWS:
-                    rows += [encoding.row(sibling.task, config) for config in sibling.verdicts]
+                    rows += [encoding.row(sibling.problem, config) for config in sibling.verdicts]
                     values += sibling.relative()
-            self._fit = known, encoding, Forest(rows, values, self._family.seed)
+            self._fit = known, encoding, Forest(rows, values, self._group.seed)
             self.fits += 1
         _, encoding, forest = self._fit
-        return forest.guess([encoding.row(self.task, config) for config in configs]) if configs else Guess((), ())
+        return (
+            forest.predict([encoding.row(self.problem, config) for config in configs]) if configs else Posterior((), ())
+        )
 
     def relative(self) -> list[float]:
         """The verdicts' log2 times less the default's, or, where that has none, less the median of the good ones."""
@@ -122,22 +127,22 @@ class Member:
             unit = good[len(good) // 2]
         return [time - unit for time in capped(list(self.verdicts.values()), WORST_KNOWN)]
 
-    def _siblings(self) -> list[Member]:
+    def _siblings(self) -> list[TransferTask]:
         """The others that have found a config that works, nearest first."""
-        others = [m for m in self._family.members if m is not self and any(t is not None for t in m.verdicts.values())]
-        return sorted(others, key=lambda m: m.task.distance(self.task))
+        others = [o for o in self._group.tasks if o is not self and any(t is not None for t in o.verdicts.values())]
+        return sorted(others, key=lambda other: other.problem.distance(self.problem))
 
 
-def alone(space: ConfigSpace) -> Member:
+def alone(space: ConfigSpace) -> TransferTask:
     """A search without others."""
-    return Family().join(Task(()), space)
+    return TransferGroup().join(ProblemFeatures(()), space)
 
 
 class _Encoding:
-    """Configs of all of a family's spaces, with their problems, as rows of one matrix.
+    """Configs of all of a group's spaces, with their problems, as rows of one matrix.
 
     Numbers are their logarithms, since the spaces of two problems may count their choices differently; other choices
-    are their place among all of them. Sizes that are the same for every problem say nothing and are left out.
+    are their index among all of them. Sizes that are the same for every problem say nothing and are left out.
     """
 
     def __init__(self, knobs: Sequence[Knob], varied: Sequence[str]) -> None:
@@ -148,25 +153,25 @@ class _Encoding:
         self._varied = varied
 
     @staticmethod
-    def of(knobs: Sequence[Knob], tasks: Sequence[Task]) -> _Encoding:
-        names = dict.fromkeys(name for task in tasks for name, _ in task.sizes)
-        return _Encoding(knobs, [n for n in names if len({dict(task.sizes).get(n) for task in tasks}) > 1])
+    def of(knobs: Sequence[Knob], problems: Sequence[ProblemFeatures]) -> _Encoding:
+        names = dict.fromkeys(name for problem in problems for name, _ in problem.sizes)
+        return _Encoding(knobs, [n for n in names if len({dict(p.sizes).get(n) for p in problems}) > 1])
 
-    def row(self, task: Task, config: Config) -> list[float]:
+    def row(self, problem: ProblemFeatures, config: Config) -> list[float]:
         chosen = {name: self._codes[name][type(choice), choice] for name, choice in config.items}
         values = self._defaults | chosen
         blocks, warps = [values[n] for n in self._blocks], sum(values[n] for n in self._warps)
-        sizes = dict(task.sizes)
+        sizes = dict(problem.sizes)
         varied = [sizes.get(name, 0.0) for name in self._varied]
         ratios = [size - block for size in varied for block in blocks]
         total = sum(blocks)
-        shape = [*varied, *(amount for _, amount in task.work), sum(sizes.values()) - total]
+        shape = [*varied, *(amount for _, amount in problem.work), sum(sizes.values()) - total]
         return [*values.values(), total, total - warps, *ratios, *shape]
 
 
-def _code(choice: Choice, place: int) -> float:
+def _code(choice: Choice, index: int) -> float:
     if isinstance(choice, bool) or not isinstance(choice, int):
-        return float(place)
+        return float(index)
     return math.log2(choice) if choice > 0 else choice - 1.0
 
 

@@ -20,7 +20,7 @@ from tileflow.cost import Launch
 from tileflow.errors import InternalError
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
-from tileflow.measure.contest import by_medians
+from tileflow.measure.racing import by_medians
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 
@@ -169,10 +169,10 @@ class FakeDevice:
         measurement = Measurement((time_us,), time_us, time_us, time_us, 0.0)
         return Outcome(Status.OK, measurement, bench_s=0.01, measured=self.measured)
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
-        return Outcome(Status.OK, places=by_medians(outcomes))
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
+        return Outcome(Status.OK, ranked=by_medians(outcomes))
 
     def close(self) -> None: ...
 

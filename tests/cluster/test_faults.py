@@ -92,18 +92,18 @@ def test_device_workers_prepare_while_the_first_configs_compile(start: Start, tm
 
 @pytest.mark.slow
 def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
-    """Fault 4: a config that dies at its third run, in the contest at the end, costs a worker and no result."""
+    """Fault 4: a config that dies at its third run, in the race at the end, costs a worker and no result."""
     evaluator = start(compilers=1, timeouts=SHORT_TIMEOUTS)
     late, other = request("late", 1, "device_late_kill_once"), request("other", 2)
     (one,), (two,) = run(evaluator, [late, other]).values()
     (again,) = run(evaluator, [replace(late, request_id="again", remeasure=True)])["again"]
     assert statuses([one, two, again]) == [Status.OK] * 3
-    entrants = ((one.trial_id, late.config), (two.trial_id, other.config))
-    contest = replace(late, request_id="contest", remeasure=True, entrants=entrants)
-    first, last = run(evaluator, [contest])["contest"]
+    candidates = ((one.trial_id, late.config), (two.trial_id, other.config))
+    race = replace(late, request_id="contest", remeasure=True, candidates=candidates)
+    first, last = run(evaluator, [race])["contest"]
     assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
-    assert last.outcome.status is Status.OK and len(last.outcome.places) == 2
-    assert all(place.outcome.measurement is not None for place in last.outcome.places)
+    assert last.outcome.status is Status.OK and len(last.outcome.ranked) == 2
+    assert all(place.outcome.measurement is not None for place in last.outcome.ranked)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from tileflow_cluster.trial import Build, TrialResult
 
 from tileflow.config import Config
 from tileflow.errors import ClusterError, InternalError
-from tileflow.measure.request import Entrant, Limits, MeasureRequest
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
@@ -48,7 +48,7 @@ class ChildDevice(FakeDevice):
         self.stages.note("device", request)
         config = Config.of({"what": str(request.config["fault"]).removeprefix("child_") or "ok"})
         return self.process.run(
-            MeasureRequest("measure_kernels:add", request.problem, (Entrant(config, ()),), limits=LIMITS)
+            MeasureRequest("measure_kernels:add", request.problem, (Candidate(config, ()),), limits=LIMITS)
         )
 
     def rest(self) -> None:

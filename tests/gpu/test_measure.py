@@ -16,8 +16,8 @@ from tileflow.build.compile import build
 from tileflow.build.resources import occupancy
 from tileflow.config import Config
 from tileflow.errors import InternalError, SpecError
-from tileflow.measure.contest import Rules
-from tileflow.measure.request import Entrant, Limits, MeasureRequest
+from tileflow.measure.racing import Rules
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.timing import DeviceSampler, Effort, measure
 from tileflow.measure.types import Outcome, Status
@@ -52,20 +52,20 @@ def process(kernels: Any) -> Iterator[MeasureProcess]:
 
 
 @pytest.fixture
-def entrant(kernels: Any, device: Target) -> Callable[[str], Entrant]:
-    return lambda variant: Entrant(Config.of({"variant": variant}), (build(kernels.VARIANTS[variant], device),))
+def candidate(kernels: Any, device: Target) -> Callable[[str], Candidate]:
+    return lambda variant: Candidate(Config.of({"variant": variant}), (build(kernels.VARIANTS[variant], device),))
 
 
-def request(found: Entrant, kernel: str = "add", n: int = N) -> MeasureRequest:
+def request(found: Candidate, kernel: str = "add", n: int = N) -> MeasureRequest:
     return MeasureRequest(
         f"measure_kernels:{kernel}", (("n", n),), (found,), sys_path=(HERE,), loader="measure_kernels:load"
     )
 
 
 @pytest.fixture
-def ask(entrant: Callable[[str], Entrant], process: MeasureProcess) -> Any:
+def ask(candidate: Callable[[str], Candidate], process: MeasureProcess) -> Any:
     def ask(variant: str, kernel: str = "add", n: int = N, **changes: Any) -> Outcome:
-        return process.run(replace(request(entrant(variant), kernel, n), **changes))
+        return process.run(replace(request(candidate(variant), kernel, n), **changes))
 
     return ask
 
@@ -81,7 +81,7 @@ def test_a_right_kernel_is_measured_near_the_bandwidth(ask: Any, device: Target)
     assert result.ci95_us < 0.1 * result.median_us
 
 
-def test_a_process_that_was_warmed_up_is_quick_with_its_first_trial(entrant: Callable[[str], Entrant]) -> None:
+def test_a_process_that_was_warmed_up_is_quick_with_its_first_trial(candidate: Callable[[str], Candidate]) -> None:
     """The cold one comes second, so that its files are read already."""
     took = []
     for warms_up in (True, False):
@@ -89,7 +89,7 @@ def test_a_process_that_was_warmed_up_is_quick_with_its_first_trial(entrant: Cal
             process.identity()
             if warms_up:
                 process.warm_up()
-            outcome = process.run(request(entrant("right")))
+            outcome = process.run(request(candidate("right")))
             assert outcome.status is Status.OK, outcome.error_digest
             took.append(outcome.prepare_s + outcome.verify_s)
     assert took[0] < 0.5 * took[1], took
@@ -165,11 +165,11 @@ def test_the_authors_mistakes_are_raised(ask: Any) -> None:
         ask("right", loader="measure_kernels:no_such_loader")
 
 
-def test_a_contest_places_what_is_right(ask: Any, entrant: Callable[[str], Entrant]) -> None:
-    entrants = (entrant("right"), entrant("wrong"), entrant("right"))
-    outcome = ask("right", entrants=entrants, rules=Rules(), repeats=2, incumbent_us=50.0)
+def test_a_race_ranks_what_is_right(ask: Any, candidate: Callable[[str], Candidate]) -> None:
+    candidates = (candidate("right"), candidate("wrong"), candidate("right"))
+    outcome = ask("right", candidates=candidates, rules=Rules(), repeats=2, incumbent_us=50.0)
     assert outcome.status is Status.OK, outcome.error_digest
-    first, wrong, second = outcome.places
+    first, wrong, second = outcome.ranked
     assert wrong.outcome.status is Status.INCORRECT and wrong.outcome.measurement is None and not wrong.tied
     assert first.tied and second.tied
     assert max(first.ratio, second.ratio) < 1.01

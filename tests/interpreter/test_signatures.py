@@ -14,7 +14,7 @@ from interpreted import close, load_module
 import tileflow
 import tileflow.language as tfl
 from tileflow.errors import SplitError
-from tileflow.runtime.argtree import flatten, rebuild
+from tileflow.runtime.argtree import flatten, unflatten
 
 KERNELS = str(Path(__file__).parent / "signature_kernels.py")
 MODULE = load_module(KERNELS)
@@ -56,7 +56,7 @@ def test_leaves_of_records_and_dictionaries_come_back() -> None:
     value = {"w": MODULE.Weights(torch.ones(2), 3.0), 1: [torch.zeros(1)]}
     leaves: list[Any] = []
     template = flatten(value, "value", leaves)
-    again = rebuild(template, leaves)
+    again = unflatten(template, leaves)
     assert again["w"] == value["w"] and again[1][0] is value[1][0]
     assert hash(template) == hash(flatten(again, "value", []))
 

@@ -1,4 +1,4 @@
-"""Jobs for the benchmark's pool that need no device. Processes of their own import this module by its name."""
+"""Jobs for the benchmarks' process pool that need no device. Processes of their own import this module by its name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tileflow_benchmarks.suite.device_pool import Lane, Work
+from tileflow_benchmarks.process_pool import Slot, Work
 
 
-def make(settings: Any, lane: Lane) -> Work:
+def make(settings: Any, slot: Slot) -> Work:
     """A job is a list of words: ``die``, ``hang``, ``raise`` or anything else, each a phase of its own."""
 
     def work(job: list[str], tell: Callable[[str], None]) -> tuple[list[str], str, str, int]:
@@ -22,6 +22,6 @@ def make(settings: Any, lane: Lane) -> Work:
                 time.sleep(60)
             if word == "raise":
                 raise RuntimeError("planted")
-        return job, lane.name, os.environ["FAKE_DEVICE"], os.getpid()
+        return job, slot.name, os.environ["FAKE_DEVICE"], os.getpid()
 
     return work

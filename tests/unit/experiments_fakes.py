@@ -23,8 +23,8 @@ from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.cost import Launch
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
-from tileflow.measure.contest import by_medians
 from tileflow.measure.interpret import InterpretRequest
+from tileflow.measure.racing import by_medians
 from tileflow.measure.types import Measurement, Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
 from tileflow.runtime.problem import Problem, TensorSpec
@@ -129,10 +129,10 @@ class FakeDevice:
             outcome = Outcome(Status.OK, measurement, max_err=0.25, bench_s=0.001, measured=self.measured)
         return self.stages.run(request, outcome)
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
-        return Outcome(Status.OK, places=by_medians(outcomes))
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
+        return Outcome(Status.OK, ranked=by_medians(outcomes))
 
     def close(self) -> None: ...
 

@@ -128,7 +128,7 @@ def stand_in(request: MeasureRequest, device_index: int) -> Outcome:
     """In the place of ``measure.child.run``, without a device: the config says what happens."""
     report("device")
     report("prepare")
-    what = request.entrants[0].config.get("what", "ok")
+    what = request.candidates[0].config.get("what", "ok")
     if what == "slow_inputs":
         time.sleep(30)
     if what == "no_room" or (what == "no_room_for_reference" and request.reference_on == "device"):

@@ -17,7 +17,7 @@ from tileflow.errors import CallError
 from tileflow.frontend.effects import effects
 from tileflow.frontend.meaning import code_hash
 from tileflow.measure.inputs import Restorer, map_tensors
-from tileflow.runtime.argtree import flatten, flatten_call, leaves_of, rebuild, replace, tensors, walk
+from tileflow.runtime.argtree import flatten, flatten_call, leaves_of, replace, tensors, unflatten, walk
 from tileflow.runtime.describe import check_memory, describe
 from tileflow.runtime.keys import call_key, form_of
 from tileflow.runtime.paths import Path, read_path
@@ -248,8 +248,8 @@ def test_flattening_and_rebuilding(kind: str) -> None:
     y, other = torch.zeros(4), torch.ones(4)
     template = flatten(case.hold(y), "held", found)
     assert [leaf.type for leaf in leaves_of(template)].count("Tensor") == 1
-    assert case.read(rebuild(template, found)) is y
-    again = rebuild(template, [other if v is y else v for v in found])
+    assert case.read(unflatten(template, found)) is y
+    again = unflatten(template, [other if v is y else v for v in found])
     assert case.read(again) is other and type(again) is type(case.hold(y))
     assert flatten(case.hold(other), "held", []) == template
     assert hash(flatten(again, "held", [])) == hash(template)
@@ -344,7 +344,7 @@ def test_measured_arguments_are_copied_and_restored(kind: str) -> None:
 def test_a_size_is_a_container_of_numbers() -> None:
     size, found = torch.Size([4, 5]), list[Any]()
     template = flatten(size, "size", found)
-    assert found == [4, 5] and rebuild(template, ["a", "b"]) == ("a", "b")
+    assert found == [4, 5] and unflatten(template, ["a", "b"]) == ("a", "b")
     assert call_key((size,)) == call_key((torch.Size([6, 7]),)) != call_key(((4, 5),))
     assert [*walk(size, ())] == [((("item", "0"),), 4), ((("item", "1"),), 5)]
 

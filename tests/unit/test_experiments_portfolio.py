@@ -13,7 +13,7 @@ from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep, warm_start
 from tileflow_experiments.records import StudyKey
 from tileflow_experiments.tuning_task import TuningTask
-from tileflow_search.transfer import Task
+from tileflow_search.transfer import ProblemFeatures
 
 from tileflow.config import Config
 from tileflow.errors import SpecError
@@ -115,8 +115,8 @@ class TestSeeds:
     def test_this_device_goes_before_a_nearer_shape_on_another(self) -> None:
         far, near = Config.of({"x": 1, "y": 0, "inert": 0}), Config.of({"x": 7, "y": 0, "inert": 0})
         earlier = [
-            warm_start.KnownConfigs(KERNEL, "nvidia-h100-sxm", Task.of({"n": 64}), False, (near,)),
-            warm_start.KnownConfigs(KERNEL, GPU, Task.of({"n": 8192}), False, (far,)),
+            warm_start.KnownConfigs(KERNEL, "nvidia-h100-sxm", ProblemFeatures.of({"n": 64}), False, (near,)),
+            warm_start.KnownConfigs(KERNEL, GPU, ProblemFeatures.of({"n": 8192}), False, (far,)),
         ]
         ranked = sorted(warm_start._ranked(earlier, key(64)), key=lambda pair: pair[0])
         assert [known.configs for _, known in ranked] == [(far,), (near,)]

@@ -13,11 +13,11 @@ import torch
 
 from tileflow.config import Config
 from tileflow.errors import LaunchError
-from tileflow.measure import child, prepared
-from tileflow.measure.contest import Rules
+from tileflow.measure import child, input_cache
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import NO_ROOM
-from tileflow.measure.request import Entrant, MeasureRequest
+from tileflow.measure.racing import Rules
+from tileflow.measure.request import Candidate, MeasureRequest
 from tileflow.measure.types import DeviceFacts, Status
 from tileflow.tolerances import UNSAID
 
@@ -84,27 +84,27 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(child.device_facts, "facts", lambda uuid: DeviceFacts(uuid))
     monkeypatch.setattr(child, "DeviceSampler", Sampler)
     monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])
-    monkeypatch.setattr(prepared, "_make_room", lambda: None)
+    monkeypatch.setattr(input_cache, "_make_room", lambda: None)
     monkeypatch.setitem(sys.modules, "measure_child_kernels", sys.modules[__name__])
     made.clear()
     yield
-    prepared._kept.clear()
+    input_cache._cache.clear()
 
 
-def contest(*configs: tuple[str, float], **changes: Any) -> Any:
+def race(*configs: tuple[str, float], **changes: Any) -> Any:
     return ask(*configs, rules=Rules(), **changes)
 
 
 def ask(*configs: tuple[str, float], n: int = 64, **changes: Any) -> Any:
-    entrants = tuple(Entrant(Config.of({"fault": fault, "us": us}), ()) for fault, us in configs)
-    request = MeasureRequest("m:twice", (("n", n),), entrants, loader="measure_child_kernels:load", **changes)
+    candidates = tuple(Candidate(Config.of({"fault": fault, "us": us}), ()) for fault, us in configs)
+    request = MeasureRequest("m:twice", (("n", n),), candidates, loader="measure_child_kernels:load", **changes)
     return child.run(request, 0)
 
 
-def test_one_entrant_is_checked_and_timed() -> None:
+def test_one_candidate_is_checked_and_timed() -> None:
     outcome = ask(("", 50.0))
     assert outcome.status is Status.OK and outcome.measurement.median_us == 50.0
-    assert outcome.device.gpu_uuid == "GPU-0" and not outcome.places
+    assert outcome.device.gpu_uuid == "GPU-0" and not outcome.ranked
 
 
 def test_data_is_made_once_a_problem_and_seed() -> None:
@@ -123,38 +123,38 @@ def test_data_made_ahead_is_the_first_trials() -> None:
 
 def test_a_verdict_of_wrong_is_from_fresh_data() -> None:
     ask(("", 50.0), seeds=(0,))
-    (problem,) = prepared._kept.values()
+    (problem,) = input_cache._cache.values()
     problem.seeds[0].reference.result.zero_()  # as a config that writes out of bounds would
     assert ask(("", 50.0), seeds=(0,)).status is Status.OK
     assert made[64, 0] == 2
     assert ask(("wrong", 50.0), seeds=(0,)).status is Status.INCORRECT
 
 
-def test_a_contest_places_those_that_pass_their_check() -> None:
-    outcome = contest(("", 50.0), ("wrong", 10.0), ("", 80.0), ("does_not_load", 10.0), ("", 50.0))
+def test_a_race_ranks_those_that_pass_their_check() -> None:
+    outcome = race(("", 50.0), ("wrong", 10.0), ("", 80.0), ("does_not_load", 10.0), ("", 50.0))
     assert outcome.status is Status.OK
-    best, wrong, slow, unloaded, equal = outcome.places
+    best, wrong, slow, unloaded, equal = outcome.ranked
     assert (best.ratio, equal.ratio, slow.ratio) == (1.0, 1.0, pytest.approx(1.6))
-    assert [place.tied for place in outcome.places] == [True, False, False, False, True]
+    assert [place.tied for place in outcome.ranked] == [True, False, False, False, True]
     assert wrong.outcome.status is Status.INCORRECT and wrong.outcome.measurement is None
     assert unloaded.outcome.status is Status.OUT_OF_RESOURCES
     assert slow.outcome.measurement.median_us == pytest.approx(80.0)
 
 
-def test_a_contest_checks_every_seed() -> None:
-    entrants = (("", 50.0), ("wrong_on_the_second_seed", 10.0))
-    assert [place.tied for place in contest(*entrants, seeds=(0,)).places] == [False, True]
-    assert [place.tied for place in contest(*entrants, seeds=(0, 1)).places] == [True, False]
+def test_a_race_checks_every_seed() -> None:
+    candidates = (("", 50.0), ("wrong_on_the_second_seed", 10.0))
+    assert [place.tied for place in race(*candidates, seeds=(0,)).ranked] == [False, True]
+    assert [place.tied for place in race(*candidates, seeds=(0, 1)).ranked] == [True, False]
 
 
-def test_a_contest_fails_with_its_device() -> None:
-    outcome = contest(("", 50.0), ("illegal", 10.0))
-    assert outcome.status is Status.ILLEGAL_ACCESS and not outcome.places
+def test_a_race_fails_with_its_device() -> None:
+    outcome = race(("", 50.0), ("illegal", 10.0))
+    assert outcome.status is Status.ILLEGAL_ACCESS and not outcome.ranked
 
 
-def test_a_contest_of_none_that_passes_has_no_leader() -> None:
-    outcome = contest(("wrong", 50.0), ("wrong", 10.0))
-    assert outcome.status is Status.OK and not any(place.tied for place in outcome.places)
+def test_a_race_of_none_that_passes_has_no_leader() -> None:
+    outcome = race(("wrong", 50.0), ("wrong", 10.0))
+    assert outcome.status is Status.OK and not any(place.tied for place in outcome.ranked)
 
 
 def test_a_reference_without_room_is_told_from_a_config_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_what_is_kept_makes_room_for_a_librarys_workspace(monkeypatch: pytest.Mo
     ask(("", 50.0), n=64)
 
     def reference(x: torch.Tensor) -> torch.Tensor:
-        if prepared.kept():
+        if input_cache.cached():
             raise RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR")
         return x * 2
 

@@ -24,7 +24,7 @@ from tileflow.errors import (
     SpecError,
 )
 from tileflow.measure.failure import MESSAGE_CHARS, build_failure, launch_failure
-from tileflow.measure.request import Entrant, Limits, MeasureRequest
+from tileflow.measure.request import Candidate, Limits, MeasureRequest
 from tileflow.measure.server import MeasureProcess
 from tileflow.measure.types import Outcome, Status
 
@@ -43,10 +43,10 @@ def process() -> Iterator[MeasureProcess]:
 def ask(
     process: MeasureProcess, what: str, incumbent_us: float | None = None, *, n: int = 0, limits: Limits = LIMITS
 ) -> Outcome:
-    entrant = Entrant(Config.of({"what": what}), ())
+    candidate = Candidate(Config.of({"what": what}), ())
     problem = (("n", n),)
     return process.run(
-        MeasureRequest("measure_kernels:add", problem, (entrant,), limits=limits, incumbent_us=incumbent_us)
+        MeasureRequest("measure_kernels:add", problem, (candidate,), limits=limits, incumbent_us=incumbent_us)
     )
 
 

@@ -135,7 +135,7 @@ PUBLIC = {
     "tileflow.runtime.abi": {"ArgKind", "Binary", "LaunchAbi", "LaunchArg", "Resources", "TensorMap"},
     "tileflow.runtime.problem": {"ArgSpec", "CallableSpec", "Problem", "Scalar", "ScalarSpec", "TensorSpec"},
     "tileflow.emit.source": {"TritonSource"},
-    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "Place", "Status", "require_finite"},
+    "tileflow.measure.types": {"DeviceFacts", "Measurement", "Outcome", "RankedResult", "Status", "require_finite"},
     "tileflow_search": {"STRATEGIES", "Result", "Strategy", "make"},
 }
 

@@ -23,9 +23,9 @@ from tileflow.expr import TRUE, Expr
 from tileflow.runtime import build_native, native
 from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources, TensorMap
 from tileflow.runtime.drivers import make_enqueue
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.packing import Enqueue, parameter_formats, python_enqueue
-from tileflow.runtime.settled import Settled
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),
@@ -503,7 +503,7 @@ class Loading(FakeCuda):
         return 0, self.recorder.address, 0
 
 
-def test_a_settled_launch_hands_its_tensors_over_and_what_is_unusual_back(extension: None) -> None:
+def test_a_specialised_launch_hands_its_tensors_over_and_what_is_unusual_back(extension: None) -> None:
     """The current stream of the CPU is null. A misaligned output, a value without memory and a status that can be
     mended go to the context; another status is an error, and an empty grid launches nothing."""
     if native.tensors_key() is None:
@@ -515,7 +515,7 @@ def test_a_settled_launch_hands_its_tensors_over_and_what_is_unusual_back(extens
     launch: Any = cuda_launcher(binary, "cpu", driver=Loading(recorder))
     handed: list[tuple[Any, ...]] = []
     context = SimpleNamespace(launch=lambda *args: handed.append(args))
-    warm = launch.settle(Settled(frozenset({"x"}), frozenset({"out"})), ("out", "x"), 0)
+    warm = launch.specialize(KeyInvariants(frozenset({"x"}), frozenset({"out"})), ("out", "x"), 0)
     x, y = torch.zeros(8)[1:], torch.zeros(9)
     warm(context, y, x, 5)
     warm(context, y, x, 0)

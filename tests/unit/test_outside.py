@@ -25,9 +25,9 @@ from tileflow.frontend.meaning import semantic_hash
 from tileflow.frontend.split import split
 from tileflow.runtime.call_cache import MOST_PASSED
 from tileflow.runtime.dispatch import RuntimeContext
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.outside import DeviceReads, read_outside
 from tileflow.runtime.paths import Symbol, digest_of, read_symbol
-from tileflow.runtime.settled import Settled
 from tileflow.target import target
 
 FLAG, WORD, COUNT = True, "add", 3
@@ -244,7 +244,7 @@ def chooses(x: Any, n: int, word: str) -> Any:
 
 def test_only_what_an_int_decides_is_looked_at_again() -> None:
     (region,) = split(chooses).regions
-    checked = [name for name in ("small", "given", "many") if not region.settled.decides(Expr.sym(name).eq(1))]
+    checked = [name for name in ("small", "given", "many") if not region.invariants.decides(Expr.sym(name).eq(1))]
     assert checked == ["many"]
 
 
@@ -255,8 +255,8 @@ def test_a_digest_tells_constants_apart_and_is_the_same_in_every_process() -> No
     symbol = Symbol.parse("f.digest")
     assert read_symbol(symbol, {"f": helper}, None, (), ()) == digest_of(helper)
     condition = Expr.sym("f.digest").eq(1)
-    assert Settled(frozenset({"f"})).decides(condition)
-    assert not Settled().decides(condition)
+    assert KeyInvariants(frozenset({"f"})).decides(condition)
+    assert not KeyInvariants().decides(condition)
 
 
 class Declines:

@@ -19,9 +19,9 @@ from tileflow.expr import Expr
 from tileflow.runtime import native
 from tileflow.runtime.abi import LaunchArg
 from tileflow.runtime.guards import conjuncts, pair_of
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher
 from tileflow.runtime.overlap import is_apart, is_in_step, is_same, surely_fit
-from tileflow.runtime.settled import Settled
 from tileflow.target import target
 
 __all__ = ["extension"]  # a fixture
@@ -201,7 +201,7 @@ def test_a_launch_looks_at_its_pairs(relation: str) -> None:
             launch({"x": X[1:], "out": X[:-1]}, (0,), (1,))
 
 
-def test_a_settled_launch_looks_at_its_pairs_too(extension: None) -> None:
+def test_a_specialised_launch_looks_at_its_pairs_too(extension: None) -> None:
     """Through C, as one that hands its tensors over; what shares memory goes to the context, which checks all."""
     if native.pairs_test() is None:
         pytest.skip("TILEFLOW_NATIVE=0, or torch does not offer its tensors to C")
@@ -210,7 +210,7 @@ def test_a_settled_launch_looks_at_its_pairs_too(extension: None) -> None:
     launch: Any = cuda_launcher(binary, "cpu", driver=Loading(recorder))
     handed: list[tuple[Any, ...]] = []
     context = SimpleNamespace(launch=lambda *args: handed.append(args))
-    warm = launch.settle(Settled(frozenset({"x", "out"})), ("out", "x"), 0)
+    warm = launch.specialize(KeyInvariants(frozenset({"x", "out"})), ("out", "x"), 0)
     warm(context, Y, X, 5)
     assert len(recorder.launches) == 1 and not handed
     warm(context, X, X, 5)

@@ -24,7 +24,7 @@ from tileflow_benchmarks.search_replay.staleness import stale
 from tileflow_experiments.tuning_task import prepare
 from tileflow_search.base import RandomStrategy
 from tileflow_search.default import DefaultStrategy
-from tileflow_search.transfer import Family, Task
+from tileflow_search.transfer import ProblemFeatures, TransferGroup
 
 from tileflow.config import Config, ConfigSpace
 
@@ -131,14 +131,16 @@ class TestSharing:
 
 def test_a_search_among_siblings_learns_of_its_own_before_it_ends() -> None:
     """The order in which the fourth search once ended after 12 measurements, 5.9 % behind."""
-    seed, family = 6, Family(6)
+    seed, group = 6, TransferGroup(6)
     shapes = [recording for recording in recordings("lab_shapes").values() if kernel(recording) == "matmul"]
     for recording in random.Random(seed).sample(shapes, len(shapes)):
         header = recording.header
-        task = Task.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
+        problem = ProblemFeatures.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
 
-        def join(space: ConfigSpace, seed: int, task: Task = task, default: Config = header.default) -> DefaultStrategy:
-            return DefaultStrategy(space, seed, peers=family.join(task, space, default))
+        def join(
+            space: ConfigSpace, seed: int, problem: ProblemFeatures = problem, default: Config = header.default
+        ) -> DefaultStrategy:
+            return DefaultStrategy(space, seed, peers=group.join(problem, space, default))
 
         run = simulate(recording, join, seed, seconds=60.0, clock=frozen)
         assert run.finished and run.measured > 50 and run.best_at(math.inf) < 1.02 * recording.best_us

@@ -18,9 +18,9 @@ from tileflow.errors import CallError, LaunchError, OutOfResources, TableError
 from tileflow.expr import TRUE, Expr, all_of
 from tileflow.runtime.abi import Binary, LaunchAbi, LaunchArg, Resources, TensorMap
 from tileflow.runtime.drivers import current_stream_reader
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher, hip_launcher
 from tileflow.runtime.paths import Path, Symbol
-from tileflow.runtime.settled import Settled
 
 TENSOR = LaunchArg("x", "tensor", "*fp32", "x")
 ONE = (Expr.of(1), Expr.of(1), Expr.of(1))
@@ -181,7 +181,7 @@ def test_a_launcher_of_a_key_reads_bounds_in_every_form_that_a_loop_takes(given:
     ends = [Expr.sym(f"end.{i}") - Expr.sym(f"begin.{i}") for i in range(axes)]
     extents = (*ends, *(Expr.of(5), Expr.of(1)))[:3]
     launch, driver = launcher(make_binary(TENSOR, grid=cast(Any, extents)), [ctypes.c_uint64])
-    keyed = launch.settle(Settled(), ("x",), 0)
+    keyed = launch.specialize(KeyInvariants(), ("x",), 0)
     context: Any = SimpleNamespace(launch=None)  # what declines goes there
     assert keyed(context, torch.zeros(4), *given) is True
     assert driver.launches[0].grid == grid
@@ -191,7 +191,7 @@ def test_a_launcher_of_a_key_refuses_bounds_that_are_no_ints() -> None:
     binary = make_binary(TENSOR, grid=(Expr.sym("end.0"), Expr.of(1), Expr.of(1)))
     launch, driver = launcher(binary, [ctypes.c_uint64])
     with pytest.raises(CallError, match="bounds must be ints"):
-        launch.settle(Settled(), ("x",), 0)(None, torch.zeros(4), 2.5)
+        launch.specialize(KeyInvariants(), ("x",), 0)(None, torch.zeros(4), 2.5)
     assert not driver.launches
 
 

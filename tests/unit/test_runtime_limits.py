@@ -114,7 +114,7 @@ def test_finding_1_a_launcher_writes_ints_whatever_it_was_given(change: dict[str
     binary = examples.binary()
     binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **change))
     with pytest.raises((ValueError, TypeError)):
-        launch._Writer(binary, None, launch.Settled(), None).source()
+        launch._Writer(binary, None, launch.KeyInvariants(), None).source()
     assert canary.fired == []
 
 

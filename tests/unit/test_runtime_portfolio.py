@@ -10,7 +10,7 @@ import pytest
 
 from tileflow.config import Config
 from tileflow.errors import TableError
-from tileflow.runtime.portfolio import Member, choose_portfolio
+from tileflow.runtime.portfolio import PortfolioEntry, choose_portfolio
 
 _spec = importlib.util.spec_from_file_location("runtime_examples", Path(__file__).with_name("runtime_examples.py"))
 assert _spec is not None and _spec.loader is not None
@@ -51,7 +51,7 @@ def test_a_config_not_timed_somewhere_counts_as_the_slowest_there() -> None:
 
 def test_small_cases() -> None:
     assert choose_portfolio({}) == ()
-    assert choose_portfolio({SHAPES[0]: {SMALL: 1.0, LARGE: 2.0}}) == (Member(SMALL, SHAPES[0]),)
+    assert choose_portfolio({SHAPES[0]: {SMALL: 1.0, LARGE: 2.0}}) == (PortfolioEntry(SMALL, SHAPES[0]),)
     with pytest.raises(TableError, match="same categories"):
         choose_portfolio({SHAPES[0]: {SMALL: 1.0}, problem(8, 8, dtype="float32"): {SMALL: 1.0}})
     with pytest.raises(TableError, match="must have been timed"):

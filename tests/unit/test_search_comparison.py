@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tileflow_benchmarks.search_comparison import report, retime, score, search_tileflow, streams
+from tileflow_benchmarks.process_pool import Ended, Slot
+from tileflow_benchmarks.search_comparison import report, retime, score, search_tileflow
 from tileflow_benchmarks.search_comparison.notes import Notes
 from tileflow_benchmarks.search_comparison.retime import Retimed, RivalConfig
 from tileflow_benchmarks.search_comparison.searches import (
@@ -41,7 +42,6 @@ from tileflow_benchmarks.search_comparison.series import (
     read_lines,
 )
 from tileflow_benchmarks.search_comparison.stage import Stage, caches, gather
-from tileflow_benchmarks.search_comparison.streams import Ended, ProcessJob, Slot
 from tileflow_experiments import mlflow_log
 
 from tileflow.errors import SpecError
@@ -199,52 +199,6 @@ class TestPlan:
             cell_of({"kernel": SOFTMAX.kernel, "problem": {"m": 3}})
 
 
-def script(item: str, code: str, tmp_path: Path, limit_s: float = 20.0) -> ProcessJob[str]:
-    return ProcessJob(item, (sys.executable, "-c", code), {"DUEL": item}, tmp_path / f"{item}.log", limit_s, limit_s)
-
-
-class TestStreams:
-    def test_a_crash_and_a_timeout_are_told_and_harm_no_other(self, tmp_path: Path) -> None:
-        codes = {
-            "hangs": "import time; time.sleep(60)",
-            "crashes": "import os; os.abort()",
-            "fails": "raise SystemExit(3)",
-            "fine": "import os; print(os.environ['DUEL'], os.environ['CUDA_VISIBLE_DEVICES'], os.sched_getaffinity(0))",
-            "also": "pass",
-        }
-        slots = [Slot("7", (0,)), Slot("8", (0,))]
-        endings: dict[str, Ended[str]] = {}
-        left = streams.run(
-            [*codes, "late"], slots,
-            lambda item, slot: script(item, codes.get(item, ""), tmp_path,
-                                      {"hangs": 1.0, "late": 1e6}.get(item, 20.0)),
-            lambda ended: endings.update({ended.job.item: ended}), time.monotonic() + 60,
-        )  # fmt: skip
-        assert left == ["late"]
-        assert {item: ended.ending for item, ended in endings.items()} == {
-            "hangs": "ended after 1 s", "crashes": "exit code -6", "fails": "exit code 3", "fine": "", "also": "",
-        }  # fmt: skip
-        assert endings["hangs"].wall_s < 5
-        assert (tmp_path / "fine.log").read_text() == f"fine {endings['fine'].slot.gpu} {{0}}\n"
-
-    def test_what_a_search_started_ends_with_it(self, tmp_path: Path) -> None:
-        code = (
-            "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)']).pid)"
-        )
-        streams.run([0], [Slot("", (0,))], lambda item, slot: script("parent", code, tmp_path),  # type: ignore[arg-type,return-value]
-                    lambda ended: None, time.monotonic() + 60)  # fmt: skip
-        state = Path(f"/proc/{int((tmp_path / 'parent.log').read_text())}/stat")
-        assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
-
-    def test_each_stream_has_a_gpu_and_cores_of_its_own(self) -> None:
-        assert streams.slots(["0", "1"], range(40), 16) == [
-            Slot("0", tuple(range(16))),
-            Slot("1", tuple(range(16, 32))),
-        ]
-        assert streams.slots(["0", "1", "2"], range(20), 16) == [Slot("0", tuple(range(16)))]
-        assert streams.slots(["5"], [3, 4], 16) == [Slot("5", (3, 4))]
-
-
 class TestKeeping:
     def test_caches_of_a_search_are_its_own_and_empty(self, tmp_path: Path) -> None:
         first, second = caches(tmp_path / "a"), caches(tmp_path / "b")
@@ -254,18 +208,18 @@ class TestKeeping:
     def test_a_killed_search_keeps_what_it_had_told(self, tmp_path: Path) -> None:
         search = Search(SOFTMAX, "helion", 1, 60.0)
         stage = Stage(tmp_path / "out", tmp_path, 5.0)
-        job = stage.search(search, Slot("3", (0, 1)))
+        job = stage.search(search, Slot("3", (), (0, 1)))
         folder = tmp_path / "out" / "searches" / search.name
         assert job.environment["HELION_AUTOTUNE_RANDOM_SEED"] == "1" and job.limit_s == 65.0 and job.least_s == 85.0
         assert job.environment["HELION_AUTOTUNE_PRECOMPILE_JOBS"] == "2"
         log = Path(job.environment["HELION_AUTOTUNE_LOG"]).with_suffix(".trace.jsonl")  # as Helion does
         log.write_text("".join(SAMPLE))
         (folder / NOTES).write_text(json.dumps({"mark": "ready", "at": 1001.5}) + "\n")
-        stage.searched(Ended(job, Slot("3", (0, 1)), 990.0, 80.0, "ended after 65 s"))
+        stage.searched(Ended(job, Slot("3", (), (0, 1)), 990.0, 80.0, "ended after 65 s"))
         (kept,) = results(tmp_path / "out")
         assert kept.startup_s == 11.5 and kept.done_s is None and kept.picked is None
         assert kept.ending == "ended after 65 s" and [t.seconds for t in kept.series] == [0.5, 1.5, 3.0, 4.5]
-        wanted = json.loads(Path(stage.retime(SOFTMAX, Slot("", ())).command[-1], retime.WANTED).read_text())
+        wanted = json.loads(Path(stage.retime(SOFTMAX, Slot("")).words[-1], retime.WANTED).read_text())
         assert [e["config"] for e in wanted["entrants"]] == ["", canonical(FAST), canonical(SLOW)]
 
     def test_a_search_that_never_was_ready_has_no_series(self, tmp_path: Path) -> None:

@@ -264,14 +264,15 @@ def test_a_warm_strategy_loads_nothing_in_the_midst_of_a_search() -> None:
     program = (
         "import sys\n"
         "from tileflow_search.registry import warm_up\n"
-        "from tileflow_search.surrogate import FEWEST, Forest\n"
+        "from tileflow_search.forest import Forest\n"
+        "from tileflow_search.surrogate import FEWEST\n"
         "before = set(sys.modules)\n"
         "warm_up('random')\n"
         "assert not any(name.startswith('sklearn') for name in sys.modules), 'only who needs it'\n"
         "warm_up('default')\n"
         "warm = set(sys.modules)\n"
         "rows = [[float(n), float(n % 3)] for n in range(FEWEST)]\n"
-        "Forest(rows, [float(n) for n in range(FEWEST)], 1).guess(rows)\n"
+        "Forest(rows, [float(n) for n in range(FEWEST)], 1).predict(rows)\n"
         "print(any(name.startswith('sklearn') for name in warm - before), len(set(sys.modules) - warm))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

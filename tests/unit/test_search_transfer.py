@@ -19,7 +19,7 @@ from tileflow_search.diverse import EACH, diverse
 from tileflow_search.features import Features
 from tileflow_search.progress import Progress
 from tileflow_search.surrogate import FEWEST, NOISE, TimeModel
-from tileflow_search.transfer import NEAREST, Family, Member, Task
+from tileflow_search.transfer import NEAREST, ProblemFeatures, TransferGroup, TransferTask
 
 from tileflow.config import Config, ConfigSpace, Knob
 from tileflow.errors import SpecError
@@ -84,47 +84,47 @@ class TestSharing:
             transfer.transfer(recordings[:1], ORDERS, 1.0)
 
 
-def family(shapes: Sequence[Shape]) -> list[Member]:
-    space, found = synthetic_recording.space(), Family()
-    tasks = (Task.of({"m": s.m, "n": s.n, "k": s.k}, bytes=s.traffic.bytes) for s in shapes)
-    return [found.join(task, space, space.default) for task in tasks]
+def tasks_of(shapes: Sequence[Shape]) -> list[TransferTask]:
+    space, found = synthetic_recording.space(), TransferGroup()
+    problems = (ProblemFeatures.of({"m": s.m, "n": s.n, "k": s.k}, bytes=s.traffic.bytes) for s in shapes)
+    return [found.join(problem, space, space.default) for problem in problems]
 
 
-def teach(member: Member, shape: Shape, configs: Sequence[Config]) -> None:
+def teach(task: TransferTask, shape: Shape, configs: Sequence[Config]) -> None:
     for config in configs:
-        member.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
+        task.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
 
 
 def some(count: int, seed: int = 0) -> list[Config]:
     return [row.config for row in synthetic(count, seed).rows]
 
 
-class TestMembers:
+class TestTasks:
     def test_the_nearest_siblings_give_their_best(self) -> None:
         shapes = [SQUARE, *(Shape(4096 << i, 4096, 4096) for i in range(1, 6))]
-        first, *others = family(shapes)
+        first, *others = tasks_of(shapes)
         assert first.leaders() == [] and not first.experience
-        for i, (member, shape) in reversed(list(enumerate(zip(others, shapes[1:], strict=True)))):
-            teach(member, shape, some(FEWEST + 1, seed=i))
+        for i, (task, shape) in reversed(list(enumerate(zip(others, shapes[1:], strict=True)))):
+            teach(task, shape, some(FEWEST + 1, seed=i))
         assert first.experience == len(others)
         assert first.leaders() == list(dict.fromkeys(c for other in others[:NEAREST] for c in other.best()))
 
     def test_what_failed_is_no_leader(self) -> None:
-        one, other = family([SQUARE, Shape(512, 512, 512)])
+        one, other = tasks_of([SQUARE, Shape(512, 512, 512)])
         for config in some(FEWEST + 1):
             other.learn(config, None)
         assert one.leaders() == [] and not one.experience and one.prior(some(3)) is None
 
     def test_the_prior_orders_an_unseen_shape(self) -> None:
         shapes = [Shape(64, 8192, 8192), SQUARE, Shape(8192, 8192, 8192)]
-        unseen, *others = family(shapes)
-        for member, shape in zip(others, shapes[1:], strict=True):
-            teach(member, shape, some(150))
+        unseen, *others = tasks_of(shapes)
+        for task, shape in zip(others, shapes[1:], strict=True):
+            teach(task, shape, some(150))
         asked = some(80, seed=5)
-        guess = unseen.prior(asked)
-        assert guess is not None and unseen.fits == 1
+        posterior = unseen.prior(asked)
+        assert posterior is not None and unseen.fits == 1
         times = {config: synthetic_recording.time_us(config, shapes[0]) for config in asked}
-        ranked = [config for _, config in sorted(zip(guess.means, asked, strict=True), key=lambda pair: pair[0])]
+        ranked = [config for _, config in sorted(zip(posterior.means, asked, strict=True), key=lambda pair: pair[0])]
         best, worst = ([times[c] for c in part] for part in (ranked[:20], ranked[-20:]))
         assert statistics.median(best) < 0.75 * statistics.median(worst)
 
@@ -134,19 +134,19 @@ class TestMembers:
             Knob("block:m", "m", (32, 64, 128), "block", 32), Knob("num_warps", "", (2, 4, 8), "launch", 4),
             Knob("access", "x", ("pointer", "descriptor"), "access", "pointer"),
         ))  # fmt: skip
-        found = Family()
-        small = found.join(Task.of({"m": 32}), narrow, narrow.default)
-        large = found.join(Task.of({"m": 4096}), wide, wide.default)
+        found = TransferGroup()
+        small = found.join(ProblemFeatures.of({"m": 32}), narrow, narrow.default)
+        large = found.join(ProblemFeatures.of({"m": 4096}), wide, wide.default)
         for i, config in enumerate(list(wide.enumerate())[: FEWEST + 2]):
             large.learn(config, float(i))
         assert [c["block:m"] for c in small.leaders()] == [32]
         assert small.prior(list(narrow.enumerate())) is not None
 
     def test_distance_counts_doublings_and_labels(self) -> None:
-        here = Task.of({"m": 1024, "n": 64, "dtype": "bfloat16", "causal": True})
+        here = ProblemFeatures.of({"m": 1024, "n": 64, "dtype": "bfloat16", "causal": True})
         assert here.distance(here) == 0
-        assert here.distance(Task.of({"m": 4096, "n": 32, "dtype": "bfloat16", "causal": True})) == 3
-        assert here.distance(Task.of({"m": 1024, "n": 64, "dtype": "float16", "causal": True})) == 1
+        assert here.distance(ProblemFeatures.of({"m": 4096, "n": 32, "dtype": "bfloat16", "causal": True})) == 3
+        assert here.distance(ProblemFeatures.of({"m": 1024, "n": 64, "dtype": "float16", "causal": True})) == 1
 
 
 class TestKinship:
@@ -155,44 +155,44 @@ class TestKinship:
     @staticmethod
     def model(shape: Shape, verdicts: int, sign: float) -> TimeModel:
         """Of ``shape`` after so many verdicts, of which a well taught sibling's landscape is ``sign`` times its own."""
-        one, other = family([shape, SQUARE])
+        one, other = tasks_of([shape, SQUARE])
         for config in some(150, seed=1):
             other.learn(config, sign * math.log2(synthetic_recording.time_us(config, SQUARE)))
         model = TimeModel(Features(one.space), 0, one)
         for config in some(verdicts, seed=2):
             model.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
-        model.before(some(3))
+        model.predict_from_config(some(3))
         return model
 
     def test_is_unknown_before_there_are_times(self) -> None:
-        assert self.model(Shape(2048, 4096, 4096), FEWEST - 1, 1.0).kin is None
+        assert self.model(Shape(2048, 4096, 4096), FEWEST - 1, 1.0).prior_is_useful is None
 
     def test_is_what_the_times_say(self) -> None:
-        assert self.model(Shape(2048, 4096, 4096), 30, 1.0).kin is True
-        assert self.model(Shape(2048, 4096, 4096), 30, -1.0).kin is False
+        assert self.model(Shape(2048, 4096, 4096), 30, 1.0).prior_is_useful is True
+        assert self.model(Shape(2048, 4096, 4096), 30, -1.0).prior_is_useful is False
 
     def test_of_times_that_differ_by_noise_alone_nothing_need_be_explained(self) -> None:
-        one, other = family([SQUARE, Shape(2048, 4096, 4096)])
+        one, other = tasks_of([SQUARE, Shape(2048, 4096, 4096)])
         model = TimeModel(Features(one.space), 0, one)
         for i, config in enumerate(some(40)):
             other.learn(config, 1.0)
             model.learn(config, 1.0 + (i % 2) * NOISE)
-        model.before(some(3))
-        assert model.kin is True
+        model.predict_from_config(some(3))
+        assert model.prior_is_useful is True
 
     def test_without_it_the_others_are_left_out(self) -> None:
         shape, asked = Shape(2048, 4096, 4096), some(20, seed=7)
         misled, alone = self.model(shape, 30, -1.0), TimeModel(Features(synthetic_recording.space()), 0)
         for config in some(30, seed=2):
             alone.learn(config, math.log2(synthetic_recording.time_us(config, shape)))
-        assert misled.before(asked) == alone.before(asked)
-        assert self.model(shape, 30, 1.0).before(asked) != alone.before(asked)
+        assert misled.predict_from_config(asked) == alone.predict_from_config(asked)
+        assert self.model(shape, 30, 1.0).predict_from_config(asked) != alone.predict_from_config(asked)
 
     def test_a_misled_search_makes_up_for_its_short_start(self) -> None:
-        one, *others = family([SQUARE, *(Shape(2048 << i, 4096, 4096) for i in range(2, 5))])
-        for member in others:
+        one, *others = tasks_of([SQUARE, *(Shape(2048 << i, 4096, 4096) for i in range(2, 5))])
+        for task in others:
             for config in some(60, seed=1):
-                member.learn(config, -math.log2(synthetic_recording.time_us(config, SQUARE)))
+                task.learn(config, -math.log2(synthetic_recording.time_us(config, SQUARE)))
         strategy = DefaultStrategy(one.space, 0, peers=one)
         opening = list(itertools.islice(diverse(one.space, 0), EACH * len(Features(one.space).names)))
         asked: list[Config] = []
@@ -208,14 +208,17 @@ class TestKinship:
         for config in some(20):
             for progress in (alone, helped):
                 progress.learn(config, 1.0)
-        assert helped.doubt - 1 == pytest.approx(4 * (alone.doubt - 1)) and alone.doubt > 1
+        assert (
+            helped.improvement_discount - 1 == pytest.approx(4 * (alone.improvement_discount - 1))
+            and alone.improvement_discount > 1
+        )
         assert [p.restart() for p in (alone, helped)] == [True, True]
         assert [p.restart() for p in (alone, helped)] == [True, False]
 
 
 def test_a_strategy_with_peers_keeps_to_ask_and_tell() -> None:
     """Without a verdict of its own it asks for what the others found, and then for what they promise."""
-    one, other = family([SQUARE, Shape(2048, 4096, 4096)])
+    one, other = tasks_of([SQUARE, Shape(2048, 4096, 4096)])
     teach(other, Shape(2048, 4096, 4096), some(60))
     space = synthetic_recording.space()
     strategy = make("default", space, 0, [space.default], peers=one)

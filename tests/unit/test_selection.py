@@ -1,4 +1,4 @@
-"""The end of a study: who enters the contest, what the journal keeps of it, which of equals becomes the row."""
+"""The end of a study: who enters the race, what the journal keeps of it, which of equals becomes the row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
 from tileflow_experiments.records import StudyKey, TrialRecord
-from tileflow_experiments.selection import ENTRANTS, Standing, contests, finalists, most_robust, votes
+from tileflow_experiments.selection import CANDIDATES, Standing, finalists, most_robust, races, votes
 
 from tileflow.config import Config
 from tileflow.cost import Launch
-from tileflow.measure.contest import by_medians
-from tileflow.measure.types import Measurement, Outcome, Place, Status
+from tileflow.measure.racing import by_medians
+from tileflow.measure.types import Measurement, Outcome, RankedResult, Status
 from tileflow.runtime.abi import Resources
 from tileflow.runtime.table import load_table
 
@@ -59,7 +59,7 @@ class TestFinalists:
 
     def test_are_so_many_at_the_most(self) -> None:
         records = [trial(x, 100.0) for x in range(40)]
-        assert len(finalists(records, None)) == ENTRANTS
+        assert len(finalists(records, None)) == CANDIDATES
 
     def test_are_measured_and_work(self) -> None:
         wrong = trial(1, 50.0, status=Status.INCORRECT)
@@ -86,7 +86,7 @@ class TestMostRobust:
 
 def test_a_standing_survives_the_journal() -> None:
     outcome = Outcome(Status.OK, Measurement((1.0,), 1.0, 1.0, 1.0, 0.0))
-    for place in (Place(outcome, 1.01, 0.99, 1.03, True), Place(Outcome(Status.INCORRECT))):
+    for place in (RankedResult(outcome, 1.01, 0.99, 1.03, True), RankedResult(Outcome(Status.INCORRECT))):
         standing = Standing.of(Config.of({"x": 1}), place)
         assert Standing.from_json(standing.to_json()) == standing
     assert standing.ratio is None and not standing.tied
@@ -107,15 +107,15 @@ def test_a_lucky_measurement_does_not_win(tmp_path: Path) -> None:
         assert entry.default_us == pytest.approx(fakes.time_us(fakes.SPACE.default))
 
 
-def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> None:
+def test_a_candidate_found_wrong_in_the_race_does_not_win(tmp_path: Path) -> None:
     class Device(fakes.FakeDevice):
-        def contest(self, request: TrialRequest, entrants: Any) -> Outcome:
+        def race(self, request: TrialRequest, candidates: Any) -> Outcome:
             outcomes = []
-            for (_, config), code in zip(request.entrants, entrants, strict=True):
-                alone = self.run(replace(request, config=config, entrants=()), Build(""), code)
+            for (_, config), code in zip(request.candidates, candidates, strict=True):
+                alone = self.run(replace(request, config=config, candidates=()), Build(""), code)
                 best = (config["x"], config["y"]) == (6, 2)
                 outcomes.append(Outcome(Status.INCORRECT, error_digest="on the other seed") if best else alone)
-            return Outcome(Status.OK, places=by_medians(outcomes))
+            return Outcome(Status.OK, ranked=by_medians(outcomes))
 
     class Stages(fakes.FakeStages):
         def open_device(self, device_class: str) -> fakes.FakeDevice:
@@ -129,9 +129,9 @@ def test_an_entrant_found_wrong_in_the_contest_does_not_win(tmp_path: Path) -> N
     assert {r.result.outcome.error_digest for r in again if r.status is Status.INCORRECT} == {"on the other seed"}
 
 
-def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_path: Path) -> None:
+def test_a_race_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_path: Path) -> None:
     class Device(fakes.FakeDevice):
-        def contest(self, request: TrialRequest, entrants: Any) -> Outcome:
+        def race(self, request: TrialRequest, candidates: Any) -> Outcome:
             return Outcome(Status.ILLEGAL_ACCESS, error_digest="an illegal memory access")
 
     class Stages(fakes.FakeStages):
@@ -143,10 +143,10 @@ def test_a_contest_that_its_device_does_not_survive_leaves_the_searchs_order(tmp
     assert {e.best_us for e in load_table(tmp_path / "tables/fakes-kernel.json").entries} == {10.0}
     events = list(journals.events(journals.read(tmp_path / "journal.jsonl"), "contest"))
     assert [(e["status"], e["places"]) for e in events] == [("illegal_access", [])] * 2
-    assert not any(contests(events).values())
+    assert not any(races(events).values())
 
 
-def test_a_resumed_sweep_builds_its_entrants_anew(tmp_path: Path) -> None:
+def test_a_resumed_sweep_builds_its_candidates_anew(tmp_path: Path) -> None:
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
     sweep.run(spec, tmp_path, quick_tools())
     sweep.resume(tmp_path, quick_tools())
@@ -169,7 +169,7 @@ def test_a_rehearsal_says_where_its_time_goes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_regret_of_a_pick_is_its_time_over_the_best(tmp_path: Path, first: bool) -> None:
-    """Without contests the lucky config is the pick, and 11 us over 10 its regret."""
+    """Without races the lucky config is the pick, and 11 us over 10 its regret."""
     spec = sweep_spec(strategy={"name": "exhaustive"}, budget={"trials": 100}, device_classes=[GPU])
     sweep.run(spec, tmp_path, quick_tools(lucky))
     lines = [x for x in journals.read(tmp_path / "journal.jsonl") if first or x.get("event") != "contest"]

@@ -100,7 +100,7 @@ def test_drawn_values_are_the_tensors_own_in_their_own_shares(monkeypatch: pytes
         assert (ours == special).float().mean().item() == pytest.approx(share, abs=0.01)
     assert over.min() >= 0 and over.max() <= 1 and over.unique().numel() > 100
     other = made(torch.ones(4), (large.t(), large, windows), seed=1)[1][1]
-    assert not torch.equal(other, again), "a contest's second check is of other values"
+    assert not torch.equal(other, again), "a race's second check is of other values"
     assert torch.equal(made(torch.ones(4), (large.t(), large, windows))[1][1], again)
 
 

@@ -280,14 +280,14 @@ def test_the_incumbent_is_that_of_the_moment_of_measuring() -> None:
     assert device_next(queue_with_policy(Largest(), "a1")).request.incumbent_us == 7.0
 
 
-def test_a_contest_goes_straight_to_its_device_and_teaches_nothing_of_its_first_config() -> None:
+def test_a_race_goes_straight_to_its_device_and_teaches_nothing_of_its_first_config() -> None:
     queue: TrialQueue[str] = TrialQueue()
     first, second = request("a1", 1), request("b2", 2)
-    contest = replace(first, request_id="c", remeasure=True, entrants=(("t1", first.config), ("t2", second.config)))
-    queue.submit(contest, ("code of 1", "code of 2"))
+    race = replace(first, request_id="c", remeasure=True, candidates=(("t1", first.config), ("t2", second.config)))
+    queue.submit(race, ("code of 1", "code of 2"))
     assert queue.lease("compile", "c") is None
     lease = device_next(queue)
-    assert lease.entrants == ("code of 1", "code of 2") and lease.payload is None
+    assert lease.candidates == ("code of 1", "code of 2") and lease.payload is None
     queue.finish(lease, Outcome(Status.OK), DeviceIdentity(GPU), 0.5)
     (result,) = finals(queue)
     assert result.request_id == "c" and result.phases.device_s == 0.5

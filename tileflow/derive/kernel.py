@@ -18,7 +18,7 @@ from ..config import Choice, Config
 from ..errors import CallError
 from ..frontend.meaning import digest
 from ..library import Example
-from ..runtime.argtree import flatten_call, is_traced, leaves, rebuild_call, replace, tensors
+from ..runtime.argtree import flatten_call, is_traced, leaves, replace, tensors, unflatten_call
 from .observe import observe
 from .pull_back import pull_back
 from .write import Derived, derive
@@ -134,7 +134,7 @@ class BackwardKernel(Kernel):
         examples = [Example.of(value) for value in values]
         with ThreadPoolExecutor(1) as thread:
             made = thread.submit(lambda: [example.make() for example in examples]).result()
-            return thread.submit(self._kind, rebuild_call(self.forward.host, template, made)).result()
+            return thread.submit(self._kind, unflatten_call(self.forward.host, template, made)).result()
 
     def source(self, *args: Any) -> str:
         """The text that is derived for a call: a kernel in the language, to read or to go on from by hand."""

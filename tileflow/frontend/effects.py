@@ -11,7 +11,7 @@ import torch
 from ..errors import CallError
 from ..ir.graph import KernelIR
 from ..ir.op_table import effects_of
-from ..runtime.argtree import Leaf, flatten, leaves_of, rebuild_call
+from ..runtime.argtree import Leaf, flatten, leaves_of, unflatten_call
 from ..runtime.dispatch import Shapes
 from ..runtime.paths import Path, read_path
 from .lower import lower_call
@@ -33,7 +33,7 @@ def effects(host: HostFunction, template: Hashable, leaves: Sequence[Any]) -> Ef
     torch.library: an output that shares memory with an argument or another output, that is no tensor, or whose shape
     depends on the config.
     """
-    args = rebuild_call(host, template, leaves)
+    args = unflatten_call(host, template, leaves)
     memory = [leaf.untyped_storage() if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
     written: list[torch.UntypedStorage] = []
 

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ..runtime.settled import DEFAULT_DTYPE, OF_ANY_HOST_CODE, Settled
+from ..runtime.key_invariants import DEFAULT_DTYPE, OF_ANY_HOST_CODE, KeyInvariants
 from .liveness import COMPREHENSIONS, FUNCTIONS, Names, bound_names, parameters, target_names
 from .source import FunctionSource, resolve
 
@@ -102,7 +102,7 @@ _RESTLESS = (
 
 def settled(
     source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names, constants: Names
-) -> tuple[dict[ast.For, Settled], frozenset[str]]:
+) -> tuple[dict[ast.For, KeyInvariants], frozenset[str]]:
     """What is settled at each tile loop, and the settings of torch's that host code can see, which a key must hold.
 
     ``asked``: host code's questions to the config; ``constants``: the parameters whose numbers are in the key.
@@ -126,17 +126,17 @@ class _Follower:
         self.arguments = _arguments(source) - constants
         self.kinds: dict[str, Kind] = dict.fromkeys(constants, "number")
         self.names = frozenset(parameters(source.tree.args))
-        self.found: dict[ast.For, Settled] = {}
+        self.found: dict[ast.For, KeyInvariants] = {}
         self.ambient: set[str] = set()
 
-    def follow(self) -> dict[ast.For, Settled]:
+    def follow(self) -> dict[ast.For, KeyInvariants]:
         body = self.source.tree.body
         if all(map(self._is_quiet, self._host_nodes(body))):
             for statement in body:
                 self._statement(statement)
         else:
             self.ambient |= OF_ANY_HOST_CODE
-        return dict.fromkeys(self.loops, Settled()) | self.found
+        return dict.fromkeys(self.loops, KeyInvariants()) | self.found
 
     def _host_nodes(self, nodes: list[ast.stmt]) -> Iterator[ast.AST]:
         """What host code runs: of a tile loop, what its bounds are made of."""
@@ -195,7 +195,7 @@ class _Follower:
             self._bind(dict.fromkeys(bound_names([node], self.loops), "unknown"))
             for loop in (n for n in ast.walk(node) if isinstance(n, ast.For) and n in self.loops):
                 bounds = self._has_settled_bounds(loop)
-                self.found[loop] = Settled(frozenset(self.arguments), frozenset(self.kinds), bounds, self.names)
+                self.found[loop] = KeyInvariants(frozenset(self.arguments), frozenset(self.kinds), bounds, self.names)
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = [(target, value)]

@@ -38,7 +38,7 @@ from tileflow.frontend.source import (
 )
 from tileflow.frontend.syntax import copied
 from tileflow.lazy_dataclass import dataclass
-from tileflow.runtime.settled import DeviceReads, Settled
+from tileflow.runtime.key_invariants import DeviceReads, KeyInvariants
 
 CONTEXT = "__tileflow__"
 LOOP_MARK = "__tileflow_loop__"
@@ -60,7 +60,7 @@ class RegionSource:
     """One outermost tile loop. ``function`` is the marked function that it iterates over (``tile``, ``grid`` ...).
 
     ``targets`` are the loop variables, a tuple target flattened. ``captures`` are ordered by name; each may be missing
-    from a launch's frame where the host code binds it on some paths only. ``settled``: which are functions of the key.
+    from a launch's frame where the host code binds it on some paths only. ``invariants``: what the key fixes.
     """
 
     index: int
@@ -68,7 +68,7 @@ class RegionSource:
     targets: tuple[str, ...]
     loop: ast.For
     captures: tuple[Capture, ...]
-    settled: Settled
+    invariants: KeyInvariants
     file: str
     lines: Sequence[str]
 
@@ -126,7 +126,7 @@ def split(fn: Callable[..., Any]) -> HostFunction:
     source.tree.body = [*anchor(source, cutter.local - cutter.host_names(loops)), *body]
     run = compile_function(source.fn, source.tree, CONTEXT)
     flat = None
-    if all(set(region.locals) <= region.settled.names for region in regions):
+    if all(set(region.locals) <= region.invariants.names for region in regions):
         tree = _Flat(regions).visit(copied(source.tree))
         flat = compile_function(source.fn, tree, CONTEXT)
     return HostFunction(

@@ -7,10 +7,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..build.process import Child, Died, Done, Failed, TimedOut
+from ..build.process import Died, Done, Failed, TimedOut
+from ..build.warm_process import WarmProcess
 from ..config import Config
 from ..emit.source import TritonSource
 from ..errors import ConfigError, TileflowError
@@ -47,47 +47,29 @@ class InterpretRequest:
     loader: str = API_LOADER
 
 
-class InterpreterProcess:
+class InterpreterProcess(WarmProcess):
     """A warm child in which Triton interprets. Not thread-safe; one request at a time.
 
     ``unwanted``: once true, a check that runs ends as at its limit.
     """
 
     def __init__(self, unwanted: Callable[[], bool] | None = None) -> None:
-        self._unwanted = unwanted
-        self._child = self._spawn()
+        environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+        warm = ("torch", "triton", "tileflow.measure.interpret")
+        super().__init__(warm=warm, environment=environment, unwanted=unwanted)
 
     def check(self, request: InterpretRequest) -> Outcome:
         """``ok``, ``incorrect`` or ``nonfinite`` with the place, or how lowering, emitting or running failed."""
-        answer = self._child.call(_CHECKS, (request,), limit_s=request.limit_s)
-        match answer:
+        match self._ask(_CHECKS, (request,), request.limit_s):
             case Done(value):
                 assert isinstance(value, Outcome)
                 return value
             case Failed(error):
                 raise error
             case TimedOut():
-                self._child = self._spawn()
                 return failed(Status.BENCH_TIMEOUT, f"interpreting took longer than {request.limit_s:g} s")
             case Died() as died:
-                self._child = self._spawn()
                 return failed(Status.WORKER_LOST, str(died))
-
-    def close(self) -> None:
-        self._child.kill()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _spawn(self) -> Child:
-        environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-        warm = ("torch", "triton", "tileflow.measure.interpret")
-        return Child(warm=warm, environment=environment, unwanted=self._unwanted)
 
 
 def check_interpreted(request: InterpretRequest) -> Outcome:

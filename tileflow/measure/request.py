@@ -8,8 +8,8 @@ from typing import Literal
 from ..config import Config
 from ..runtime.abi import Binary
 from ..runtime.problem import Scalar
-from .contest import Rules
 from .kernel import API_LOADER
+from .racing import Rules
 from .timing import Effort
 
 
@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
+class Candidate:
     """A config, built."""
 
     config: Config
@@ -49,7 +49,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequest:
-    """One problem and its entrants. Pickles. A single one is measured; with ``rules`` they meet in a contest.
+    """One problem and its candidates. Pickles. A single one is measured; with ``rules`` they meet in a race.
 
     ``kernel``: ``module:qualname``; ``loader`` makes a MeasurableKernel of it. ``problem``: keyword arguments of
     ``kernel.inputs``. ``seeds``: of the inputs that are checked; the first one's are timed. ``repeats``: runs checked
@@ -59,7 +59,7 @@ class MeasureRequest:
 
     kernel: str
     problem: tuple[tuple[str, Scalar], ...]
-    entrants: tuple[Entrant, ...]
+    candidates: tuple[Candidate, ...]
     sys_path: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1)
     repeats: int = 1

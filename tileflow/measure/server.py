@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..build.process import Answer, Child, Died, Done, Failed, TimedOut
+from ..build.process import Answer, Died, Done, Failed, TimedOut
+from ..build.warm_process import WarmProcess
 from ..errors import ClusterError, SlowProblem, SpecError
 from .device import DeviceInfo
 from .failure import NO_ROOM, failed
-from .prepared import Key, key
+from .input_cache import Key, key
 from .request import Limits, MeasureRequest
 from .types import Outcome, Status
 
@@ -27,7 +27,7 @@ _RESTS = "tileflow.measure.child:rest"
 _IDENTIFIES = "tileflow.measure.child:identify"
 
 
-class MeasureProcess:
+class MeasureProcess(WarmProcess):
     """A warm child on one card, and, once that one works, a spare beside it that has imported everything but opened no
     device.
 
@@ -45,18 +45,17 @@ class MeasureProcess:
         warm: tuple[str, ...] = ("torch", "tileflow.measure.child"),
         runs: str = _RUNS,
     ) -> None:
+        super().__init__(
+            warm=warm,
+            environment=environment,
+            recycle_after=recycle_after,
+            max_rss_bytes=max_rss_bytes,
+            has_spare=True,
+        )
         self._device_index = device_index
-        self._recycle_after = recycle_after
-        self._max_rss_bytes = max_rss_bytes
-        self._environment = environment
-        self._warm = warm
         self._runs = runs
-        self._served = 0
         self._slow: dict[Key, float] = {}  # seconds in which a problem was not made
         self._on_cpu: set[Key] = set()  # the problems whose reference the card has no room for
-        self._closed = False
-        self._child = self._spawn()
-        self._spare: Child | None = None
 
     def identity(self, limits: Limits | None = None) -> DeviceInfo:
         """What the child stands on. Raises ClusterError where it cannot open the card."""
@@ -92,7 +91,7 @@ class MeasureProcess:
         request = self._placed(request)
         outcome = self._run(request)
         if outcome.status is Status.OOM:
-            self._take_spare()
+            self._replace()
             outcome = self._run(request)
             if outcome.error_class == NO_ROOM and request.reference_on == "device":
                 log.warning(
@@ -102,7 +101,7 @@ class MeasureProcess:
                     outcome.error_digest,
                 )
                 self._on_cpu.add(key(request))
-                self._take_spare()
+                self._replace()
                 outcome = self._run(self._placed(request))
             if outcome.error_class == NO_ROOM:
                 raise SpecError(
@@ -119,31 +118,18 @@ class MeasureProcess:
         self._on_cpu.clear()
         self._ahead(_RESTS, (), limits or Limits())
 
-    def close(self) -> None:
-        """End both, also in the middle of a call of another thread's, which fails; none comes after them."""
-        self._closed = True
-        self._end_both()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _run(self, request: MeasureRequest) -> Outcome:
         answer = self._call(self._runs, (request, self._device_index), request.limits.phases(request.incumbent_us))
         match answer:
             case Done(value, rss_bytes):
                 assert isinstance(value, Outcome)
-                self._served += 1
-                spoilt = value.status in _SPOILT
-                if spoilt or self._served >= self._recycle_after or rss_bytes > self._max_rss_bytes:
-                    self._take_spare()
+                if value.status in _SPOILT:
+                    self._replace()
+                else:
+                    self._count(rss_bytes)
                 return value
             case Failed(error):
-                self._take_spare()  # an author's mistake may have spoilt the device's context too
+                self._replace()  # an author's mistake may have spoilt the device's context too
                 raise error
             case TimedOut(limit, phase):
                 self._note_slow(request, answer)
@@ -172,38 +158,11 @@ class MeasureProcess:
     def _ahead(self, function: str, args: tuple[Any, ...], limits: Limits) -> Answer:
         answer = self._call(function, args, limits.phases(None))
         if isinstance(answer, Failed):
-            self._take_spare()  # as in :meth:`run`
+            self._replace()  # as in :meth:`run`
         return answer
 
     def _call(self, function: str, args: tuple[Any, ...], phases: Mapping[str, float]) -> Answer:
-        answer = self._child.call(function, args, limit_s=_CALL_LIMIT_S, phase_limits=phases)
-        if isinstance(answer, Died | TimedOut):
-            self._take_spare()
-        return answer
-
-    def _take_spare(self) -> None:
-        self._child.kill()
-        self._served = 0
-        if not self._closed:
-            self._child, self._spare = self._spare or self._spawn(), self._spawn()
-        self._end_if_closed()
-
-    def _keep_spare(self) -> None:
-        if self._spare is None and not self._closed:
-            self._spare = self._spawn()
-            self._end_if_closed()
-
-    def _end_if_closed(self) -> None:
-        if self._closed:  # meanwhile, by another thread
-            self._end_both()
-
-    def _end_both(self) -> None:
-        self._child.kill()
-        if self._spare is not None:
-            self._spare.kill()
-
-    def _spawn(self) -> Child:
-        return Child(warm=self._warm, environment=self._environment)
+        return self._ask(function, args, _CALL_LIMIT_S, phases)
 
 
 def _timed_out(phase: str) -> Status:

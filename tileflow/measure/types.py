@@ -101,7 +101,7 @@ class Outcome:
     ``prepare_s``: for the problem's inputs and references, next to nothing where they were kept; ``load_s``: until the
     code is on the device; ``verify_s``, ``bench_s``: checking and timing. ``measured``: False for a modelled time.
     ``reference``: how what it was checked against was made, where not on the device: ``cpu``.
-    ``places``: of a contest, in the order of its entrants; its own status is then that of the whole.
+    ``ranked``: of a race, in the order of its candidates; its own status is then that of the whole.
     """
 
     status: Status
@@ -116,18 +116,18 @@ class Outcome:
     device: DeviceFacts = field(default_factory=DeviceFacts)
     measured: bool = True
     reference: str = ""
-    places: tuple[Place, ...] = ()
+    ranked: tuple[RankedResult, ...] = ()
 
     def __post_init__(self) -> None:
         require_finite(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One entrant of a contest. ``outcome``: its check, and its times of all rounds.
+class RankedResult:
+    """One candidate of a race. ``outcome``: its check, and its times of all rounds.
 
     ``ratio``: its time over the leader's, the median over the rounds that both played, and the interval of that;
-    None for an entrant that failed. ``tied``: it was not told apart from the leader (which is tied itself).
+    None for a candidate that failed. ``tied``: it was not told apart from the leader (which is tied itself).
     """
 
     outcome: Outcome

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 import torch
 
-from .settled import AUTOCAST, DEFAULT_DTYPE, DETERMINISTIC, FLOAT32_PRECISION
+from .key_invariants import AUTOCAST, DEFAULT_DTYPE, DETERMINISTIC, FLOAT32_PRECISION
 
 # where device code that draws by torch's generator finds its seed: an attribute of the host function's context
 TORCH_SEED = "__tileflow__.attr:seed"

@@ -385,7 +385,7 @@ def _leaf(type_: str, value: Any, path: str, found: list[Any]) -> Leaf:
     return Leaf(len(found) - 1, type_, path)
 
 
-def rebuild(template: Template, values: Sequence[Any]) -> Any:
+def unflatten(template: Template, values: Sequence[Any]) -> Any:
     """The value of a template over other leaves."""
     match template:
         case Leaf(index):
@@ -393,7 +393,7 @@ def rebuild(template: Template, values: Sequence[Any]) -> Any:
         case Constant(value):
             return value
         case Inner(shell, parts):
-            return shell.make([rebuild(part, values) for part in parts])
+            return shell.make([unflatten(part, values) for part in parts])
     raise AssertionError(template)
 
 
@@ -449,9 +449,9 @@ def flatten_call(host: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
     return Inner(SequenceShell(tuple, len(templates)), templates), found
 
 
-def rebuild_call(host: Signature, template: Template, values: Sequence[Any]) -> tuple[Any, ...]:
+def unflatten_call(host: Signature, template: Template, values: Sequence[Any]) -> tuple[Any, ...]:
     """The positional arguments of a call's template over other leaves."""
-    made: tuple[Any, ...] = rebuild(template, values)
+    made: tuple[Any, ...] = unflatten(template, values)
     parameters = [*host.signature.parameters.values()]
     if parameters and parameters[-1].kind is parameters[-1].VAR_POSITIONAL:
         return (*made[:-1], *made[-1])

@@ -21,13 +21,13 @@ from ..lazy_dataclass import dataclass
 from .argtree import Signature, leaves, nests_too_deep, tensors
 from .bounded import BoundedCache
 from .dispatch import KeyedContext, KeyedRegion, RuntimeContext
+from .key_invariants import FLOAT32_PRECISION, DeviceReads
 from .keys import MISS, Form, call_key, form_of
 from .metrics import register_gauge
 from .native import tensors_key
 from .outside import Outside, passed_code, read_outside
 from .registry import on_change
 from .serving import Attempt
-from .settled import FLOAT32_PRECISION, DeviceReads
 
 MOST_KEYS = 16_384  # of each form
 MOST_FORMS = 8
@@ -96,7 +96,7 @@ class CallCache:
         self._owner = owner
         host = owner.host
         self._run = host.flat or host.run
-        self._regions = [KeyedRegion(r.locals, r.settled) for r in host.regions] if host.flat is not None else []
+        self._regions = [KeyedRegion(r.locals, r.invariants) for r in host.regions] if host.flat is not None else []
         self._names = tuple(host.signature.parameters)
         self._positional = _positions(host.signature)
         self._lock = RLock()  # host code's settings are asked for while it is held, which may read the outside
@@ -279,7 +279,7 @@ class CallCache:
         raise last
 
     def _keyed(self, context: RuntimeContext) -> RuntimeContext | KeyedContext:
-        """What calls with the key run with: launches leave out what the key settles, where it settles something."""
+        """What calls with the key run with: launches leave out what the key fixes, where it fixes something."""
         return KeyedContext(context, self._regions) if self._regions else context
 
     def _versions(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int] | None:

@@ -10,11 +10,11 @@ from ..config import Choice, Config
 from ..errors import ConfigError, VariantError
 from ..lazy_dataclass import dataclass
 from .guards import explain_guards
+from .key_invariants import KeyInvariants
 from .launch import Launcher
 from .loop_bounds import bounds
 from .observe import Served, served
 from .paths import Symbol, read_symbol
-from .settled import Settled
 
 _START = (0,)
 
@@ -137,10 +137,10 @@ def _why(launcher: Launcher, frame: Mapping[str, Any], begins: tuple[int, ...], 
 
 @dataclass(frozen=True, slots=True)
 class KeyedRegion:
-    """``names``: the locals of host code that a region captures, in order; ``settled``: what a key settles of it."""
+    """``names``: the locals of host code that a region captures, in order; ``invariants``: what a key fixes of it."""
 
     names: tuple[str, ...]
-    settled: Settled
+    invariants: KeyInvariants
 
 
 class KeyedContext(Seeds):
@@ -148,7 +148,7 @@ class KeyedContext(Seeds):
     ``flat``.
 
     ``regions``: by their numbers, functions of this context, the captured values, and then the arguments of ``tile``.
-    At first each checks all, as a RuntimeContext does; once it has launched, it leaves out what the key settles. The
+    At first each checks all, as a RuntimeContext does; once it has launched, it leaves out what the key fixes. The
     functions are the binary's and shared by all keys, so that a further key costs some hundred bytes.
     """
 
@@ -161,15 +161,15 @@ class KeyedContext(Seeds):
 
     def launch(self, region: int, *args: Any, **kwargs: Any) -> None:
         """Launch the region with everything checked: the values of its names, then the arguments of ``tile``."""
-        names, settled = self._known[region].names, self._known[region].settled
+        names, invariants = self._known[region].names, self._known[region].invariants
         frame = {"__tileflow__": self, **dict(zip(names, args, strict=False))}
         given = _given(*args[len(names) :], **kwargs)
         begins, ends = bounds(*given)
         accepting, declined = self._context.accepting(region, frame, begins, ends, given)
-        settle = getattr(accepting, "settle", None)
+        specialize = getattr(accepting, "specialize", None)
         # a variant that goes before it may accept a later call
-        if settle is not None and all(settled.chooses(launcher.guards) for launcher in declined):
-            self.regions[region] = settle(settled, names, region)
+        if specialize is not None and all(invariants.chooses(launcher.guards) for launcher in declined):
+            self.regions[region] = specialize(invariants, names, region)
 
 
 def _given(begin_or_end: Any, end: Any = None, block_size: Any = None, *, step: Any = None) -> tuple[Any, Any, Any]:

@@ -19,13 +19,13 @@ from ..target import find
 from .abi import Binary, LaunchAbi, LaunchArg
 from .drivers import Loaded, cuda_load, current_stream_reader, hip_load
 from .guards import aligned_path, conjuncts, explain_guards, fixed_axis, pair_of
+from .key_invariants import KeyInvariants
 from .launch_errors import argument_error, missing_error, tensor_error
 from .loop_bounds import bounds
 from .native import DECLINED, pairs_test
 from .overlap import RELATIONS, surely_fit
 from .packing import parameter_formats
 from .paths import Path, Symbol, cell_of, default_of, digest_of, is_name, read_path, read_step, read_symbol, root_reader
-from .settled import Settled
 
 if TYPE_CHECKING:
     import torch
@@ -53,8 +53,8 @@ _UNPACKABLE = (OverflowError, TypeError, ValueError)
 class Launcher(Protocol):
     """Launches one variant of one region.
 
-    One of a binary has ``settle`` too, which makes what launches for calls with the key of one that was launched for:
-    see :class:`tileflow.runtime.dispatch.KeyedContext`.
+    One of a binary has ``specialize`` too, which makes the launcher for further calls with the key of one that has
+    launched: see :class:`tileflow.runtime.dispatch.KeyedContext`.
     """
 
     guards: Expr
@@ -137,7 +137,7 @@ def _index(device: torch.device | str | int) -> int:
 # ---- generating ---------------------------------------------------------------------------------------------------
 
 
-_CHECKED = Settled()
+_CHECKED = KeyInvariants()
 
 
 def _generate(
@@ -146,17 +146,17 @@ def _generate(
     index: int,
     stream: Callable[[], Any],
     scope: FunctionType | None,
-    settled: Settled = _CHECKED,
+    invariants: KeyInvariants = _CHECKED,
     names: tuple[str, ...] | None = None,
     region: int = 0,
 ) -> Launcher:
-    """One function for one binary. It carries ``guards``, ``explain`` and ``settle``, which make it a Launcher.
+    """One function for one binary. It carries ``guards``, ``explain`` and ``specialize``, which make it a Launcher.
 
     ``loaded``: the machine code, or what loads it at the first launch. With ``names`` the function takes a
     KeyedContext, the values of these variables and then the arguments of ``tile``, and hands a call that it declines
     back to the context.
     """
-    writer = _Writer(binary, scope, settled, names, region)
+    writer = _Writer(binary, scope, invariants, names, region)
     formats = writer.tensor_formats() if isinstance(loaded, Loaded) else None
     of_tensors = loaded.tensor_enqueue(formats) if isinstance(loaded, Loaded) and formats is not None else None
     text = writer.source() if formats is None or of_tensors is None else writer.tensor_source()
@@ -190,23 +190,23 @@ def _generate(
     launch.guards = binary.guards
     launch.explain = partial(_explain, binary, scope)
     launch.load = (lambda: loaded) if isinstance(loaded, Loaded) else loaded
-    launch.settle = cache(partial(_settle, binary, loaded, index, stream, scope))
+    launch.specialize = cache(partial(_specialize, binary, loaded, index, stream, scope))
     return cast(Launcher, launch)
 
 
-def _settle(
+def _specialize(
     binary: Binary,
     loaded: Loaded | Callable[[], Loaded],
     index: int,
     stream: Callable[[], Any],
     scope: FunctionType | None,
-    settled: Settled,
+    invariants: KeyInvariants,
     names: tuple[str, ...],
     region: int,
 ) -> Launcher:
-    """The launcher for calls with a key that settles some of it. It launches what has launched: the code is loaded."""
+    """The launcher for calls with a key that fixes some of it. It launches what has launched: the code is loaded."""
     now = loaded if isinstance(loaded, Loaded) else loaded()
-    return _generate(binary, now, index, stream, scope, settled, names, region)
+    return _generate(binary, now, index, stream, scope, invariants, names, region)
 
 
 def _driver(loaded: Loaded, maps: Mapping[int, LaunchArg]) -> dict[str, Any]:
@@ -239,11 +239,16 @@ class _Writer:
     """Writes the source of one launcher: each captured value, shape and pointer is read once, into a local."""
 
     def __init__(
-        self, binary: Binary, scope: FunctionType | None, settled: Settled, names: tuple[str, ...] | None, region: int
+        self,
+        binary: Binary,
+        scope: FunctionType | None,
+        invariants: KeyInvariants,
+        names: tuple[str, ...] | None,
+        region: int,
     ) -> None:
         self.binary = binary
         self.scope = scope
-        self.settled = settled
+        self.invariants = invariants
         self.names = names
         self.region = region
         self.namespace: dict[str, Any] = {}
@@ -257,7 +262,7 @@ class _Writer:
     def source(self) -> str:
         abi = self.binary.abi
         captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
-        loose = {self._value(path): arg for path, arg in captured if not self.settled.holds(path)}
+        loose = {self._value(path): arg for path, arg in captured if not self.invariants.holds(path)}
         kinds = [check for value, arg in loose.items() for check in self._kind_checks(value, arg)]
         guards = self._guards(self.binary.guards)
         values, maps = self._values(abi)
@@ -312,16 +317,16 @@ class _Writer:
         return ", ".join(["context", *own, "begin_or_end", "end=None", "block_size=None", "*", "step=None"])
 
     def tensor_formats(self) -> str | None:
-        """The formats of an enqueue that takes the tensors themselves, A for those whose alignment no key settles. None
+        """The formats of an enqueue that takes the tensors themselves, A for those whose alignment no key fixes. None
         where a launch must look at more of what it captured."""
         abi = self.binary.abi
         tensors = {i: Path.parse(arg.path) for i, arg in enumerate(abi.args) if arg.kind == "tensor"}
         if self.names is None or any(arg.kind == "descriptor" for arg in abi.args) or any(s for _, s, _ in abi.scratch):
             return None
-        if not all(map(self.settled.holds, tensors.values())):
+        if not all(map(self.invariants.holds, tensors.values())):
             return None
         conditions = [c for c in conjuncts(self.binary.guards.substitute(self._target)) if not c.constant]
-        open_ended = [c for c in conditions if not (c.symbols() and self.settled.decides(c)) and pair_of(c) is None]
+        open_ended = [c for c in conditions if not (c.symbols() and self.invariants.decides(c)) and pair_of(c) is None]
         aligned = {*map(aligned_path, open_ended)}
         if not aligned <= {*tensors.values()}:
             return None
@@ -478,13 +483,13 @@ class _Writer:
         return [*checks, f"{value}.dim() == {int(arg.rank)}"] if arg.rank >= 0 else checks
 
     def _guards(self, guards: Expr) -> list[str]:
-        """The conditions that are not settled; a tensor's known sizes as one comparison, and all alignments."""
+        """The conditions that the key does not decide; a tensor's known sizes as one comparison, and all alignments."""
         rest: list[str] = []
         aligned: list[str] = []
         known: dict[tuple[str, Path], dict[int, int]] = {}
         pairs: list[Symbol] = []
         for condition in conjuncts(guards.substitute(self._target)):
-            if condition.symbols() and self.settled.decides(condition):
+            if condition.symbols() and self.invariants.decides(condition):
                 continue
             fixed, path, pair = fixed_axis(condition), aligned_path(condition), pair_of(condition)
             if pair is not None:

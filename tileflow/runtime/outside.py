@@ -23,9 +23,9 @@ import torch
 
 from ..lazy_dataclass import dataclass
 from .argtree import FunctionShell, RecordShell, open_shell
+from .key_invariants import DeviceReads
 from .libraries import is_library
 from .objects import HOOKS, REGISTERED, ObjectShell
-from .settled import DeviceReads
 
 _PLAIN = (int, float, complex, str, bytes)
 _CALLED = frozenset({"__call__", "forward"})  # what a call of an object calls

@@ -19,12 +19,12 @@ Times = Mapping[Problem, Mapping[Config, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PortfolioEntry:
     config: Config
     home: Problem
 
 
-def choose_portfolio(times: Times, *, within: float = 0.005, limit: int = 8) -> tuple[Member, ...]:
+def choose_portfolio(times: Times, *, within: float = 0.005, limit: int = 8) -> tuple[PortfolioEntry, ...]:
     """The smallest portfolio whose held-out regret is ``within`` of the best that up to ``limit`` members reach.
 
     So another member must gain more than that on problems that it was not chosen from.
@@ -63,7 +63,7 @@ def held_out_nearest(times: Times) -> float:
     logs = []
     for problem in times:
         rows = _others(times, problem)
-        winners = [Member(min(row, key=row.__getitem__), home) for home, row in rows.items()]
+        winners = [PortfolioEntry(min(row, key=row.__getitem__), home) for home, row in rows.items()]
         logs.append(math.log(_regret(times, problem, winners)))
     return math.exp(sum(logs) / len(logs))
 
@@ -73,13 +73,13 @@ def _others(times: Times, problem: Problem) -> Times:
     return {p: row for p, row in times.items() if p != problem} or times
 
 
-def _greedy(times: Times, size: int) -> tuple[Member, ...]:
+def _greedy(times: Times, size: int) -> tuple[PortfolioEntry, ...]:
     """Up to ``size`` members, each the one that lowers the geometric mean of the regrets most."""
     best_of = {problem: min(row, key=row.__getitem__) for problem, row in times.items()}
     configs = dict.fromkeys(config for row in times.values() for config in row)
-    allround = min(configs, key=lambda c: _mean_regret(times, [Member(c, next(iter(times)))]))
-    candidates = dict.fromkeys(Member(c, home) for home in times for c in (best_of[home], allround))
-    chosen: list[Member] = []
+    allround = min(configs, key=lambda c: _mean_regret(times, [PortfolioEntry(c, next(iter(times)))]))
+    candidates = dict.fromkeys(PortfolioEntry(c, home) for home in times for c in (best_of[home], allround))
+    chosen: list[PortfolioEntry] = []
     while len(chosen) < size and candidates:
         # among equals the one that is good at home, so that those after it can take the rest
         best = min(candidates, key=lambda m: (_mean_regret(times, [*chosen, m]), _regret(times, m.home, [m])))
@@ -88,11 +88,11 @@ def _greedy(times: Times, size: int) -> tuple[Member, ...]:
     return tuple(chosen)
 
 
-def _mean_regret(times: Times, members: Sequence[Member]) -> float:
+def _mean_regret(times: Times, members: Sequence[PortfolioEntry]) -> float:
     return sum(math.log(_regret(times, problem, members)) for problem in times)
 
 
-def _regret(times: Times, problem: Problem, members: Sequence[Member]) -> float:
+def _regret(times: Times, problem: Problem, members: Sequence[PortfolioEntry]) -> float:
     """How much slower than its best the problem runs with the member it is served by: at least 1.
 
     A config that was never timed there counts as the slowest that was.

@@ -13,18 +13,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
-import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -36,12 +28,15 @@ from tileflow.config import Choice, Config
 from tileflow.errors import TileflowError
 from tileflow.lowered import Lowered
 from tileflow.measure.check import check_call, make_reference
-from tileflow.measure.device import identity
-from tileflow.measure.timing import DeviceSampler, sample_in_turn
-from tileflow.target import Target, target
+from tileflow.measure.timing import DeviceSampler
+from tileflow.target import target
 
-DRY_DEVICE = "nvidia-h200"
+from .command import DRY_DEVICE, build_ahead, chosen, device_of
+from .in_turns import medians
+from .watched import Job, jobs_of, measure_apart, measuring, say_about, say_begins, say_found
+
 _ROUNDS = 24
+_TIMES = "times"
 _KEYS, _STAGES = (64, 128), (2, 3)
 
 
@@ -128,7 +123,7 @@ def timed(case: AttentionCase, calls: Mapping[str, Callable[..., Any]]) -> dict[
     """The time of each config's call beside torch's and the default's, all in turns."""
     args = case.args("cuda")
     samplers = {name: DeviceSampler(run, args) for name, run in {**calls, "sdpa": _sdpa}.items()}
-    us = _in_turns(samplers)
+    us = medians(samplers, _ROUNDS)
     return {
         name: {
             "us": us[name],
@@ -144,20 +139,8 @@ def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, with_
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
 
-def _in_turns(samplers: Mapping[str, DeviceSampler]) -> dict[str, float]:
-    """The median time of each, in microseconds."""
-    found: dict[str, list[float]] = {name: [] for name in samplers}
-    shuffled = random.Random(0)
-    for _ in range(_ROUNDS):
-        order = shuffled.sample(list(samplers), len(samplers))
-        for name, us in zip(order, sample_in_turn([samplers[n] for n in order]), strict=True):
-            found[name].append(us)
-    return {name: round(median(times), 2) for name, times in found.items()}
-
-
-def built_ahead(item: tuple[int, str, str]) -> dict[str, Any]:
+def built_ahead(number: int, name: str, device: str) -> dict[str, Any]:
     """One config of one case built for a device class, in this process; Triton's cache keeps it."""
-    number, name, device = item
     lowered = attention().lower(CASES[number].args("meta"), target(device))
     found = {"case": CASES[number].name, "config": name, "device": device}
     try:
@@ -166,64 +149,40 @@ def built_ahead(item: tuple[int, str, str]) -> dict[str, Any]:
         return found | {"status": type(error).__name__, "reason": str(error)}
 
 
-def in_this_process(number: int, without: frozenset[str]) -> None:
-    """All configs of a case but some: a line when one begins and one when its result is known, times at the end."""
+def measure(jobs: list[Job]) -> None:
+    """Check configs of one case in this process, then time them in turns."""
+    number = jobs[0][0]
     case = CASES[number]
-    lowered = attention().lower(case.args("meta"), _device())
+    say_begins(case.name)
+    lowered = attention().lower(case.args("meta"), device_of(is_dry=False))
+    known = configs(lowered)
     calls: dict[str, Callable[..., Any]] = {}
-    for name, config in configs(lowered).items():
-        if name in without:
-            continue
-        print(json.dumps({"begins": name}), flush=True)
+    for _, name in jobs:
+        say_about((number, name))
         try:
-            said, call = checked(case, lowered, config)
+            said, call = checked(case, lowered, known[name])
         except TileflowError as error:
             said, call = {"status": type(error).__name__, "reason": str(error)}, None
-        print(json.dumps({"config": name, **said}), flush=True)
+        say_found((number, name), said)
         if call is not None:
             calls[name] = call
-    print(json.dumps({"begins": "times"}), flush=True)
-    print(json.dumps({"times": timed(case, calls)}), flush=True)
+    say_about((number, _TIMES))
+    for name, times in timed(case, calls).items():
+        say_found((number, name), times)
 
 
-def _device() -> Target:
-    return target(identity().device_class)
-
-
-def in_a_child(number: int, seconds: float) -> dict[str, dict[str, Any]]:
-    """The same in a process of its own, begun anew without the config that hung or crashed."""
+def _measured(number: int, names: Iterable[str], seconds: float) -> dict[str, dict[str, Any]]:
+    """The configs of a case, in a child that is begun anew without one that hung or crashed."""
     found: dict[str, dict[str, Any]] = {}
-    while True:
-        lost = [name for name, said in found.items() if said["status"] in ("bench_timeout", "crashed")]
-        words = [sys.executable, "-m", "tileflow_benchmarks.ratios.attention", "--one", str(number), *lost]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
-            begun, why = _listen(child, seconds, found)
-        if begun is None or begun == "times" or begun in lost:
-            return found
-        found[begun] = {"status": why}
 
+    def keep(job: Job, what: Mapping[str, Any]) -> None:
+        print(CASES[number].name, "|", job[1], "|", json.dumps(what), file=sys.stderr, flush=True)
+        found.setdefault(job[1], {"status": "ok"}).update(what)
 
-def _listen(child: subprocess.Popen[str], seconds: float, found: dict[str, dict[str, Any]]) -> tuple[str | None, str]:
-    """Take in what a child says until it ends, or says nothing for so long. Returns what it had begun and not ended,
-    and how it went."""
-    assert child.stdout is not None
-    begun: str | None = None
-    while True:
-        timer = threading.Timer(seconds, child.kill)
-        timer.start()
-        line = child.stdout.readline()
-        timer.cancel()
-        if not line:
-            return begun, "bench_timeout" if child.wait() == -signal.SIGKILL else "crashed"
-        print(line, end="", file=sys.stderr, flush=True)
-        said = json.loads(line) if line.startswith("{") else {}
-        if "begins" in said:
-            begun = said["begins"]
-        elif "config" in said:
-            found.setdefault(said["config"], {}).update(said)
-        for name, times in said.get("times", {}).items():
-            found.setdefault(name, {"status": "ok"}).update(times)
-            begun = None
+    command = measuring("tileflow_benchmarks.ratios.attention")
+    jobs = [(number, name) for name in names]
+    measure_apart(command, jobs, keep, seconds=seconds, of_all=frozenset({_TIMES}))
+    return found
 
 
 def main() -> int:
@@ -233,42 +192,29 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
     parser.add_argument("--seconds", type=float, default=90.0, help="the longest that a config may take")
     parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
-    parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        in_this_process(int(options.one[0]), frozenset(options.one[1:]))
+    if options.measure:
+        measure(jobs_of(options.measure))
         return 0
     if options.out is None:
         parser.error("--out is needed")
-    device = target(DRY_DEVICE) if options.dry_run else _device()
-    words = [w for w in options.only.split(";") if w]
-    numbers = [n for n, case in enumerate(CASES) if not words or any(w in case.name for w in words)]
-    found = _ahead(numbers, device)
+    device = device_of(options.dry_run)
+    numbers = chosen(CASES, options.only)
+    jobs = [(n, name) for n in numbers for name in configs(attention().lower(CASES[n].args("meta"), device))]
+    ahead = build_ahead(built_ahead, jobs, device.name)
+    found = {CASES[number].name: {name: ahead[n, name] for n, name in jobs if n == number} for number in numbers}
     options.out.mkdir(parents=True, exist_ok=True)
     for number in numbers:
+        case = CASES[number].name
         if not options.dry_run:
-            measured = in_a_child(number, options.seconds)
-            case = CASES[number].name
+            measured = _measured(number, found[case], options.seconds)
             found[case] = {name: found[case].get(name, {}) | said for name, said in measured.items()}
-        for name, said in found[CASES[number].name].items():
-            print(CASES[number].name, "|", name, "|", json.dumps(said), flush=True)
+        for name, said in found[case].items():
+            print(case, "|", name, "|", json.dumps(said), flush=True)
         (options.out / "attention_ratio.json").write_text(json.dumps({"device": device.name, "cases": found}, indent=1))
     every = [said for of_case in found.values() for said in of_case.values()]
     return int(any(said["status"] not in ("ok", "built") or said.get("spills") for said in every))
-
-
-def _ahead(numbers: Sequence[int], device: Target) -> dict[str, dict[str, dict[str, Any]]]:
-    """Every config of these cases built, as many at once as there are processors."""
-    items = [
-        (number, name, device.name)
-        for number in numbers
-        for name in configs(attention().lower(CASES[number].args("meta"), device))
-    ]
-    found: dict[str, dict[str, dict[str, Any]]] = {CASES[number].name: {} for number in numbers}
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
-        for said in pool.map(built_ahead, items):
-            found[said["case"]][said["config"]] = said
-    return found
 
 
 if __name__ == "__main__":

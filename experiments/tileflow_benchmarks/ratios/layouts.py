@@ -14,13 +14,11 @@ import argparse
 import json
 import math
 import os
-import random
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -28,10 +26,12 @@ import torch
 from tileflow.api import Kernel, load_kernel
 from tileflow.build.compile import build
 from tileflow.measure.device import identity
-from tileflow.measure.timing import DeviceSampler, sample_in_turn
+from tileflow.measure.timing import DeviceSampler
 from tileflow.target import target
 
-DRY_DEVICE = "nvidia-h200"
+from .command import DRY_DEVICE, chosen
+from .in_turns import medians
+
 LAYOUTS = ("NN", "NT", "TN", "TT")
 DTYPES = ("float32", "bfloat16", "float16")
 SIZES = ((4096, 4096, 4096), (8192, 1024, 4096), (777, 1111, 4096), (1000, 1000, 1000))  # rows, columns, summed over
@@ -97,13 +97,7 @@ def measured(case: LayoutCase) -> dict[str, Any]:
     if not errors["ours"] <= _WORST[case.dtype]:
         return {"status": "incorrect", "errors": errors}
     samplers = {"ours": DeviceSampler(product(), args), "torch": DeviceSampler(torch.matmul, args)}
-    times: dict[str, list[float]] = {name: [] for name in samplers}
-    shuffled = random.Random(0)
-    for _ in range(_ROUNDS):
-        order = shuffled.sample(list(samplers), len(samplers))
-        for name, each in zip(order, sample_in_turn([samplers[n] for n in order]), strict=True):
-            times[name].append(each)
-    us = {name: round(median(of_name), 2) for name, of_name in times.items()}
+    us = medians(samplers, _ROUNDS)
     return {"status": "ok", "errors": errors, "us": us, "of_torch": round(us["torch"] / us["ours"], 3)}
 
 
@@ -114,8 +108,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
     parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
     options = parser.parse_args()
-    words = [w for w in options.only.split(";") if w]
-    cases = [case for case in CASES if not words or any(w in case.name for w in words)]
+    cases = [CASES[number] for number in chosen(CASES, options.only)]
     device = DRY_DEVICE if options.dry_run else identity().device_class
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as pool:
         found = dict(zip(cases, pool.map(built, [(case, device) for case in cases]), strict=True))

@@ -12,12 +12,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import random
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 import torch
@@ -26,13 +25,13 @@ from tileflow.api import load_kernel
 from tileflow.build.compile import build
 from tileflow.errors import TileflowError
 from tileflow.measure.check import check_call, make_reference, reference_of
-from tileflow.measure.device import identity
-from tileflow.measure.timing import DeviceSampler, sample_in_turn
-from tileflow.target import Target, target
+from tileflow.measure.timing import DeviceSampler
+from tileflow.target import Target
 
+from .command import DRY_DEVICE, device_of
+from .in_turns import medians
 from .serving_cases import FUNCTIONS, SERVING, FunctionCase, ServingCase
 
-DRY_DEVICE = "nvidia-h200"
 _ROUNDS = 15
 
 Call = Callable[..., Any]
@@ -136,13 +135,7 @@ def compared(calls: Mapping[str, Call], args: tuple[Any, ...]) -> dict[str, Any]
             if name == "ours":
                 raise
             failed[name] = f"{type(error).__name__}: {error}"[:300]
-    found: dict[str, list[float]] = {name: [] for name in samplers}
-    shuffled = random.Random(0)
-    for _ in range(_ROUNDS):
-        order = shuffled.sample(list(samplers), len(samplers))
-        for name, us in zip(order, sample_in_turn([samplers[n] for n in order]), strict=True):
-            found[name].append(us)
-    times = {name: round(median(us), 2) for name, us in found.items()}
+    times = medians(samplers, _ROUNDS)
     best = min((us, name) for name, us in times.items() if name != "ours") if len(times) > 1 else None
     return {
         "us": times,
@@ -189,7 +182,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="no case begins after so many")
     parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
     options = parser.parse_args()
-    device = target(DRY_DEVICE if options.dry_run else identity().device_class)
+    device = device_of(options.dry_run)
     words = [w for w in options.only.split(";") if w]
     begin, found = time.monotonic(), []
     options.out.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from tileflow import cost
 from tileflow.cost import Launch
 from tileflow.expr import TRUE, Expr
 from tileflow.ir.traffic import Traffic
-from tileflow.measure.contest import by_medians
+from tileflow.measure.racing import by_medians
 from tileflow.measure.timing import Effort, summarise
 from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary, LaunchAbi, Resources
@@ -129,10 +129,10 @@ class SimulatedDevice:
             bench_s=bench_s,
         )
 
-    def contest(self, request: TrialRequest, entrants: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, entrants=()) for _, config in request.entrants]
-        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, entrants, strict=True)]
-        return Outcome(Status.OK, places=by_medians(outcomes))
+    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+        outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
+        return Outcome(Status.OK, ranked=by_medians(outcomes))
 
     def close(self) -> None: ...
 

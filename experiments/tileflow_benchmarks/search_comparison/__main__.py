@@ -13,16 +13,19 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from . import report, streams
+from ..process_pool import Command, Commands, Ended, ProcessPool, Slot, gpu_slots
+from . import report
 from .searches import DEFAULT_CELLS, RIVALS, Rival, cells, plan
 from .stage import Stage, write
 
 # Beyond what its tuner is given a search needs: to start, to finish what is under way, to pick.
 BESIDES_S = 75.0
+T = TypeVar("T")
 
 
 def main() -> int:
@@ -68,7 +71,7 @@ def _run(options: argparse.Namespace) -> bool:
         return False
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     places = named.split(",") if named else [str(i) for i in range(len(gpus))]
-    slots = streams.slots(places, sorted(os.sched_getaffinity(0)), options.cores)
+    slots = gpu_slots(places, sorted(os.sched_getaffinity(0)), options.cores)
     wanted = cells(title for title in options.cells.split(";") if title)
     limits = {title: float(s) for title, _, s in (item.rpartition("=") for item in options.limits.split(";") if item)}
     searches = plan(wanted, _rivals(options.rivals), options.seeds, limits, options.limit)
@@ -76,15 +79,32 @@ def _run(options: argparse.Namespace) -> bool:
     write(options.out / report.HEADER, _header(gpus[0].name, len(slots), options.cores))
     with tempfile.TemporaryDirectory(prefix="search-comparison", ignore_cleanup_errors=True) as work:
         stage = Stage(options.out, Path(work), options.besides)
-        left = streams.run(searches, slots, stage.search, stage.searched, begun + options.seconds - options.retime)
+        until = begun + options.seconds - options.retime
+        left = _run_all(searches, slots, stage.search, stage.searched, until)
         write(options.out / report.UNSTARTED, [search.name for search in left])
         stage.retime_s = begun + options.seconds - time.monotonic()
         if len(wanted) > len(slots):
             stage.retime_s /= -(-len(wanted) // len(slots))
-        late = streams.run(wanted, slots, stage.retime, stage.retimed, begun + options.seconds + 1.0)
+        until = begun + options.seconds + 1.0
+        late = _run_all(wanted, slots, stage.retime, stage.retimed, until)
         for cell in late:
             print(f"{cell.title}: no time was left to time again", flush=True)
     return True
+
+
+def _run_all(
+    jobs: Sequence[T],
+    slots: Sequence[Slot],
+    prepare: Callable[[T, Slot], Command[T]],
+    finish: Callable[[Ended[T]], None],
+    until: float,
+) -> list[T]:
+    """Run the commands of ``jobs`` in their order, one at a time in each slot; returns those that were not started."""
+    pool: ProcessPool[T, Ended[T]] = ProcessPool(slots, Commands(prepare, until))
+    with closing(pool.run(jobs)) as ended:
+        for one in ended:
+            finish(one)
+    return pool.left
 
 
 def _rivals(text: str) -> Sequence[Rival]:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..process_pool import Command, Ended, Slot
 from ..suite.cells import Cell
 from .retime import WANTED, configs_to_retime
 from .searches import RESULT, TASK, TRACE, Search, collect, results, slug
 from .series import at_checkpoints
-from .streams import Ended, ProcessJob, Slot
 
 # Beyond what its tuner is given a search surely needs: to start, to pick.
 LEAST_BESIDES_S = 25.0
@@ -29,21 +29,21 @@ class Stage:
         self._besides_s = besides_s
         self.retime_s = 0.0
 
-    def search(self, search: Search, slot: Slot) -> ProcessJob[Search]:
+    def search(self, search: Search, slot: Slot) -> Command[Search]:
         folder, work = self._folder("searches", search.name), self._caches(search.name)
         write(folder / TASK, search.to_json())
         environment = caches(work)
         if search.rival == "helion":
             environment |= helion_environment(search, folder, work, len(slot.cores))
         module = f"tileflow_benchmarks.search_comparison.search_{search.rival}"
-        command = (sys.executable, "-m", module, str(folder))
+        words = (sys.executable, "-m", module, str(folder))
         limit_s, least_s = search.limit_s + self._besides_s, search.limit_s + LEAST_BESIDES_S
-        return ProcessJob(search, command, environment, folder / "log.txt", limit_s, least_s)
+        return Command(search, words, environment, folder / "log.txt", limit_s, least_s)
 
     def searched(self, ended: Ended[Search]) -> None:
-        search = ended.job.item
+        search = ended.command.item
         folder = self._folder("searches", search.name)
-        result = collect(folder, search, ended.started_at, ended.wall_s, ended.ending, ended.slot.gpu)
+        result = collect(folder, search, ended.started_at, ended.wall_s, ended.ending, ended.slot.name)
         write(folder / RESULT, result.to_json())
         if search.rival == "tileflow":  # the rival's binaries are used again when it is timed
             shutil.rmtree(self._work / search.name, ignore_errors=True)
@@ -51,7 +51,7 @@ class Stage:
         done = "picked nothing" if result.done_s is None else f"picked after {result.done_s:.1f} s"
         print(f"{search.name}: {began}, {done}, {len(result.series)} results; {ended.ending or 'ended'}", flush=True)
 
-    def retime(self, cell: Cell, slot: Slot) -> ProcessJob[Cell]:
+    def retime(self, cell: Cell, slot: Slot) -> Command[Cell]:
         folder, work = self._folder("retimed", slug(cell)), self._caches(f"retimed-{slug(cell)}")
         mine = [result for result in results(self._out) if result.search.cell == cell]
         wanted = configs_to_retime(mine, lambda result: at_checkpoints(result.series))
@@ -67,13 +67,13 @@ class Stage:
         environment = caches(work)
         for result in mine:
             gather(Path(caches(self._work / result.search.name)["TRITON_CACHE_DIR"]), work / "triton")
-        command = (sys.executable, "-m", "tileflow_benchmarks.search_comparison.retime", str(folder))
-        return ProcessJob(
-            cell, command, environment | {"HELION_CACHE_DIR": str(work / "helion")}, folder / "log.txt", self.retime_s
+        words = (sys.executable, "-m", "tileflow_benchmarks.search_comparison.retime", str(folder))
+        return Command(
+            cell, words, environment | {"HELION_CACHE_DIR": str(work / "helion")}, folder / "log.txt", self.retime_s
         )
 
     def retimed(self, ended: Ended[Cell]) -> None:
-        print(f"{ended.job.item.title}: timed again in {ended.wall_s:.1f} s; {ended.ending or 'ended'}", flush=True)
+        print(f"{ended.command.item.title}: timed again in {ended.wall_s:.1f} s; {ended.ending or 'ended'}", flush=True)
 
     def _folder(self, *parts: str) -> Path:
         folder = self._out.joinpath(*parts)

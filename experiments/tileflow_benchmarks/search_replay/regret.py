@@ -1,7 +1,7 @@
-"""How good was the pick? Each study's winner against the best of its whole search, in a new contest on one GPU.
+"""How good was the pick? Each study's winner against the best of its whole search, in a new race on one GPU.
 
 ``python -m tileflow_benchmarks.search_replay.regret OUT --seconds 120`` reads the journal of the sweep in ``OUT``. It
-builds each winner and the :data:`POOL` fastest configs of its search anew, and holds a contest with other inputs than
+builds each winner and the :data:`POOL` fastest configs of its search anew, and holds a race with other inputs than
 those that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has
 them all.
 """
@@ -48,7 +48,7 @@ class Regret:
 
 
 def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
-    """None where the study has no measured winner, or its device did not survive the contest."""
+    """None where the study has no measured winner, or its device did not survive the race."""
     won = winner(folded, task)
     if won is None or not won.record.measured:
         return None
@@ -69,7 +69,7 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
     ]
     built = [future.result() for future in [compilers.submit(request) for request in requests]]
     able = [(r, compiled, code) for r, (compiled, code) in zip(requests, built, strict=True) if not compiled.rejected]
-    contest = TrialRequest(
+    race = TrialRequest(
         "regret",
         task.kernel,
         key.problem,
@@ -78,13 +78,13 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
         incumbent_us=won.time_us,
         seed=SEED,
         remeasure=True,
-        entrants=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
+        candidates=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
     )
-    places = device.contest(contest, [code for _, _, code in able]).places
-    if not places or able[0][0].config != first:
+    ranked = device.race(race, [code for _, _, code in able]).ranked
+    if not ranked or able[0][0].config != first:
         return None
-    best = min(range(len(places)), key=lambda i: _or_inf(places[i].ratio))
-    mine, timed = places[0], places[0].outcome.measurement
+    best = min(range(len(ranked)), key=lambda i: _or_inf(ranked[i].ratio))
+    mine, timed = ranked[0], ranked[0].outcome.measurement
     return Regret(
         key.id,
         _or_inf(mine.ratio),
@@ -92,12 +92,12 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
         _or_inf(mine.high),
         len(timed.samples_us) if timed else 0,
         able[best][0].config.key,
-        len(places),
+        len(ranked),
     )
 
 
 def _or_inf(ratio: float | None) -> float:
-    """Infinite for an entrant that failed."""
+    """Infinite for a candidate that failed."""
     return math.inf if ratio is None else ratio
 
 

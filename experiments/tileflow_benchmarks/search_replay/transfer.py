@@ -17,7 +17,7 @@ from typing import Any
 
 from tileflow_experiments.tuning_task import Prepare, prepare
 from tileflow_search.default import DefaultStrategy
-from tileflow_search.transfer import Family, Task
+from tileflow_search.transfer import ProblemFeatures, TransferGroup
 
 from tileflow.config import ConfigSpace
 from tileflow.errors import SpecError
@@ -91,9 +91,9 @@ def transfer(
 
 
 def _turns(group: Sequence[Recording], seed: int, seconds: float, clock: Callable[[], float]) -> list[Turn]:
-    family, turns = Family(seed), []
+    searches, turns = TransferGroup(seed), []
     for number, recording in enumerate(random.Random(seed).sample(group, len(group)), 1):
-        for way, make in ((ALONE, DefaultStrategy), (SHARING, partial(_member, recording, family))):
+        for way, make in ((ALONE, DefaultStrategy), (SHARING, partial(_sharing, recording, searches))):
             run = simulate(recording, make, seed, seconds=seconds, clock=clock)
             near = run.first_below(NEAR * recording.best_us) or (math.inf, math.inf)
             regret = run.best_at(math.inf) / recording.best_us - 1
@@ -101,10 +101,10 @@ def _turns(group: Sequence[Recording], seed: int, seconds: float, clock: Callabl
     return turns
 
 
-def _member(recording: Recording, family: Family, space: ConfigSpace, seed: int) -> DefaultStrategy:
+def _sharing(recording: Recording, searches: TransferGroup, space: ConfigSpace, seed: int) -> DefaultStrategy:
     header = recording.header
-    transfer_task = Task.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
-    return DefaultStrategy(space, seed, peers=family.join(transfer_task, space, header.default))
+    problem = ProblemFeatures.of(header.problem, bytes=header.traffic_bytes, flops=header.flops)
+    return DefaultStrategy(space, seed, peers=searches.join(problem, space, header.default))
 
 
 # ---- what is written ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import helion_peer
 from .commands import read_binaries, report, run, tune_peers
-from .lane_work import PEERS
+from .slot_work import PEERS
 
 # Processes that Helion spawns import this module first, and Helion after.
 if helion_peer.available():

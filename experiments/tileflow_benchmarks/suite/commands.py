@@ -8,26 +8,27 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tileflow.build.compile import toolchain
 
-from . import binaries, helion_peer, host, lane_work
+from ..process_pool import ProcessPool, Slot, Workers, even_slots
+from . import binaries, helion_peer, host, slot_work
 from .cells import SUITE, Cell, in_turn
-from .device_pool import DevicePool, Lane, lanes
-from .lane_work import CellJob, Host, HostCalls, Settings, read_configs
 from .report import into, to_markdown
 from .results import OURS, CellResult, SuiteRun, Tuned, run_from
+from .slot_work import CellJob, Host, HostCalls, Settings, read_configs
 
 MARGIN_S = 8.0  # for the last report, with its plots
 
 
 def run(options: argparse.Namespace) -> int:
     began = time.monotonic()
-    seats = _lanes(options)
-    if not seats:
+    slots = _slots(options)
+    if not slots:
         return _no_gpu()
     asked = [name for name in options.peers.split(",") if name]
     there = host.importable(asked)
@@ -41,25 +42,22 @@ def run(options: argparse.Namespace) -> int:
         is_dry=options.dry_run,
     )
     header = {**host.header(options.told, there), "absent": sorted(set(asked) - set(there)), "is_dry": options.dry_run}
-    pool: DevicePool[CellJob | HostCalls, CellResult | Host] = DevicePool(
-        seats,
-        lane_work.measuring,
-        settings,
-        lane_work.lost,
-        options.cell_seconds,
-        began + options.seconds - MARGIN_S,
-    )
+    workers: Workers[CellJob | HostCalls, CellResult | Host]
+    workers = Workers(slot_work.measuring, settings, slot_work.lost, options.cell_seconds)
+    pool: ProcessPool[CellJob | HostCalls, CellResult | Host]
+    pool = ProcessPool(slots, workers, began + options.seconds - MARGIN_S)
     cells = _chosen(options)
     results: list[CellResult] = []
     dispatch: Mapping[str, Mapping[str, float | str]] = {}
     options.out.mkdir(parents=True, exist_ok=True)
-    for found in pool.run([HostCalls(), *map(CellJob, cells)]):
-        if isinstance(found, Host):
-            dispatch = found.table
-        else:
-            results.append(found)
-            _say(found)
-        _write_json(options.out, SuiteRun(header, results, (), dispatch))  # what there is survives what comes
+    with closing(pool.run([HostCalls(), *map(CellJob, cells)])) as arriving:
+        for found in arriving:
+            if isinstance(found, Host):
+                dispatch = found.table
+            else:
+                results.append(found)
+                _say(found)
+            _write_json(options.out, SuiteRun(header, results, (), dispatch))  # what there is survives what comes
     unmeasured = [job.cell for job in pool.left if isinstance(job, CellJob)]
     results.sort(key=lambda r: SUITE.index(r.cell))
     done = SuiteRun(header, results, unmeasured, dispatch)
@@ -73,34 +71,31 @@ def tune_peers(options: argparse.Namespace) -> int:
         print("helion is not importable here", file=sys.stderr)
         return 2
     began = time.monotonic()
-    seats = _lanes(options)
-    if not seats:
+    slots = _slots(options)
+    if not slots:
         return _no_gpu()
     wanted = [name for name in options.kernels.split(",") if name]
     cells = [c for c in _chosen(options) if not wanted or c.name in wanted]
     settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
     # a search ends the generation that is under way when its budget is over
-    pool: DevicePool[Cell, tuple[Cell, Tuned | None]] = DevicePool(
-        seats,
-        lane_work.tuning,
-        settings,
-        lane_work.search_lost,
-        3 * options.seconds + 120,
-        began + options.total_seconds - MARGIN_S,
-    )
+    workers = Workers(slot_work.tuning, settings, slot_work.search_lost, 3 * options.seconds + 120)
+    pool: ProcessPool[Cell, tuple[Cell, Tuned | None]]
+    pool = ProcessPool(slots, workers, began + options.total_seconds - MARGIN_S)
     found: dict[str, Any] = {}
     facts = {
         **host.header(options.told, ["helion"]),
         "budget_s": options.seconds,
-        "lanes": len(seats),
-        "cores_a_lane": len(seats[0].cores),
+        "lanes": len(slots),
+        "cores_a_lane": len(slots[0].cores),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for cell, tuned in pool.run(cells):
-        if tuned is not None:
-            print(cell.title, f"{tuned.seconds:.0f} s, {tuned.tried} configs", tuned.error, flush=True)
-            found[cell.title] = asdict(tuned)
-            options.out.write_text(json.dumps({"header": facts, "helion": found}, indent=1, sort_keys=True) + "\n")
+    with closing(pool.run(cells)) as searched:
+        for cell, tuned in searched:
+            if tuned is not None:
+                print(cell.title, f"{tuned.seconds:.0f} s, {tuned.tried} configs", tuned.error, flush=True)
+                found[cell.title] = asdict(tuned)
+                text = json.dumps({"header": facts, "helion": found}, indent=1, sort_keys=True)
+                options.out.write_text(text + "\n")
     for cell in pool.left:
         print(f"not searched, the time was over: {cell.title}")
     return 0
@@ -151,13 +146,13 @@ def _plots(results: Sequence[CellResult], folder: Path) -> list[str]:
         return []
 
 
-def _lanes(options: argparse.Namespace) -> list[Lane]:
+def _slots(options: argparse.Namespace) -> list[Slot]:
     cores = sorted(os.sched_getaffinity(0))
     if options.dry_run:
-        return lanes([f"dry run {n}" for n in range(options.gpus or 1)], "TILEFLOW_LANE", cores)
+        return even_slots([f"dry run {n}" for n in range(options.gpus or 1)], "TILEFLOW_LANE", cores)
     variable, devices = host.visible_devices()
     devices = devices[: options.gpus]
-    return lanes(devices, variable, cores) if devices else []
+    return even_slots(devices, variable, cores) if devices else []
 
 
 def _chosen(options: argparse.Namespace) -> list[Cell]:

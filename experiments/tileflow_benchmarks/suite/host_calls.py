@@ -14,7 +14,7 @@ from tileflow.api import load_kernel
 from .results import OURS
 
 if TYPE_CHECKING:
-    from .lane_work import Settings
+    from .slot_work import Settings
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 SHAPES = (1, 64)

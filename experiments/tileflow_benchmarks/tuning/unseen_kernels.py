@@ -30,7 +30,7 @@ from tileflow.target import target
 
 DRY_DEVICE = "nvidia-h200"
 GROUP = 10  # tuned at once: one start of workers for all, and each waits for nobody's references
-PER_CALL_S = 4.0  # beside the budget: references, contests
+PER_CALL_S = 4.0  # beside the budget: references, races
 TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
 MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
 

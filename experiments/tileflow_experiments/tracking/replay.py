@@ -219,7 +219,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a study ended, contest and checks included. ``finished``: the sweep did all that it was to do."""
+    """How a study ended, race and checks included. ``finished``: the sweep did all that it was to do."""
 
     result: StudyResult | None
     at: float

@@ -100,7 +100,7 @@ class StudyLog:
         return self.ended.total()
 
     def best(self) -> StudyResult | None:
-        """Of the search so far, without the contest at its end. None where no config works yet."""
+        """Of the search so far, without the race at its end. None where no config works yet."""
         record = self._best.get(self.measured)
         if record is None or record.time_us is None:
             return None

@@ -1,4 +1,4 @@
-"""What each lane's process of a benchmark run does: cells, the host's share of a call, and peers' own searches."""
+"""What each slot's process of a benchmark run does: cells, the host's share of a call, and peers' own searches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..process_pool import Retry, Slot, Work
 from . import helion_peer
 from .cells import Cell
-from .device_pool import Lane, Retry, Work
 from .helion_peer import Effort
 from .opponent import Peer
 from .results import DEFAULT, EAGER, OURS, CellResult, Timing, Tuned
@@ -50,7 +50,7 @@ class Host:
     table: Mapping[str, Mapping[str, float | str]]
 
 
-def measuring(settings: Settings, lane: Lane) -> Work:
+def measuring(settings: Settings, slot: Slot) -> Work:
     """Ready a process to measure cells: tables loaded, peers imported, the device's ceilings known."""
     from tileflow import runtime
 
@@ -117,12 +117,12 @@ def read_configs(path: Path | None) -> dict[str, Tuned]:
     return {title: Tuned(**found) for title, found in json.loads(path.read_text())["helion"].items()}
 
 
-def tuning(settings: Settings, lane: Lane) -> Work:
+def tuning(settings: Settings, slot: Slot) -> Work:
     """Ready a process to run Helion's own search."""
 
     def work(cell: Cell, tell: Callable[[str], None]) -> tuple[Cell, Tuned | None]:
         tell("helion")
-        return cell, helion_peer.tune(cell, settings.tune_s, settings.effort, len(lane.cores))
+        return cell, helion_peer.tune(cell, settings.tune_s, settings.effort, len(slot.cores))
 
     return work
 

@@ -1,4 +1,4 @@
-"""Contests between simulated configs: noise that a round shares must not matter, noise of its own must be outlasted."""
+"""Races between simulated configs: noise that a round shares must not matter, noise of its own must be outlasted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tileflow.measure.contest import Ranking, Rules, hold
+from tileflow.measure.racing import Ranking, Rules, race
 
 
 class Clock:
@@ -30,7 +30,7 @@ class Clock:
 
 
 def ranked(clock: Clock, rules: Rules | None = None, seed: int = 0) -> Ranking:
-    return hold(clock.play, len(clock.true_us), rules or Rules(), random.Random(seed))
+    return race(clock.play, len(clock.true_us), rules or Rules(), random.Random(seed))
 
 
 @settings(max_examples=60, deadline=None)
@@ -71,13 +71,13 @@ def test_every_round_is_in_an_order_of_its_own() -> None:
     assert len({tuple(order) for order in clock.rounds}) > 10
 
 
-def test_the_budget_ends_a_contest_of_slow_calls() -> None:
+def test_the_budget_ends_a_race_of_slow_calls() -> None:
     clock = Clock([50_000.0, 50_010.0], 3)
     ranking = ranked(clock)
     assert len(clock.rounds) == Rules().least_rounds
     assert ranking.tied == (True, True)
 
 
-def test_an_entrant_alone_wins() -> None:
+def test_a_candidate_alone_wins() -> None:
     ranking = ranked(Clock([50.0], 0))
     assert (ranking.leader, ranking.tied, ranking.ratio) == (0, (True,), (1.0,))

@@ -1,8 +1,8 @@
 """Which of a few configs is the fastest? Paired rounds, intervals of ratios, elimination of what is surely slower.
 
-In each round every entrant that is left is timed once, in a new order, back to back: what drifts slowly (clocks,
+In each round every candidate that is left is timed once, in a new order, back to back: what drifts slowly (clocks,
 heat, power) hits all of a round alike and cancels in the ratio of two times of one round. After some rounds the
-entrants that are surely slower than the leader leave, as in a race of Maron and Moore, 1997. Pure: no torch, no GPU.
+candidates that are surely slower than the leader leave, as in a race of Maron and Moore, 1997. Pure: no torch, no GPU.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .timing import median_interval, percentile
-from .types import Outcome, Place
+from .types import Outcome, RankedResult
 
-Play = Callable[[Sequence[int]], Sequence[float]]  # the entrants of one round in order; a time in us of each
+Play = Callable[[Sequence[int]], Sequence[float]]  # the candidates of one round in order; a time in us of each
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """``budget_us``: of the timed calls, after which no round begins that is not among the first ``least_rounds``.
 
-    ``level``: an entrant is left in while 0 lies within that many standard deviations of its median log-ratio; more
+    ``level``: a candidate is left in while 0 lies within that many standard deviations of its median log-ratio; more
     than the customary 2, because it is looked at many times. ``worthwhile``: ratios to the leader within this of 1 are
     not worth another round. ``every``: rounds between two looks.
     """
@@ -37,8 +37,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """``leader``: the entrant with the lowest median. For each entrant: ``times_us`` of the rounds that it played, its
-    ``ratio`` to the leader (median of the rounds that both played), the ``low`` and ``high`` end of that ratio's
+    """``leader``: the candidate with the lowest median. For each candidate: ``times_us`` of the rounds that it played,
+    its ``ratio`` to the leader (median of the rounds that both played), the ``low`` and ``high`` end of that ratio's
     interval, and whether it is ``tied``: never eliminated, and its ratio not more than worthwhile above 1."""
 
     leader: int
@@ -49,17 +49,17 @@ class Ranking:
     tied: tuple[bool, ...]
 
 
-def hold(play: Play, entrants: int, rules: Rules, rng: random.Random) -> Ranking:
-    """Play until one entrant is surely the fastest, or all that are left are surely within ``rules.worthwhile`` of it,
-    or the budget or the rounds are used up. ``entrants``: at least one."""
-    state = _State(entrants)
+def race(play: Play, candidates: int, rules: Rules, rng: random.Random) -> Ranking:
+    """Play until one candidate is surely the fastest, or all that are left are surely within ``rules.worthwhile`` of
+    it, or the budget or the rounds are used up. ``candidates``: at least one."""
+    state = _State(candidates)
     spent = 0.0
     for played in range(1, rules.most_rounds + 1):
         order = rng.sample(state.left, len(state.left))
         times = play(order)
         spent += sum(times)
-        for entrant, time_us in zip(order, times, strict=True):
-            state.logs[entrant].append(math.log(time_us))
+        for candidate, time_us in zip(order, times, strict=True):
+            state.logs[candidate].append(math.log(time_us))
         if played < rules.least_rounds or played % rules.every:
             continue
         if state.eliminate(rules) or spent >= rules.budget_us:
@@ -67,29 +67,29 @@ def hold(play: Play, entrants: int, rules: Rules, rng: random.Random) -> Ranking
     return state.ranking(rules)
 
 
-def by_medians(outcomes: Sequence[Outcome], worthwhile: float = Rules().worthwhile) -> tuple[Place, ...]:
-    """The places of entrants whose times are known, where no round can be played: a replay's."""
+def by_medians(outcomes: Sequence[Outcome], worthwhile: float = Rules().worthwhile) -> tuple[RankedResult, ...]:
+    """The ranked results of candidates whose times are known, where no round can be played: a replay's."""
     best = min((outcome.measurement.median_us for outcome in outcomes if outcome.measurement), default=0.0)
     return tuple(_beside(outcome, best, worthwhile) for outcome in outcomes)
 
 
-def _beside(outcome: Outcome, best_us: float, worthwhile: float) -> Place:
+def _beside(outcome: Outcome, best_us: float, worthwhile: float) -> RankedResult:
     if outcome.measurement is None:
-        return Place(outcome)
+        return RankedResult(outcome)
     ratio = outcome.measurement.median_us / best_us
-    return Place(outcome, ratio, ratio, ratio, ratio <= 1 + worthwhile)
+    return RankedResult(outcome, ratio, ratio, ratio, ratio <= 1 + worthwhile)
 
 
 @dataclass(slots=True)
 class _State:
-    """``logs``: logarithms of the times of each entrant. Who is left has played every round."""
+    """``logs``: logarithms of the times of each candidate. Who is left has played every round."""
 
-    entrants: int
+    candidates: int
     left: list[int] = field(init=False)
     logs: list[list[float]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.left = list(range(self.entrants))
+        self.left = list(range(self.candidates))
         self.logs = [[] for _ in self.left]
 
     def leader(self) -> int:
@@ -99,9 +99,9 @@ class _State:
             self.left, key=lambda i: _median([log - mean for log, mean in zip(self.logs[i], means, strict=True)])
         )
 
-    def against(self, entrant: int, leader: int, level: float) -> tuple[float, float, float]:
-        """(median, low, high) of the log-ratio of ``entrant``'s times to the leader's of the same rounds."""
-        pairs = zip(self.logs[entrant], self.logs[leader], strict=False)  # who was eliminated played fewer
+    def against(self, candidate: int, leader: int, level: float) -> tuple[float, float, float]:
+        """(median, low, high) of the log-ratio of ``candidate``'s times to the leader's of the same rounds."""
+        pairs = zip(self.logs[candidate], self.logs[leader], strict=False)  # who was eliminated played fewer
         ordered = sorted(mine - best for mine, best in pairs)
         return percentile(ordered, 0.5), *median_interval(ordered, level)
 
@@ -114,14 +114,14 @@ class _State:
 
     def ranking(self, rules: Rules) -> Ranking:
         leader = self.leader()
-        found = [self.against(i, leader, rules.level) for i in range(self.entrants)]
+        found = [self.against(i, leader, rules.level) for i in range(self.candidates)]
         return Ranking(
             leader,
             tuple(tuple(math.exp(log) for log in logs) for logs in self.logs),
             tuple(math.exp(middle) for middle, _, _ in found),
             tuple(math.exp(low) for _, low, _ in found),
             tuple(math.exp(high) for _, _, high in found),
-            tuple(i in self.left and found[i][0] <= math.log1p(rules.worthwhile) for i in range(self.entrants)),
+            tuple(i in self.left and found[i][0] <= math.log1p(rules.worthwhile) for i in range(self.candidates)),
         )
 
 

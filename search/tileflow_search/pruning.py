@@ -8,13 +8,29 @@ from collections.abc import Iterable, Sequence
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
 
+from .acquisition import NEGLIGIBLE
 from .progress import Progress
-from .promise import VAIN
-from .statics import hopeless
 from .surrogate import TimeModel
 
+WASTEFUL = 1.0  # spilled registers may move as many bytes as the call itself must
 
-class Screening:
+
+def prune_reason(facts: StaticFacts, best: float) -> str:
+    """Why a built config is not worth measuring beside a best time of 2**``best`` us; empty where it may be.
+
+    The bound knows which matrix instructions the binary has: a product without the target's asynchronous ones falls
+    once anything faster than their rate was measured, as does a grid that leaves too many SMs idle.
+    """
+    if not facts.fits:
+        return "no block fits a multiprocessor"
+    if facts.spilled > WASTEFUL:
+        return f"spilled registers move {facts.spilled:.1f} times the bytes that the call must"
+    if best < 1024 and facts.least_us > 2.0**best:
+        return f"no such binary can take less than {facts.least_us:.1f} us, and {2.0**best:.1f} us were measured"
+    return ""
+
+
+class Pruning:
     """``model``: orders and drops by what it expects of a binary. ``prune``: drop by static facts."""
 
     def __init__(self, model: TimeModel | None, progress: Progress, prune: bool) -> None:
@@ -33,21 +49,21 @@ class Screening:
             self._model.built(config, facts)
 
     def dropped(self, config: Config) -> bool:
-        """Whether it was never measured, so that its verdict is the screening's own."""
+        """Whether it was never measured, so that its verdict is the pruning's own."""
         return config in self._dropped
 
     def ranks(self, configs: Sequence[Config]) -> list[float]:
         """By optimism; what promises next to nothing is dropped, all but one: a model that is wrong must find out."""
         ranks = [0.0] * len(configs)
         if self._model is not None and self._model.ready:
-            predictions = self._model.after(configs)
+            predictions = self._model.predict_from_binary(configs)
             ranks = [p.mean - p.deviation for p in predictions]
-            vain = [p.gain(self._progress.goal) < VAIN for p in predictions]
-            ranks = [math.inf if v and r > min(ranks) else r for v, r in zip(vain, ranks, strict=True)]
+            negligible = [p.gain(self._progress.goal) < NEGLIGIBLE for p in predictions]
+            ranks = [math.inf if n and r > min(ranks) else r for n, r in zip(negligible, ranks, strict=True)]
         for i, config in enumerate(configs):
             if config in self._certain:
                 ranks[i] = -math.inf
-            if self._prune and hopeless(self._facts[config], self._progress.best):
+            if self._prune and prune_reason(self._facts[config], self._progress.best):
                 ranks[i] = math.inf
         self._dropped |= {config for config, rank in zip(configs, ranks, strict=True) if rank == math.inf}
         return ranks

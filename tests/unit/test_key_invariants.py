@@ -19,8 +19,8 @@ from tileflow.errors import CallError, VariantError
 from tileflow.expr import Expr, all_of
 from tileflow.frontend.split import split
 from tileflow.runtime.dispatch import KeyedContext, KeyedRegion, RuntimeContext
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.launch import cuda_launcher
-from tileflow.runtime.settled import Settled
 
 DEFAULT = torch.zeros(3)
 
@@ -87,7 +87,7 @@ def by_branch(x: Any, y: Any) -> Any:
 )
 def test_what_is_a_function_of_the_key(fn: Any, expected: list[tuple[set[str], set[str], bool]]) -> None:
     host = split(fn)
-    found = [region.settled for region in host.regions]
+    found = [region.invariants for region in host.regions]
     assert host.flat is not None
     assert [(set(s.arguments), set(s.made), s.bounds) for s in found] == expected
 
@@ -138,7 +138,7 @@ def calls_the_unknown_later(x: Any, y: Any) -> None:
 )  # fmt: skip
 def test_host_code_that_may_reach_any_tensor_settles_nothing(fn: Any) -> None:
     host = split(fn)
-    assert {region.settled for region in host.regions} == {Settled()}
+    assert {region.invariants for region in host.regions} == {KeyInvariants()}
     assert host.flat is None
 
 
@@ -156,7 +156,7 @@ def test_host_code_that_may_lack_a_value_runs_as_it_is() -> None:
 # ---- launches that rely on it -------------------------------------------------------------------------------------
 
 OUT = TENSOR.__class__("out", "tensor", "*fp32", "out")
-SETTLED = Settled(frozenset({"x"}), frozenset({"out"}), True)
+INVARIANTS = KeyInvariants(frozenset({"x"}), frozenset({"out"}), True)
 
 
 def sized(n: int, *names: str) -> Expr:
@@ -173,14 +173,16 @@ def launcher(guards: Expr, grid: tuple[Expr, ...] = ONE) -> tuple[Any, FakeCuda]
     return cuda_launcher(binary, "cpu", driver=driver, stream=lambda: 0x57), driver
 
 
-def served(launchers: list[Any], settled: Settled = SETTLED, run: Any = None, names: tuple[str, ...] = NAMES) -> Any:
+def served(
+    launchers: list[Any], invariants: KeyInvariants = INVARIANTS, run: Any = None, names: tuple[str, ...] = NAMES
+) -> Any:
     """Host code that takes ``x`` and ``out`` and launches at once, for calls with one key."""
 
     def host(context: Any, x: torch.Tensor, out: torch.Tensor) -> None:
         context.regions[0](context, out, x, x.shape[0])
 
     context = RuntimeContext(Config.of({}), {0: launchers})
-    return partial(run or host, KeyedContext(context, [KeyedRegion(names, settled)]))
+    return partial(run or host, KeyedContext(context, [KeyedRegion(names, invariants)]))
 
 
 class Declined:
@@ -193,15 +195,15 @@ class Declined:
         self.calls.append(args)
 
 
-def test_a_settled_launcher_still_looks_at_what_no_key_settles() -> None:
+def test_a_specialised_launcher_still_looks_at_what_no_key_fixes() -> None:
     launch, driver = launcher(sized(8, "x", "out"))
     x, memory, context = torch.zeros(8), torch.zeros(9), Declined()
-    warm = launch.settle(SETTLED, NAMES, 0)
+    warm = launch.specialize(INVARIANTS, NAMES, 0)
     warm(context, memory[:8], x, 8, block_size=4)
     assert (len(driver.launches), context.calls) == (1, [])
     warm(context, memory[1:], x, 8)
     assert len(context.calls) == 1, "fresh memory of torch's is aligned, but is it fresh"
-    other = launch.settle(Settled(frozenset({"x"})), NAMES, 0)
+    other = launch.specialize(KeyInvariants(frozenset({"x"})), NAMES, 0)
     other(context, memory, x, 8)
     other(context, memory[:8], x, 0, 9)
     assert [(args[0], *args[3:]) for args in context.calls] == [(0, 8, None, None), (0, 8, None, None), (0, 0, 9, None)]
@@ -266,7 +268,7 @@ def test_bounds_that_are_not_constants_are_read_at_each_launch() -> None:
     def run(context: Any, x: torch.Tensor, *bounds: Any) -> None:
         context.regions[0](context, x, x, *bounds, block_size=None)
 
-    call = served([launch], Settled(frozenset({"x"})), run)
+    call = served([launch], KeyInvariants(frozenset({"x"})), run)
     x = torch.zeros(8)
     for n in (2, 3):
         call(x, [n, 1], [8, 5])
@@ -339,7 +341,7 @@ def test_flat_host_code_hands_over_what_its_regions_capture() -> None:
     (region,) = host.regions
     launch, driver = launcher(sized(8, "x", "out", "y"))
     context = RuntimeContext(Config.of({}), {0: [launch]})
-    call = partial(host.flat, KeyedContext(context, [KeyedRegion(region.locals, region.settled)]))
+    call = partial(host.flat, KeyedContext(context, [KeyedRegion(region.locals, region.invariants)]))
     x, y = torch.zeros(8), torch.zeros(8)
     made = [call(x, y=y) for _ in range(3)]
     assert [seen.values for seen in driver.launches] == [[x.data_ptr(), out.data_ptr()] for out in made]

@@ -19,7 +19,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 _EFFORT = Effort(max_samples=7)
 
 
-def rehearse() -> None:
+def warm_up_libraries() -> None:
     """Check and time a plain torch function on the current CUDA device, in each of :data:`DTYPES`."""
     import torch
 

@@ -22,13 +22,13 @@ from .request import MeasureRequest
 if TYPE_CHECKING:
     import torch
 
-KEPT_SHARE = 0.4  # of the card's memory; calls, their outputs and a contest's graphs need the rest
+CACHED_SHARE = 0.4  # of the card's memory; calls, their outputs and a race's graphs need the rest
 
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class CachedInputs:
     """Arguments of one seed on the device, and what a call on them must give."""
 
     args: tuple[Any, ...]
@@ -38,10 +38,10 @@ class Prepared:
 @dataclass(slots=True)
 class _Problem:
     kernel: MeasurableKernel
-    seeds: dict[int, Prepared] = field(default_factory=dict)
+    seeds: dict[int, CachedInputs] = field(default_factory=dict)
 
 
-_kept: OrderedDict[Key, _Problem] = OrderedDict()
+_cache: OrderedDict[Key, _Problem] = OrderedDict()
 _noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbers, which outlive the tensors
 
 
@@ -50,14 +50,14 @@ def key(request: MeasureRequest) -> Key:
     return request.loader, request.kernel, request.problem
 
 
-def kept() -> frozenset[Key]:
+def cached() -> frozenset[Key]:
     """The problems whose data is there."""
-    return frozenset(_kept)
+    return frozenset(_cache)
 
 
-def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
+def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[CachedInputs]]:
     """The kernel, and the data of each of the request's seeds. Raises what the kernel's author's functions raise."""
-    problem = _kept.pop(key(request), None)
+    problem = _cache.pop(key(request), None)
     if problem is None:
         problem = _Problem(load(request.loader, request.kernel, request.sys_path))
     made = [seed for seed in request.seeds if seed not in problem.seeds]
@@ -65,7 +65,7 @@ def prepare(request: MeasureRequest) -> tuple[MeasurableKernel, list[Prepared]]:
         measured = _noise.setdefault((key(request), seed), Measured())
         problem.seeds[seed] = _prepare_seed(problem.kernel, request, seed, measured)
         problem.kernel = problem.kernel.kind(*problem.seeds[seed].args)
-    _kept[key(request)] = problem
+    _cache[key(request)] = problem
     if made:
         _make_room()
     return problem.kernel, [problem.seeds[seed] for seed in request.seeds]
@@ -76,21 +76,21 @@ def forget(request: MeasureRequest | None = None) -> None:
     import torch
 
     if request is not None:
-        _kept.pop(key(request), None)
+        _cache.pop(key(request), None)
         return
-    _kept.clear()
+    _cache.clear()
     gc.collect()
     torch.cuda.empty_cache()
 
 
-def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, measured: Measured) -> Prepared:
+def _prepare_seed(kernel: MeasurableKernel, request: MeasureRequest, seed: int, measured: Measured) -> CachedInputs:
     # Poisoned, so that an output that the inputs function allocates is not zero by chance.
     with poisoned():
         args = kernel.inputs(device="cuda", seed=seed, **dict(request.problem))
     if request.reference_on == "device":
-        return Prepared(args, reference_of(kernel, args, measured))
+        return CachedInputs(args, reference_of(kernel, args, measured))
     made = reference_of(kernel, map_tensors(lambda tensor: clone(tensor, "cpu"), args), measured)
-    return Prepared(args, replace(made, result=map_tensors(_pinned, made.result)))
+    return CachedInputs(args, replace(made, result=map_tensors(_pinned, made.result)))
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:
@@ -106,7 +106,7 @@ def _make_room() -> None:
     import torch
 
     torch.cuda.synchronize()
-    limit = KEPT_SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-    while len(_kept) > 1 and torch.cuda.memory_allocated() > limit:
-        _kept.popitem(last=False)
+    limit = CACHED_SHARE * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    while len(_cache) > 1 and torch.cuda.memory_allocated() > limit:
+        _cache.popitem(last=False)
     torch.cuda.empty_cache()

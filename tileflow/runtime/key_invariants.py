@@ -1,4 +1,4 @@
-"""What the key of a call settles of its launches: variables whose metadata is the same in every call with that key.
+"""Key invariants: variables whose metadata is the same in every call with one key.
 
 A launch checks its guards against what it captured, for host code may do anything between the call and the launch.
 Where host code only reads shapes and allocates, calls with equal keys come to their launches with equal metadata, so
@@ -33,7 +33,7 @@ class DeviceReads:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class KeyInvariants:
     """Of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other variables that are
     functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile loop's are, too.
     ``names``: all variables that have a value there, whatever it is."""
@@ -44,22 +44,22 @@ class Settled:
     names: frozenset[str] = frozenset()
 
     def holds(self, path: Path) -> bool:
-        """Whether the metadata of the tensor at ``path`` is settled."""
+        """Whether the metadata of the tensor at ``path`` is the same in every call."""
         return not path.steps and (path.root in self.arguments or path.root in self.made)
 
     def decides(self, condition: Expr) -> bool:
         """Whether the condition, over launch symbols, comes out the same in every call with the key."""
-        return all(map(self._settles, map(Symbol.parse, condition.symbols())))
+        return all(map(self._is_fixed, map(Symbol.parse, condition.symbols())))
 
     def chooses(self, guards: Expr) -> bool:
         """Whether a variant with these guards accepts all calls with the key or none: fresh memory of torch's is
         aligned."""
         return all(
-            self._settles(symbol) or (symbol.field == "align" and symbol.path is not None and self.holds(symbol.path))
+            self._is_fixed(symbol) or (symbol.field == "align" and symbol.path is not None and self.holds(symbol.path))
             for symbol in map(Symbol.parse, guards.symbols())
         )
 
-    def _settles(self, symbol: Symbol) -> bool:
+    def _is_fixed(self, symbol: Symbol) -> bool:
         if symbol.path is None:
             return self.bounds
         match symbol.field:

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tileflow_search.statics import hopeless
+from tileflow_search.pruning import prune_reason
 from tileflow_search.surrogate import Prediction
 
 from tileflow.cost import Launch, StaticFacts, estimate, roofline_us, static_facts
@@ -50,17 +50,17 @@ def test_the_bound_is_never_below_the_roofline_nor_above_the_model(mix: str, pro
 class TestHopeless:
     def test_a_slow_unit_is_dropped_once_something_faster_was_measured(self) -> None:
         facts = built(GEMM, "mma")
-        assert not hopeless(facts, math.inf)
-        assert not hopeless(facts, math.log2(facts.least_us * 1.01))
-        assert "can take less than" in hopeless(facts, math.log2(facts.least_us * 0.99))
+        assert not prune_reason(facts, math.inf)
+        assert not prune_reason(facts, math.log2(facts.least_us * 1.01))
+        assert "can take less than" in prune_reason(facts, math.log2(facts.least_us * 0.99))
 
     def test_spills_count_by_what_they_move(self) -> None:
-        assert not hopeless(built(COPY, spills=64, programs=1024), math.inf)
-        assert "spilled registers" in hopeless(built(COPY, spills=64, programs=1 << 16), math.inf)
+        assert not prune_reason(built(COPY, spills=64, programs=1024), math.inf)
+        assert "spilled registers" in prune_reason(built(COPY, spills=64, programs=1 << 16), math.inf)
 
     def test_a_block_must_fit(self) -> None:
         facts = static_facts(COPY, [Launch(Resources(255, 0, 0, 1024), 10)], H200)
-        assert not facts.fits and "no block fits" in hopeless(facts, math.inf)
+        assert not facts.fits and "no block fits" in prune_reason(facts, math.inf)
 
 
 @given(st.floats(-5, 5), st.floats(0.01, 2), st.floats(-5, 5))

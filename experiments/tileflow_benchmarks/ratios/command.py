@@ -1,0 +1,112 @@
+"""The command of a comparison of schedules: builds all configs ahead, lets a child measure them, keeps a row each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tileflow.measure.device import identity
+from tileflow.target import Target, target
+
+from .watched import Job, jobs_of, measure_apart, measuring
+
+DRY_DEVICE = "nvidia-h200"
+MOST_FAULTS = 3
+
+
+class NamedCase(Protocol):
+    """A case."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``module``: whose command it is. ``configs``: their names, of a case for a device. ``built``: what a config's
+    binaries take, by the number of its case, its name and the device class; pickled. ``measure``: in the child.
+    ``of_all``: see :func:`.watched.measure_apart`. ``result``: the file with the rows. ``is_right``: of a row."""
+
+    module: str
+    description: str | None
+    cases: Sequence[NamedCase]
+    configs: Callable[[int, Target], Iterable[str]]
+    built: Callable[[int, str, str], dict[str, Any]]
+    measure: Callable[[list[Job]], None]
+    of_all: frozenset[str]
+    result: str
+    seconds: float
+    is_right: Callable[[Mapping[str, Any]], bool]
+
+    def main(self) -> int:
+        """Exit code 1 where a row is not right."""
+        options = self._options()
+        if options.measure:
+            self.measure(jobs_of(options.measure))
+            return 0
+        device = device_of(options.dry_run)
+        jobs = [(n, name) for n in chosen(self.cases, options.only) for name in self.configs(n, device)]
+        found = build_ahead(self.built, jobs, device.name)
+        options.out.mkdir(parents=True, exist_ok=True)
+
+        def keep(job: Job, what: Mapping[str, Any]) -> None:
+            entry = found.setdefault(job, {"case": self.cases[job[0]].name, "config": job[1], "status": "ok"})
+            entry.update(what)
+            print(json.dumps(entry), flush=True)
+            write()
+
+        def write() -> None:
+            rows = [found[key] for key in sorted(found)]
+            (options.out / self.result).write_text(json.dumps(rows, indent=1))
+
+        write()
+        if not options.dry_run:
+            able = [job for job in jobs if found[job]["status"] == "built"]
+            command = measuring(self.module)
+            measure_apart(command, able, keep, seconds=options.seconds, of_all=self.of_all, most_faults=MOST_FAULTS)
+        return int(not all(self.is_right(row) for row in found.values()))
+
+    def _options(self) -> argparse.Namespace:
+        parser = argparse.ArgumentParser(
+            description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--out", type=Path, help=f"folder for {self.result}")
+        parser.add_argument("--only", default="", help="cases whose name holds one of these words, by semicolons")
+        parser.add_argument("--seconds", type=float, default=self.seconds, help="the longest that a config may take")
+        parser.add_argument("--dry-run", action="store_true", help=f"build for {DRY_DEVICE}; needs no GPU")
+        parser.add_argument("--measure", help=argparse.SUPPRESS)
+        options = parser.parse_args()
+        if options.out is None and not options.measure:
+            parser.error("--out is needed")
+        return options
+
+
+def device_of(is_dry: bool) -> Target:
+    return target(DRY_DEVICE) if is_dry else target(identity().device_class)
+
+
+def chosen(cases: Sequence[NamedCase], only: str) -> list[int]:
+    """The numbers of the cases whose name holds one of the words in ``only``, by semicolons; all for none."""
+    words = [word for word in only.split(";") if word]
+    return [n for n, case in enumerate(cases) if not words or any(word in case.name for word in words)]
+
+
+def build_ahead(
+    built: Callable[[int, str, str], dict[str, Any]], jobs: Sequence[Job], device: str
+) -> dict[Job, dict[str, Any]]:
+    """What ``built`` says of each job, in one of several processes, which leave the binaries in Triton's cache."""
+    found: dict[Job, dict[str, Any]] = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(min((os.cpu_count() or 1) - 1, len(jobs)), 1), mp_context=context) as pool:
+        under_way = {pool.submit(built, number, name, device): (number, name) for number, name in jobs}
+        for done in as_completed(under_way):
+            found[under_way[done]] = done.result()
+            print(json.dumps(done.result()), flush=True)
+    return found

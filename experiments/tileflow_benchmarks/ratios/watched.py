@@ -1,0 +1,108 @@
+"""The watch over a child process that measures configs which may hang or crash it.
+
+A protocol fault of a kernel is a deadlock. The child says which config it is about to run, and then what it found, a
+line of JSON each. One that says nothing for too long is killed; its config is named beside ``bench_timeout``, or
+``crashed`` where it ended by itself, and another child goes on with what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Job = tuple[int, str]  # the number of a case, and the name of a config
+
+
+# ---- in the child ----------------------------------------------------------------------------------------------------
+
+
+def say_begins(what: str) -> None:
+    """Something that is no config's doing begins; the watch is patient with it for as long again."""
+    _say({"begins": what})
+
+
+def say_about(job: Job) -> None:
+    """The config is about to run: what happens from now on is its doing."""
+    _say({"about": job})
+
+
+def say_found(job: Job, found: Mapping[str, Any]) -> None:
+    _say({"job": job, "found": found})
+
+
+def _say(what: Mapping[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
+
+
+# ---- in its parent ---------------------------------------------------------------------------------------------------
+
+
+def measure_apart(
+    command: Sequence[str],
+    jobs: Sequence[Job],
+    keep: Callable[[Job, Mapping[str, Any]], None],
+    *,
+    seconds: float,
+    of_all: frozenset[str],
+    most_faults: int | None = None,
+) -> None:
+    """Measure ``jobs`` in children started by ``command`` and the jobs as JSON; ``keep`` hears what is found.
+
+    ``seconds``: the longest that a child may say nothing. ``of_all``: names that stand for all configs of a case: a
+    fault beside one of them ends the case. After ``most_faults`` no child is started any more, and what is left is kept
+    as left out. Raises RuntimeError where a child ends before its first config, which no config explains.
+    """
+    left, faults = list(jobs), 0
+    while left and (most_faults is None or faults < most_faults):
+        about: Job | None = None
+        with subprocess.Popen([*command, json.dumps(left)], stdout=subprocess.PIPE) as child:
+            for said in _lines(child, seconds):
+                if "about" in said:
+                    about = _job(said["about"])
+                elif "job" in said:
+                    keep(_job(said["job"]), said["found"])
+        if child.returncode == 0:
+            return
+        if about is None:
+            raise RuntimeError("measuring ended before its first config: its own words stand above")
+        keep(about, {"status": "bench_timeout" if child.returncode < 0 else "crashed"})
+        faults += 1
+        left = [job for job in left if job[0] > about[0] or (job[0] == about[0] and about[1] not in {job[1], *of_all})]
+    for job in left:
+        keep(job, {"status": "left out", "reason": f"after {faults} faults"})
+
+
+def measuring(module: str) -> list[str]:
+    """The command of a child that ``python -m module --measure JOBS`` is."""
+    return [sys.executable, "-m", module, "--measure"]
+
+
+def jobs_of(text: str) -> list[Job]:
+    """The jobs that a child was given."""
+    return [_job(job) for job in json.loads(text)]
+
+
+def _job(pair: Sequence[Any]) -> Job:
+    number, name = pair
+    return number, name
+
+
+def _lines(child: subprocess.Popen[bytes], seconds: float) -> Iterator[dict[str, Any]]:
+    """What a process says, line by line; killed where it says nothing for so long."""
+    assert child.stdout is not None
+    pending = b""
+    while True:
+        ready, _, _ = select.select([child.stdout], [], [], seconds)
+        if not ready:
+            child.kill()
+            return
+        more = os.read(child.stdout.fileno(), 65536)
+        if not more:
+            return
+        *lines, pending = (pending + more).split(b"\n")
+        yield from (json.loads(line) for line in lines if line.startswith(b"{"))

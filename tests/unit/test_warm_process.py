@@ -1,0 +1,87 @@
+"""Warm processes: ending one, also in the midst of a call, leaves no child; old and dead ones are replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tileflow.build.process import Died, Done, TimedOut
+from tileflow.build.warm_process import WarmProcess
+from tileflow.build.worker import BuildProcess
+from tileflow.config import Config
+from tileflow.errors import TileflowError
+from tileflow.measure.interpret import InterpreterProcess, InterpretRequest
+
+
+def _build(process: BuildProcess) -> object:
+    return process.call("time:sleep", (60,), 60.0)
+
+
+def _check(process: InterpreterProcess) -> object:
+    return process.check(InterpretRequest("m:k", (), Config.of({})))
+
+
+class _ClosedMeanwhile:
+    """A child whose process is closed by another thread while it is called."""
+
+    alive = False
+
+    def __init__(self, process: WarmProcess) -> None:
+        self._process = process
+
+    def call(self, *args: Any, **options: Any) -> Died:
+        self._process.close()
+        return Died(-9, "", "call")
+
+    def kill(self) -> None:
+        """It is gone."""
+
+
+@pytest.mark.parametrize(("kind", "call"), [(BuildProcess, _build), (InterpreterProcess, _check)])
+def test_closing_in_the_midst_of_a_call_leaves_no_child(
+    kind: Callable[[], Any], call: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interpreter's child was replaced by another one, which nobody ended."""
+    process, spawned = kind(), list[bool]()
+    process._child.kill()
+    monkeypatch.setattr(process, "_child", _ClosedMeanwhile(process))
+    monkeypatch.setattr(process, "_spawn", lambda: spawned.append(True))
+    with contextlib.suppress(TileflowError):
+        call(process)
+    assert not spawned
+
+
+def test_a_child_that_ended_is_replaced() -> None:
+    with WarmProcess(warm=()) as process:
+        first = process.pid
+        assert isinstance(process._ask("os:_exit", (3,), 30.0), Died) and process.pid != first
+        second = process.pid
+        assert isinstance(process._ask("time:sleep", (30,), 0.2), TimedOut) and process.pid != second
+        assert process._ask("os:getpid", (), 30.0) == Done(process.pid, pytest.approx(0, abs=1 << 40))
+
+
+@pytest.mark.parametrize(("calls", "rss_bytes", "replaced"), [(1, 0, False), (2, 0, True), (1, 1001, True)])
+def test_a_child_that_has_served_or_grown_enough_is_replaced(calls: int, rss_bytes: int, replaced: bool) -> None:
+    with WarmProcess(warm=(), recycle_after=2, max_rss_bytes=1000) as process:
+        first = process.pid
+        for _ in range(calls):
+            process._count(rss_bytes)
+        assert (process.pid != first) == replaced
+
+
+def test_the_spare_takes_over_and_another_follows_it() -> None:
+    with WarmProcess(warm=(), has_spare=True) as process:
+        assert process._spare is None  # nothing is warmed up before it is wanted
+        process._keep_spare()
+        spare = process._spare
+        assert spare is not None
+        process._replace()
+        assert process._child is spare and process._spare not in (None, spare)
+        pids = process.pid, process._spare.pid if process._spare else 0
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
