@@ -26,11 +26,11 @@ from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
+from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
 from .liveness import local_names
 from .meta_likes import MetaLikes
-from .mistakes import explained, place
-from .operations.device_functions import DEVICE
+from .operations.language_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
@@ -93,7 +93,7 @@ def lower_call(
     except TileflowError as error:
         if error.where is not None:
             raise
-        where = place(error, {host.fn.__code__.co_filename})
+        where = user_location(error, {host.fn.__code__.co_filename})
         raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
     except (NotImplementedError, RuntimeError, TypeError) as error:
         if "meta" not in str(error):
@@ -101,7 +101,7 @@ def lower_call(
         raise HostDataError(
             "host code of a kernel that is lowered without data may not read values",
             got=str(error).splitlines()[0],
-            where=place(error, {host.fn.__code__.co_filename}),
+            where=user_location(error, {host.fn.__code__.co_filename}),
             hint="lower it from real example inputs",
         ) from error
     if not context.regions:
@@ -272,7 +272,7 @@ class _RegionTrace:
                 raise
             missing = {c.name for c, v in zip(self.source.captures, captured, strict=True) if v is UNDEFINED}
             unbound = missing & {c.name for c in self.source.captures if c.kind == "global"}
-            raise explained(error, t.files, unbound) from error
+            raise translate_error(error, t.files, unbound) from error
         return self._finish()
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Tracer: records what device code does to tiles as IR.
 
 One Tracer traces one region. It knows types, sizes, guards and where the user's code stands; what each torch
-function means is in :mod:`torch_ops`, indexing in :mod:`indexing`, loops and branches in :mod:`control`.
+function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and branches in :mod:`control`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
-from .spellings import spelled
+from .torch_aliases import canonical_arguments
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -547,12 +547,12 @@ class Tracer:
 
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
-        args, kwargs = spelled(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
+        args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
         return self.run(handler, name, args, kwargs)
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
-        from .operations.torch_ops import handler_for
+        from .operations.torch_registry import handler_for
 
         handler, name = handler_for(self, func)
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
@@ -597,7 +597,7 @@ class TraceMode(TorchFunctionMode):
         self.tracer = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from .operations.torch_ops import FACTORIES
+        from .operations.torch_registry import FACTORIES
         from .values import _tracers
 
         kwargs = kwargs or {}

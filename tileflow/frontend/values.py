@@ -92,7 +92,7 @@ class TileValue:
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_ops import METHODS, nearest
+        from .operations.torch_registry import METHODS, nearest
 
         handler = METHODS.get(name)
         if handler is None:
@@ -175,7 +175,7 @@ class TileValue:
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
-        from .operations.torch_ops import binary
+        from .operations.pointwise import binary
 
         return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
 
@@ -290,7 +290,7 @@ class TensorRef:
         )
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_ops import METHODS
+        from .operations.torch_registry import METHODS
 
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
@@ -366,7 +366,7 @@ class SymInt:
         return self.tracer.pointwise("div", other, self)
 
     def __pow__(self, exponent: Any) -> Any:
-        from .operations.torch_ops import binary
+        from .operations.pointwise import binary
 
         if isinstance(exponent, int) and exponent >= 0:
             return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable
 
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
+from .await_dot import await_dots
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll
-from .settle import settle_products
 from .strength import reduce_strength
 from .subtile import subtile
 from .transpose import transpose
@@ -60,7 +60,7 @@ def specialise(
         ir = _run(transpose, ir, site)
     if ones:
         ir = _run(drop_unit_batches, ir, ones)
-    for step in (place_masks, remove_dead_code, settle_products):
+    for step in (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
 
