@@ -14,6 +14,7 @@ from tileflow.api import load_kernel
 from tileflow.ir.graph import KernelIR
 from tileflow.ir.types import Value
 from tileflow.passes import specialise
+from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.passes.transpose import transposable
 from tileflow.target import target
 
@@ -23,7 +24,7 @@ H200 = target("nvidia-h200")
 def awaited(ir: KernelIR, transposed: Iterable[str] = ()) -> list[str]:
     """The names of the sums that are waited for."""
     found = []
-    for op in specialise(ir, (), transposed=transposed).walk():
+    for op in specialise(ir, StructuralChoice(transposed_products=tuple(transposed))).walk():
         if op.kind == "await_dot":
             assert isinstance(op.inputs[0], Value) and op.loc is not None
             found.append(op.loc.text.strip().partition(" = ")[0])

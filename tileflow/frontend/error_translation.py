@@ -13,7 +13,7 @@ from types import TracebackType
 
 from ..errors import InternalError, Location, MissingAttribute, TileflowError, TraceError
 from ..runtime.libraries import is_kernel_text
-from .trace import code_location
+from .code_locations import code_location
 
 _PACKAGE = __name__.partition(".")[0]
 REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"

@@ -35,7 +35,9 @@ from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
 from .stores import may_store
-from .trace import Names, TraceMode, Tracer
+from .structural_names import StructuralNames
+from .trace import Tracer
+from .trace_mode import TraceMode
 from .values import UNDEFINED, TileProxy
 
 
@@ -203,7 +205,7 @@ class _RegionTrace:
         self.lowering, self.source, self.frame = lowering, source, frame
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
-        self.tracer = Tracer(lowering.mode, {}, Names(source.index), {fn.__code__.co_filename}, device)
+        self.tracer = Tracer(lowering.mode, {}, StructuralNames(source.index), {fn.__code__.co_filename}, device)
         self.tracer.kernel = fn.__code__
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)

@@ -49,7 +49,7 @@ class TileValue:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     @property
@@ -227,7 +227,7 @@ class TensorRef:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     @property
@@ -339,7 +339,7 @@ class SymInt:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     if TYPE_CHECKING:  # what the loops below set
@@ -537,10 +537,10 @@ for _name in ("mul", "rmul", "truediv", "floordiv", "mod", "rsub", "neg", "pow",
     setattr(TileProxy, f"__{_name}__", _no_operator(_name))
 
 
-def _tracers(args: Any, kwargs: Any) -> Any:
+def tracers_of(args: Any, kwargs: Any) -> Any:
     """The tracers of the traced values among nested arguments."""
     for item in [*args, *kwargs.values()]:
         if isinstance(item, (TileValue, TensorRef, SymInt, TileProxy)):
             yield item.tracer
         elif isinstance(item, (tuple, list)):
-            yield from _tracers(item, {})
+            yield from tracers_of(item, {})
