@@ -28,7 +28,7 @@ from .runtime.launch import Launcher
 from .runtime.paths import Path, Symbol, read_path, read_symbol
 from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
-from .runtime.registry import Hit, on_change, on_miss
+from .runtime.registry import on_change, on_miss
 from .runtime.serving import (
     Attempt,
     BuiltServer,
@@ -41,6 +41,7 @@ from .runtime.serving import (
     refused,
     servers_of_rows,
 )
+from .runtime.table_lookup import Hit
 from .target import target
 
 if TYPE_CHECKING:
