@@ -30,7 +30,7 @@ from tileflow.runtime import (
     Resources,
     Table,
     dump_table,
-    launch,
+    launcher_text,
     launches_of,
     load_bundle,
     load_table,
@@ -46,6 +46,7 @@ from tileflow.runtime.limits import DTYPES, ELEMENT_WORDS, FLOAT_WORDS, INT_WORD
 from tileflow.runtime.paths import Path as CapturePath
 from tileflow.runtime.paths import Symbol
 from tileflow.runtime.registry import clear
+from tileflow.runtime.settled import Settled
 
 _spec = importlib.util.spec_from_file_location("limits_fuzz", Path(__file__).with_name("test_fuzz_tables.py"))
 assert _spec is not None and _spec.loader is not None
@@ -114,7 +115,7 @@ def test_finding_1_a_launcher_writes_ints_whatever_it_was_given(change: dict[str
     binary = examples.binary()
     binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **change))
     with pytest.raises((ValueError, TypeError)):
-        launch._Writer(binary, None, launch.Settled(), None).source()
+        launcher_text.LauncherWriter(binary, None, Settled(), None, 0).source()
     assert canary.fired == []
 
 
@@ -129,8 +130,8 @@ def test_finding_1_a_guards_numbers_are_ints(number: str, canary: Any) -> None:
 
 def test_the_words_of_signatures_are_those_that_are_written_and_packed() -> None:
     assert packing._FORMATS.keys() == INT_WORDS | FLOAT_WORDS
-    assert launch._DTYPES.keys() | set(dtypes._SIGNATURE.values()) <= ELEMENT_WORDS
-    assert set(launch._DTYPES.values()) | dtypes._TRITON.keys() <= DTYPES
+    assert launcher_text._DTYPES.keys() | set(dtypes._SIGNATURE.values()) <= ELEMENT_WORDS
+    assert set(launcher_text._DTYPES.values()) | dtypes._TRITON.keys() <= DTYPES
 
 
 # ---- 9: expressions -----------------------------------------------------------------------------------------------

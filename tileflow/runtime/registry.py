@@ -26,7 +26,6 @@ from .version_checks import check_validators
 
 RowKey = tuple[str, str | None, str, str]  # a kernel, a device class, a step of the lookup and a config
 
-
 _lock = threading.Lock()
 _sources: dict[str, list[LoadedTable]] = {}  # by kernel, the last loaded first
 _found: dict[tuple[Path, str], list[LoadedTable]] = {}  # of the user's folder, by it and the kernel's version
