@@ -104,8 +104,6 @@ def test_finding_1_a_cluster_is_three_small_ints(cluster: Any, canary: Any) -> N
     "change",
     [
         {"cluster": (CODE, 1, 1)},
-        {"threads": CODE},
-        {"shared": CODE},
         {"grid": (Expr("const", (CODE,)), Expr.of(1), Expr.of(1))},
         {"scratch": (("global", CODE, 1),)},
     ],
@@ -114,9 +112,16 @@ def test_finding_1_a_launcher_writes_ints_whatever_it_was_given(change: dict[str
     """Also of an ABI that no table was read into."""
     binary = examples.binary()
     binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **change))
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises((ValueError, TypeError), match=r"literal|type"):
         launcher_text.LauncherWriter(binary, None, Settled(), None, 0).source()
     assert canary.fired == []
+
+
+@pytest.mark.parametrize("name", ["threads", "shared"])
+def test_finding_1_a_launcher_writes_none_of_what_the_driver_is_given(name: str) -> None:
+    binary = examples.binary()
+    binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **{name: CODE}))
+    assert CODE not in launcher_text.LauncherWriter(binary, None, Settled(), None, 0).source()
 
 
 @pytest.mark.parametrize("number", ["n", "prod"])

@@ -548,4 +548,4 @@ def _validate_entry(table: Table, entry: Entry, where: str) -> None:
 def _validate_launches(launches: tuple[RegionLaunch, ...], where: str) -> None:
     regions = [launch.region for launch in launches]
     if len(set(regions)) != len(regions):
-        raise TableError("launches must name each region once", got=regions, where=where)
+        raise TableError("each launch of a row must have a number of its own", got=regions, where=where)
