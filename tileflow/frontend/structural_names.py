@@ -1,4 +1,4 @@
-"""StructuralNames that follow from the structure of device code alone: of tiles, blocks and call sites."""
+"""Names that follow from the structure of device code alone: of tiles, blocks and call sites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StructuralNames:
         self._counts = dict(snapshot)
 
     def numbered(self, name: str) -> str:
-        """``name#0``, ``name#1`` ...: the ids of sites."""
+        """``name#0``, ``name#1`` ...: the ids of call sites."""
         count = self._counts.get(name, 0)
         self._counts[name] = count + 1
         return f"{name}#{count}{self._suffix}"
