@@ -140,7 +140,7 @@ class Lowered:
 
     @cached_property
     def default(self) -> Config:
-        """The zero-search config. It is pipelined where it cannot be written warp-specialised: some regions have a loop
+        """The default config. It is pipelined where it cannot be written warp-specialised: some regions have a loop
         or a box that shows what the copy engine reads past it, which only the emission finds out."""
         config = default_config(self.regions, self.space, self.target)
         if not any(SCHEDULE.matches(name) and choice != SCHEDULE.default for name, choice in config.items):

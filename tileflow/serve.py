@@ -302,7 +302,7 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
         lowered = kernel.lower(lowered.args, device, "dynamic")
     if hit is None or hit.default_is_better:
         _log.warning(
-            "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
+            "%s has no tuned row for %s: its own default config runs; kernel.tune(...) finds a better one.",
             kernel.name,
             lowered.problem.key,
         )

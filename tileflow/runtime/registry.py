@@ -124,7 +124,7 @@ def set_on_miss(policy: OnMiss) -> None:
     """What serves a call that no tuned row does, where :func:`load` was not told otherwise.
 
     ``default``: the bundle's own default for any shape; without one a compiler, and without that the reference.
-    ``compile``: the zero-search config is compiled for this very call. ``reference``: the author's torch reference, or
+    ``compile``: the call's own default config is compiled. ``reference``: the author's torch reference, or
     the kernel's own text as plain Python. ``error``: CallError. All of them are counted, and recorded as misses.
     """
     _check_policy(policy)

@@ -220,7 +220,7 @@ class Fallback:
 @dataclass(frozen=True, slots=True)
 class Unseen:
     """How well problems are served that were left out in turn: the geometric mean of their time over their best, by the
-    table's ``rows`` for shapes that nobody tuned, and by each one's own zero-search config (``default``)."""
+    table's ``rows`` for shapes that nobody tuned, and by each one's own default config (``default``)."""
 
     problems: int
     rows: float

@@ -5,7 +5,7 @@ device; 5 for a device that no table and no catalogue lists, one of its architec
 vendor's portfolio; 8 the default. Never across vendors, and never a row of another version of the kernel. What was
 measured goes before what was modelled through steps 2 to 5. Within a step rows come in the order of their distance;
 :mod:`.serving` takes the first whose guards accept the call.
-Who has to compile may find the call's own zero-search config better than another problem's row: see :class:`Hit`.
+Who has to compile may find the call's own default config better than another problem's row: see :class:`Hit`.
 
 The tables of the user's own folder (:mod:`.user_tables`) are looked at where no loaded one has a row left, on a GPU.
 """
@@ -54,7 +54,7 @@ class Hit:
 
     @property
     def default_is_better(self) -> bool:
-        """The call is another problem than the row's, and its own zero-search config serves such better: whoever has to
+        """The call is another problem than the row's, and its own default config serves such better: whoever has to
         compile should compile that one."""
         measured = None if self.table is None or self.device is None else self.table.unseen.get(self.device)
         return not self.exact and measured is not None and measured.by_default
@@ -103,7 +103,7 @@ class _Candidate(NamedTuple):
 def lookup(
     kernel: str, semantic_hash: str, problem: Problem, device: str | None = None, *, override: Config | None = None
 ) -> Hit | None:
-    """The best row for a call, or None where no table has one: use the zero-search default.
+    """The best row for a call, or None where no table has one: use the default config.
 
     ``kernel``: ``module:qualname``; ``device``: the class of the device at hand, None where it is not known.
     Raises TableError under ``strict`` where the answer is not this very key's, and for tables of another version.
