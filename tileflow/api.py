@@ -168,7 +168,7 @@ class Kernel:
     # ---- calling --------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the kernel: by a loaded table's row, else by the zero-search default. Never starts a search.
+        """Run the kernel: by a loaded table's row, else by the default config. Never starts a search.
 
         Inside a function that torch.compile or torch.export traces, the call becomes an operator of the graph. Raises
         CallError where autograd would record the call: see :func:`tileflow.differentiable`.

@@ -50,7 +50,7 @@ def _bounds(lowered: Lowered) -> Iterator[str]:
 
 def _knobs(lowered: Lowered) -> Iterator[str]:
     space = lowered.space
-    yield f"{len(space.knobs)} knobs, {space.size} combinations; the zero-search default is marked"
+    yield f"{len(space.knobs)} knobs, {space.size} combinations; the default config is marked"
     width = max((len(knob.name) for knob in space.knobs), default=0)
     for knob in space.knobs:
         choices = (_choice(choice, choice == lowered.default[knob.name]) for choice in knob.choices)

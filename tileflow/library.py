@@ -68,7 +68,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _CallSetting:
     """Where a visible call would run, and what its choice of a config follows from besides the arguments."""
 
     device: torch.device
@@ -108,7 +108,7 @@ class Operators:
                 self._made[key] = thread.submit(self._make, *key).result()
         return self._made[key]
 
-    def _place(self, leaves: Sequence[Any]) -> _Place | None:
+    def _place(self, leaves: Sequence[Any]) -> _CallSetting | None:
         """None where no compiler could be shown the call."""
         devices = {leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)}
         if len(devices) != 1 or any(isinstance(leaf, torch.SymFloat) for leaf in leaves):
@@ -119,10 +119,10 @@ class Operators:
         if device.type != "cuda":
             return None
         self._kernel.cache.refresh()
-        return _Place(device, any(map(_is_symbolic, leaves)), self._kernel.cache.number, _tables[0])
+        return _CallSetting(device, any(map(_is_symbolic, leaves)), self._kernel.cache.number, _tables[0])
 
     def _make(
-        self, template: Hashable, examples: Sequence[Example], settings: Settings, place: _Place | None
+        self, template: Hashable, examples: Sequence[Example], settings: Settings, place: _CallSetting | None
     ) -> tuple[Operator, Callable[..., Any]]:
         kernel, rule = self._kernel, self._rule
         found = effects(kernel.host, template, [example.make() for example in examples])
@@ -147,7 +147,7 @@ class Operators:
         return operator, define(operator, rule, None if seen is None else _shown(operator, kernel, seen))
 
 
-def _visible(kernel: Kernel, template: Hashable, examples: Sequence[Example], place: _Place) -> Visible | None:
+def _visible(kernel: Kernel, template: Hashable, examples: Sequence[Example], place: _CallSetting) -> Visible | None:
     """What a compiler is shown of a call; None where it stays opaque, which is logged once with its reason."""
     args = unflatten_call(kernel.host, template, [example.make() for example in examples])
     try:

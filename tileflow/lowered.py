@@ -24,20 +24,16 @@ from .ir.modes import SHAPE_MODES, ShapeMode
 from .ir.traffic import Traffic
 from .passes import prepare, specialise
 from .passes.lengthen import Reach, lengthen
-from .passes.roll import rollable
-from .passes.subtile import subtilable
-from .passes.transpose import transposable
-from .passes.unit_batches import batch_blocks
+from .passes.structural_choice import StructuralChoice
 from .runtime.problem import Problem
 from .space.build import build_space, space_of_each
-from .space.knobs import SCHEDULE, SUBTILE, TRANSPOSED
+from .space.knobs import SCHEDULE
 from .space.schedules import interpretable
+from .space.structure import structural_choice
 from .target import Target
 
-Sites = tuple[str, ...]
 Hints = tuple[tuple[str, int], ...]
-# of a region: its hash, what is looped, halved, transposed and of size 1 in it
-Variant = tuple[str, Hints, Sites, Sites, Sites, Sites]
+VariantKey = tuple[str, Hints, StructuralChoice]  # of a region: its hash, its hints, and what was chosen of it
 # which sizes and strides are assumed to be divisible by 16, in the order in which the variants are tried
 DIVISIBLE: dict[str, tuple[Divisible, ...]] = {
     "static": ("all",),
@@ -76,7 +72,7 @@ class Lowered:
     reach: Reach | None = None
     launch: Launch | None = None
     _call: LoweredCall = field(init=False, repr=False)
-    _variants: dict[Variant, KernelIR] = field(init=False, repr=False, default_factory=dict)
+    _variants: dict[VariantKey, KernelIR] = field(init=False, repr=False, default_factory=dict)
     _retraced: dict[tuple[str, ...], LoweredCall] = field(init=False, repr=False, default_factory=dict)
     _asked: list[str] = field(init=False, repr=False, default_factory=list)  # the knobs that host code asked for so far
 
@@ -144,7 +140,7 @@ class Lowered:
 
     @cached_property
     def default(self) -> Config:
-        """The zero-search config. It is pipelined where it cannot be written warp-specialised: some regions have a loop
+        """The default config. It is pipelined where it cannot be written warp-specialised: some regions have a loop
         or a box that shows what the copy engine reads past it, which only the emission finds out."""
         config = default_config(self.regions, self.space, self.target)
         if not any(SCHEDULE.matches(name) and choice != SCHEDULE.default for name, choice in config.items):
@@ -221,13 +217,10 @@ class Lowered:
         return call.regions
 
     def _variant(self, ir: KernelIR, config: Config) -> KernelIR:
-        looped = tuple(site for site in rollable(ir) if config[site] != 0)
-        halved = tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2)
-        transposed = tuple(site for site in transposable(ir) if TRANSPOSED.chosen(config, site))
-        ones = tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1)
-        key = ir.hash, tuple(sorted(ir.hints.items())), looped, halved, transposed, ones
+        choice = structural_choice(ir, config)
+        key = ir.hash, tuple(sorted(ir.hints.items())), choice
         if key not in self._variants:
-            self._variants[key] = specialise(ir, looped, halved, transposed, ones)
+            self._variants[key] = specialise(ir, choice)
         return self._variants[key]
 
     def _prepared(self, call: LoweredCall) -> LoweredCall:

@@ -16,9 +16,9 @@ from . import language
 from .compat.helion import language as helion
 from .emit.dtypes import compute_dtype
 from .frontend.operations import FAMILIES
-from .frontend.operations.device_functions import PYTHON
-from .frontend.operations.torch_table import FACTORIES, METHODS
-from .frontend.spellings import REMEDIES
+from .frontend.operations.language_functions import PYTHON
+from .frontend.operations.torch_registry import FACTORIES, METHODS
+from .frontend.torch_aliases import REMEDIES
 from .ir.types import FLOAT_BITS, INT_BITS
 from .language.atomics import DTYPES
 

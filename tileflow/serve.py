@@ -28,7 +28,7 @@ from .runtime.launch import Launcher
 from .runtime.paths import Path, Symbol, read_path, read_symbol
 from .runtime.preload import launcher_maker
 from .runtime.problem import Problem
-from .runtime.registry import Hit, on_change, on_miss
+from .runtime.registry import on_change, on_miss
 from .runtime.serving import (
     Attempt,
     BuiltServer,
@@ -41,6 +41,7 @@ from .runtime.serving import (
     refused,
     servers_of_rows,
 )
+from .runtime.table_lookup import Hit
 from .target import target
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
         lowered = kernel.lower(lowered.args, device, "dynamic")
     if hit is None or hit.default_is_better:
         _log.warning(
-            "%s has no tuned row for %s: the zero-search default runs; kernel.tune(...) finds a better one.",
+            "%s has no tuned row for %s: its own default config runs; kernel.tune(...) finds a better one.",
             kernel.name,
             lowered.problem.key,
         )

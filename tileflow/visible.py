@@ -31,8 +31,9 @@ from .runtime.dispatch import RuntimeContext
 from .runtime.guards import conjuncts
 from .runtime.paths import Path, Symbol, digest_of, read_path, root_reader
 from .runtime.problem import Problem
-from .runtime.registry import Hit, hits, on_miss
+from .runtime.registry import on_miss
 from .runtime.serving import decide, no_row
+from .runtime.table_lookup import Hit, hits
 from .serve import may_compile
 from .target import Target, target
 

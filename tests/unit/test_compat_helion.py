@@ -105,7 +105,7 @@ def test_indexing_names_all_loads_and_then_all_stores(matmul: Lowered, caplog: p
     ):
         chosen = to_native(helion.Config(block_sizes=[64, 64, 64], indexing=indexing), matmul)
         assert [chosen[name] for name in sites] == expected
-    assert caplog.text.count("the sites here are load:x#0.access, load:y#0.access, store:out#0.access") == 1
+    assert caplog.text.count("the call sites here are load:x#0.access, load:y#0.access, store:out#0.access") == 1
 
 
 def test_warps_and_stages_are_those_of_every_launch_and_default_to_theirs(several: Lowered) -> None:

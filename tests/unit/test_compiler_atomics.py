@@ -17,6 +17,7 @@ from tileflow.language.atomics import DTYPES, SEMANTICS
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
 from tileflow.passes.roll import rollable
+from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.target import CATALOGUE, target
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950")
@@ -32,7 +33,7 @@ def lower(function: Callable[..., Any], *args: Any, device: str = "nvidia-h200")
 
 def rolled(function: Callable[..., Any], *args: Any) -> KernelIR:
     (ir,) = lower(function, *args).regions
-    return specialise(ir, rollable(ir))
+    return specialise(ir, StructuralChoice(tuple(rollable(ir))))
 
 
 def count(ir: KernelIR, kind: str) -> int:

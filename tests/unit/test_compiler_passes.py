@@ -20,6 +20,7 @@ from tileflow.lowered import Lowered
 from tileflow.passes import specialise
 from tileflow.passes.masks import MaskedValues
 from tileflow.passes.roll import rollable
+from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
@@ -41,7 +42,7 @@ def region(function: Callable[..., Any], *args: Any, mode: str = "static") -> Ke
 def masked(function: Callable[..., Any], *args: Any, looped: bool = False) -> KernelIR:
     """The region with its reductions in one piece, or all in loops."""
     ir = region(function, *args)
-    return specialise(ir, rollable(ir) if looped else ())
+    return specialise(ir, StructuralChoice(tuple(rollable(ir)) if looped else ()))
 
 
 def kinds(ir: KernelIR) -> Counter[str]:

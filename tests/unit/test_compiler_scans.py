@@ -19,6 +19,7 @@ from tileflow.language.scans import arguments
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
 from tileflow.passes.roll import rollable
+from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.target import CATALOGUE, target
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100a", "gfx942", "gfx950")
@@ -206,7 +207,7 @@ def from_the_back(x):
 
 def test_the_load_of_a_product_from_the_back_fills_with_1() -> None:
     (ir,) = lower(from_the_back).regions
-    (load,) = (op for op in specialise(ir, ()).walk() if op.kind == "load")
+    (load,) = (op for op in specialise(ir, StructuralChoice()).walk() if op.kind == "load")
     assert LoadAttrs.of(load).other == 1.0
 
 

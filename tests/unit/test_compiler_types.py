@@ -19,7 +19,9 @@ from compiler_pointwise import BINARY, TERNARY, UNARY
 from tileflow.errors import KernelError
 from tileflow.expr import Expr
 from tileflow.frontend.promotion import dtype_name
-from tileflow.frontend.trace import Names, TraceMode, Tracer
+from tileflow.frontend.structural_names import StructuralNames
+from tileflow.frontend.trace import Tracer
+from tileflow.frontend.trace_mode import TraceMode
 from tileflow.ir.types import Dim
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool")
@@ -30,7 +32,7 @@ SHAPES = ((3, 5), (5,), (3, 1), (1, 5), ())
 
 def traced(expression: str, operands: dict[str, Any]) -> Any:
     """What the tracer makes of ``expression``; tensors stand for tiles of their shape and dtype."""
-    tracer = Tracer("static", {}, Names(0), set(), torch.device("cpu"))
+    tracer = Tracer("static", {}, StructuralNames(0), set(), torch.device("cpu"))
 
     def stand_in(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):

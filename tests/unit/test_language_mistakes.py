@@ -99,7 +99,7 @@ def test_what_is_no_kernel(name: str) -> None:
 # ---- what a config says -------------------------------------------------------------------------
 
 CONFIGS: dict[str, tuple[Any, str]] = {
-    "two blocks": ({"block_sizes": [16, 16]}, "block_sizes has one entry a site.*the sites are block:tile"),
+    "two blocks": ({"block_sizes": [16, 16]}, "block_sizes has one entry a call site.*the call sites are block:tile"),
     "no block": ({"block_sizes": []}, "got 0 for 1"),
     "a block below 0": ({"block_sizes": [-16]}, "a block size is an int of 1 or more, but got -16"),
     "a block of 0": ({"block_sizes": [0]}, "a block size is an int of 1 or more, but got 0"),

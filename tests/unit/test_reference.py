@@ -11,14 +11,14 @@ import pytest
 
 from tileflow import language
 from tileflow.frontend import operations
-from tileflow.frontend.operations.device_table import DEVICE
-from tileflow.frontend.operations.torch_table import METHODS
+from tileflow.frontend.operations.language_registry import DEVICE
+from tileflow.frontend.operations.torch_registry import METHODS
 from tileflow.reference import page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "language-reference.md"
 _COUNTS = """
-from tileflow.frontend.operations.device_table import DEVICE
-from tileflow.frontend.operations.torch_table import FACTORIES, METHODS, TABLE
+from tileflow.frontend.operations.language_registry import DEVICE
+from tileflow.frontend.operations.torch_registry import FACTORIES, METHODS, TABLE
 print(len(DEVICE), len(METHODS), len(FACTORIES), len(TABLE))
 """
 
@@ -44,8 +44,8 @@ def counted(first: str) -> list[str]:
 @pytest.mark.parametrize(
     "first",
     [
-        "tileflow.frontend.operations.device_table",  # 14: a sweep's worker, which had read this alone, lacked tfl.dot
-        "tileflow.frontend.operations.torch_table",
+        "tileflow.frontend.operations.language_registry",  # 14: a worker that had read this alone lacked tfl.dot
+        "tileflow.frontend.operations.torch_registry",
         "tileflow.frontend.trace",
         "tileflow.frontend.values",
         "tileflow.emit.escapes",
@@ -64,8 +64,8 @@ def test_every_module_that_registers_is_a_family() -> None:
 
 def _registers(path: Path) -> bool:
     text = path.read_text()
-    fills = ("@row(", "@device_function(", "DEVICE.update(", "TABLE[", "FACTORIES[")
-    return path.stem not in ("torch_table", "device_table") and any(word in text for word in fills)
+    fills = ("@register_torch(", "@register_language(", "DEVICE.update(", "TABLE[", "FACTORIES[")
+    return path.stem not in ("torch_registry", "language_registry") and any(word in text for word in fills)
 
 
 def test_every_function_of_device_code_has_a_meaning() -> None:

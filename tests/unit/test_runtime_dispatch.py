@@ -72,7 +72,7 @@ def test_a_bound_host_function_launches_the_first_variant_that_accepts() -> None
 def test_a_region_that_nothing_accepts_names_itself_and_its_guards() -> None:
     guards = Expr.sym("x.shape.0").eq(8)
     context = RuntimeContext(Config.of({}), {0: [Recorder(False, guards)]})
-    with pytest.raises(LaunchError, match=r"variant of region 0 .*8 == x\.shape\.0"):
+    with pytest.raises(LaunchError, match=r"variant of launch 0 .*8 == x\.shape\.0"):
         context.launch(0, {}, 4)
     with pytest.raises(LaunchError, match="no variant at all"):
         context.launch(1, {}, 4)

@@ -353,7 +353,7 @@ def test_tensors_elsewhere_are_refused_before_the_driver_sees_them() -> None:
     assert driver.launches == []
 
 
-def test_missing_and_unfitting_captures_name_the_region() -> None:
+def test_missing_and_unfitting_captures_name_the_launch() -> None:
     launch, _ = launcher(
         make_binary(TENSOR, LaunchArg("n", "int", "i32", value=Expr.sym("n"))), [ctypes.c_uint64, ctypes.c_int32]
     )
@@ -364,7 +364,7 @@ def test_missing_and_unfitting_captures_name_the_region() -> None:
     ):
         with pytest.raises(CallError, match=text) as caught:
             launch(frame, (0,), (1,))
-        assert "region 0" in str(caught.value)
+        assert "launch 0" in str(caught.value)
 
 
 SCALE = torch.ones(4)

@@ -30,7 +30,7 @@ from tileflow.runtime import (
     Resources,
     Table,
     dump_table,
-    launch,
+    launcher_text,
     launches_of,
     load_bundle,
     load_table,
@@ -42,6 +42,7 @@ from tileflow.runtime import (
 )
 from tileflow.runtime import load as register
 from tileflow.runtime.codec import parse_json
+from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.limits import DTYPES, ELEMENT_WORDS, FLOAT_WORDS, INT_WORDS
 from tileflow.runtime.paths import Path as CapturePath
 from tileflow.runtime.paths import Symbol
@@ -103,8 +104,6 @@ def test_finding_1_a_cluster_is_three_small_ints(cluster: Any, canary: Any) -> N
     "change",
     [
         {"cluster": (CODE, 1, 1)},
-        {"threads": CODE},
-        {"shared": CODE},
         {"grid": (Expr("const", (CODE,)), Expr.of(1), Expr.of(1))},
         {"scratch": (("global", CODE, 1),)},
     ],
@@ -113,9 +112,16 @@ def test_finding_1_a_launcher_writes_ints_whatever_it_was_given(change: dict[str
     """Also of an ABI that no table was read into."""
     binary = examples.binary()
     binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **change))
-    with pytest.raises((ValueError, TypeError)):
-        launch._Writer(binary, None, launch.KeyInvariants(), None).source()
+    with pytest.raises((ValueError, TypeError), match=r"literal|type"):
+        launcher_text.LauncherWriter(binary, None, KeyInvariants(), None, 0).source()
     assert canary.fired == []
+
+
+@pytest.mark.parametrize("name", ["threads", "shared"])
+def test_finding_1_a_launcher_writes_none_of_what_the_driver_is_given(name: str) -> None:
+    binary = examples.binary()
+    binary = dataclasses.replace(binary, abi=dataclasses.replace(binary.abi, **{name: CODE}))
+    assert CODE not in launcher_text.LauncherWriter(binary, None, KeyInvariants(), None, 0).source()
 
 
 @pytest.mark.parametrize("number", ["n", "prod"])
@@ -129,8 +135,8 @@ def test_finding_1_a_guards_numbers_are_ints(number: str, canary: Any) -> None:
 
 def test_the_words_of_signatures_are_those_that_are_written_and_packed() -> None:
     assert packing._FORMATS.keys() == INT_WORDS | FLOAT_WORDS
-    assert launch._DTYPES.keys() | set(dtypes._SIGNATURE.values()) <= ELEMENT_WORDS
-    assert set(launch._DTYPES.values()) | dtypes._TRITON.keys() <= DTYPES
+    assert launcher_text._DTYPES.keys() | set(dtypes._SIGNATURE.values()) <= ELEMENT_WORDS
+    assert set(launcher_text._DTYPES.values()) | dtypes._TRITON.keys() <= DTYPES
 
 
 # ---- 9: expressions -----------------------------------------------------------------------------------------------

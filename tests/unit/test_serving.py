@@ -211,7 +211,7 @@ def test_no_region_is_launched_twice(driver: Driver, tmp_path: Path) -> None:
     assert driver.launched == ["region_0 first", "region_1 second"]
     for _ in range(2):
         driver.launched.clear()
-        with pytest.raises(VariantError, match=r"region 1 .*y\.shape\.0 = 9"):
+        with pytest.raises(VariantError, match=r"launch 1 .*y\.shape\.0 = 9"):
             twice(torch.zeros(8), torch.zeros(9))
         assert driver.launched == ["region_0 first"]
 

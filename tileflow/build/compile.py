@@ -184,7 +184,7 @@ def _check_limits(compiled: compat.Compiled, source: TritonSource, target: Targe
 
 
 def _place(source: TritonSource, target: Target) -> str:
-    return f"region {source.region} ({source.name}) for {target.name}"
+    return f"launch {source.region} ({source.name}) for {target.name}"
 
 
 def _summary(error: Exception, source: TritonSource) -> str:

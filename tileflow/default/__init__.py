@@ -1,4 +1,4 @@
-"""The zero-search config: a heuristic over the IR's access pattern and the Target.
+"""The default config: a heuristic over the IR's access pattern and the Target.
 
 Products get the block sizes that keep the matrix units fed (:mod:`products`); everything else moves bytes, so that a
 program takes whole contiguous runs, enough of them to have many loads in flight, and few enough to keep every

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..ir.attributes import AccessAttrs
 from .forward import TileName
-from .places import named
+from .named_elements import named
 from .program import Gradient, Loop, Statement, facts, prune, render, walk
 from .sums import Reversed, Sum, taken
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from .forward import Env, Speller, index_item
 from .host import Header
+from .named_elements import Named, disjoint, named
 from .observe import Launch
-from .places import Named, disjoint, named
 from .program import Gradient, Loop, Statement, facts
 from .reverse import Taken
 
@@ -119,7 +119,7 @@ def partial_lines(done: Reversed) -> tuple[list[str], list[str]]:
     return before, after
 
 
-def settle(found: Sum) -> tuple[str, list[str]]:
+def accumulation_lines(found: Sum) -> tuple[str, list[str]]:
     """How the parts of a gradient are added up: the line that allocates it, and the line of each part."""
     known = [(launch, gradient, named(launch.ir, taken(gradient).op)) for launch, gradient in found.parts]
     alone = [n.by_lane and n.tiles >= set(taken(g).tiles) for _, g, n in known]

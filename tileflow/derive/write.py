@@ -17,12 +17,12 @@ from ..ir.kinds import OpKind
 from .exchange import exchange
 from .forward import HINT, Env, Speller, TileName, variable_name
 from .host import Header, HostText, host_text, knob_variables, needed, parameter_text, result_names
+from .named_elements import asked, disjoint
 from .observe import Call, Launch, observe
-from .places import asked, disjoint
 from .program import INDENT, Gradient, Loop, Namer, Statement, prune, render, walk
 from .reverse import RegionReverse
 from .sizes import equal_sizes, path_text
-from .sums import Reversed, Sum, partial_lines, plan_partials, settle, summed
+from .sums import Reversed, Sum, accumulation_lines, partial_lines, plan_partials, summed
 
 PRELUDE = ("torch", "tfl", "pull_back")
 
@@ -291,7 +291,7 @@ class _Writer:
         exchanged = self._exchanged()
         for found in self.sums.values():
             if not found.is_partial and not found.is_exchanged:
-                allocation, lines = settle(found)
+                allocation, lines = accumulation_lines(found)
                 allocations.append(allocation)
                 lines_of.update(zip((id(g) for _, g in found.parts), lines, strict=True))
         loops = [line for done in self.reversed for line in (*self._loop(done, lines_of), *exchanged[id(done)])]

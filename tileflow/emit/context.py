@@ -26,7 +26,7 @@ from .dtypes import literal
 from .module import ModuleText
 from .names import Names
 from .parameters import Divisible, Parameters
-from .plan import Plan, constexpr_name
+from .plan import KernelPlan, constexpr_name
 from .writer import Writer
 
 
@@ -39,7 +39,7 @@ class Context(ABC):
     rules: Mapping[OpKind, Callable[[Any, Op], None]]
 
     def __init__(self, ir: KernelIR, config: Config, target: Target, divisible: Divisible) -> None:
-        self.plan = Plan(ir, config)
+        self.plan = KernelPlan(ir, config)
         self.target = target
         self.divisible = divisible
         self.writer = Writer()

@@ -11,7 +11,7 @@ from ..config import Choice
 from ..errors import Location
 from ..space.knob import SizeKnob
 from ..space.knobs import ORDER, definition
-from .plan import Plan
+from .plan import KernelPlan
 
 _WIDTH = 100
 
@@ -27,7 +27,7 @@ class Origin:
     loop: Location | None
 
 
-def heading(plan: Plan, origin: Origin | None) -> list[str]:
+def heading(plan: KernelPlan, origin: Origin | None) -> list[str]:
     """The comment above a kernel, line by line. Knobs at their plain defaults are left out."""
     ir = plan.ir
     place = f"{origin.kernel} ({origin.file}:{origin.line})" if origin else ir.name
@@ -36,7 +36,7 @@ def heading(plan: Plan, origin: Origin | None) -> list[str]:
     return lines + [f"#   {line}" for line in textwrap.wrap(settings, _WIDTH, break_long_words=False)]
 
 
-def _settings(plan: Plan) -> Iterator[tuple[str, Choice]]:
+def _settings(plan: KernelPlan) -> Iterator[tuple[str, Choice]]:
     """What the config says of this region that is not plain."""
     for name, choice in plan.config.items:
         knob = definition(name)

@@ -25,7 +25,7 @@ from .context import Context
 from .heading import Origin, heading
 from .order import barriers
 from .parameters import Divisible
-from .plan import Plan
+from .plan import KernelPlan
 from .source import TritonSource
 from .table import TRITON
 
@@ -110,7 +110,7 @@ class TritonKernel(Context):
         )
 
 
-def options(plan: Plan) -> tuple[tuple[str, int], ...]:
+def options(plan: KernelPlan) -> tuple[tuple[str, int], ...]:
     """Triton's compile options; those that only one vendor's backend has where they are set."""
     found = {knob.word: plan.launch(knob) for knob in (NUM_WARPS, NUM_STAGES)}
     found |= {knob.word: plan.launch(knob) for knob in VENDOR_OPTIONS if plan.launch(knob) != knob.default}

@@ -7,12 +7,12 @@ from math import prod
 from ..ir.attributes import AtomicAttrs
 from ..ir.hazards import Access, hazards
 from ..ir.kinds import OpKind
-from .plan import Plan
+from .plan import KernelPlan
 
 _IN_ANY_ORDER = frozenset({"add", "and", "or", "xor", "min", "max"})  # of atomics
 
 
-def barriers(plan: Plan, threads: int) -> set[int]:
+def barriers(plan: KernelPlan, threads: int) -> set[int]:
     """The ids (Python's) of the ops that wait until every thread of the program has done what stands before them."""
 
     def conflict(earlier: Access, later: Access) -> bool:

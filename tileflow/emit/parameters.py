@@ -15,7 +15,7 @@ from ..ir.types import INT32_MAX
 from ..runtime.abi import LaunchArg, TensorMap
 from ..runtime.paths import Symbol
 from .dtypes import signature
-from .plan import Plan, parameter_name
+from .plan import KernelPlan, parameter_name
 
 # all sizes and strides that are so in the example; those of the inner dimensions (and any number of rows); none
 Divisible = Literal["all", "inner", "none"]
@@ -71,7 +71,7 @@ def inner_symbols(ir: KernelIR) -> frozenset[str]:
 class Parameters:
     """Those of one kernel. ``divisible``: in dynamic mode, which sizes and strides are assumed to be so by 16."""
 
-    def __init__(self, plan: Plan, divisible: Divisible) -> None:
+    def __init__(self, plan: KernelPlan, divisible: Divisible) -> None:
         self._plan = plan
         self._divisible = divisible
         self._tensors: dict[str, TensorParam] = {}

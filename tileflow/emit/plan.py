@@ -1,4 +1,4 @@
-"""Plan: everything about one region under one config that can be settled before text is written.
+"""Plan: everything about one region under one config that can be decided before text is written.
 
 Block sizes as numbers, which tiles need a mask, which tensors need 64-bit offsets, the names of arguments.
 """
@@ -66,7 +66,7 @@ _OUR_ENDINGS = ("_ptr", "_begin", "_idx", "_mask", "_at", "_count", "_arg")
 _FOLDED = frozenset({"sym", "sum", "prod", "floordiv", "mod"})
 
 
-class Plan:
+class KernelPlan:
     """One region, one config. Raises ConfigError for a config that names a knob that is not defined."""
 
     def __init__(self, ir: KernelIR, config: Config) -> None:
@@ -173,15 +173,15 @@ class Plan:
             self.guards.append(condition)
 
     def require(self, condition: Expr) -> None:
-        """A condition on sizes and blocks that launches check. Raises ConfigError where it is settled and false."""
-        settled = condition.substitute(self.numbers)
-        if settled.constant == 0:
+        """A condition on sizes and blocks that launches check. Raises ConfigError where it is known to be false."""
+        known = condition.substitute(self.numbers)
+        if known.constant == 0:
             raise ConfigError(
                 "blocks come out even where a reshape cuts or merges tiles",
                 got=str(condition),
                 hint="space.repair(config) gives the nearest valid one",
             )
-        self.guard(settled)
+        self.guard(known)
 
     # ---- masks ----------------------------------------------------------------------------------
 

@@ -40,8 +40,8 @@ def dot(e: Context, op: Op) -> None:
     e.define(out, text if shape is None else f"tl.reshape({text}, {e.shape(out.dims)})", held)
 
 
-@TRITON.emits(OpKind.SETTLE)
-def settle(e: Context, op: Op) -> None:
+@TRITON.emits(OpKind.AWAIT_DOT)
+def await_dot(e: Context, op: Op) -> None:
     """The sum as it is, by way of an assembly text without instructions: a use that Triton has the product wait for."""
     held = compute_dtype(op.output.type.dtype)
     name = e.as_dtype(op.inputs[0], held)

@@ -58,8 +58,8 @@ def between(t: Tracer, least: Expr | None, end: Expr | None, size: Expr, unless:
     """Whether ``least`` up to ``end`` lies inside ``[0, size)``; None where it is not known. ``unless``: no program
     comes by where this holds."""
     return Inside(
-        FALSE if least is None else _settled(t, Expr.of(0).le(least), unless),
-        FALSE if end is None else _settled(t, end.le(size), unless),
+        FALSE if least is None else _as_guard(t, Expr.of(0).le(least), unless),
+        FALSE if end is None else _as_guard(t, end.le(size), unless),
     )
 
 
@@ -69,7 +69,7 @@ def extremes(t: Tracer, x: Value) -> tuple[Expr | None, Expr | None]:
     return _extreme(t, form, -1), _extreme(t, form, 1)
 
 
-def _settled(t: Tracer, condition: Expr, unless: Expr) -> Expr:
+def _as_guard(t: Tracer, condition: Expr, unless: Expr) -> Expr:
     """A condition over launch symbols alone becomes a guard where the example fulfils it.
 
     An extremum may be wrong of a loop without tiles, whose last index is said to be before its first; sums are not.

@@ -15,7 +15,7 @@ from ..ir.attributes import IfAttrs
 from ..ir.graph import Block, Op
 from ..ir.kinds import OpKind
 from ..ir.types import TileType, Value
-from .structures import all_apart, all_together, common_structure
+from .carried_pytrees import common_spec, flatten_all, unflatten_all
 from .trace import Tracer, show
 from .values import UNDEFINED, SymInt, TileValue, Undefined
 
@@ -33,8 +33,8 @@ def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str])
     condition = test.expr.and_(TRUE) if isinstance(test, SymInt) else None  # 0 or 1
     inputs = () if condition is not None else (_scalar(t, test),)
     traced = [_trace(t, side) for side in sides]
-    structures = [common_structure(a, b) for a, b in zip(traced[0][0], traced[1][0], strict=True)]
-    flat = [all_apart(structures, results, names) for results, _, _ in traced]
+    structures = [common_spec(a, b) for a, b in zip(traced[0][0], traced[1][0], strict=True)]
+    flat = [flatten_all(structures, results, names) for results, _, _ in traced]
     merged = [_merge(t, n, a, b, condition) for (n, a), (_, b) in zip(*flat, strict=True)]
     ends = zip(flat, traced, strict=True)
     blocks = tuple(_close(t, [v for _, v in leaves], scope, ops, merged) for leaves, (_, scope, ops) in ends)
@@ -44,7 +44,7 @@ def branch(t: Tracer, test: Any, sides: tuple[Side, Side], names: Sequence[str])
         t.name_value(out, name)
     t.builder.append(Op(OpKind.IF, inputs, outputs, IfAttrs(condition), blocks, t.location()))
     found = iter(outputs)
-    return all_together(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
+    return unflatten_all(structures, [t.wrap(next(found)) if isinstance(m, TileType) else m for m in merged])
 
 
 def both(t: Tracer, fn: str, a: Any, b: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TraceError
 from ..runtime.libraries import is_library
-from .objects import is_captured, is_torch_method, method_of
+from .captured_objects import is_captured, is_torch_method, method_of
 from .rewrite import rewrite_function
 from .split import HOST_MARK
 from .values import SymInt, TensorRef, TileProxy, TileValue
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
-    from .operations.device_functions import ALWAYS, DEVICE, PYTHON
     from .operations.escapes import print_
+    from .operations.language_functions import ALWAYS, DEVICE, PYTHON
     from .operations.scans import BY_NAME
-    from .operations.torch_table import FACTORIES, TABLE
+    from .operations.torch_registry import FACTORIES, TABLE
 
     t = control.tracer
     if is_captured(function):

@@ -20,9 +20,9 @@ from ..ir.types import TileType
 from ..runtime.argtree import FunctionShell, open_shell, tensors
 from ..runtime.paths import digest_of
 from .calls import is_user
+from .captured_objects import captured
 from .host_containers import HostDict, HostList
 from .host_values import ConstantFloat, ConstantInt, SymbolicInt
-from .objects import captured
 from .promotion import dtype_name
 from .trace import Tracer
 from .values import TensorRef

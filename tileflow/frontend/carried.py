@@ -30,7 +30,7 @@ class Carried:
     values: tuple[Any, ...]
 
 
-def settle(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
+def trace_to_fixpoint(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[Any, ...]:
     """Trace a loop over ``tile`` until the carried types hold, record it, and return the values after it. Without a
     tile it goes on as long as the first of the carried values is true."""
     entry = list(carried.values)
@@ -40,7 +40,7 @@ def settle(t: Tracer, tile: Tile | None, run: Run, carried: Carried) -> tuple[An
             return attempt.finish()
         entry = attempt.wider
     raise TraceError(
-        "the types of a loop's variables settle",
+        "the types of a loop's variables reach a fixpoint",
         got=", ".join(carried.names),
         where=t.location(),
         hint="give the variable its final dtype and shape before the loop",

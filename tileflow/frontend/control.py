@@ -17,8 +17,8 @@ from ..ir.kinds import OpKind
 from ..ir.types import Value
 from .branches import both, branch, is_open, opposite
 from .calls import call
-from .carried import Carried, settle
-from .structures import all_apart, all_together, structure_of
+from .carried import Carried, trace_to_fixpoint
+from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .trace import Tracer
 from .turns import device_while
 from .values import UNDEFINED, SymInt, TensorRef, TileProxy, TileValue
@@ -115,15 +115,15 @@ class Control:
         values: tuple[Any, ...],
     ) -> Any:
         """A loop of the kernel, with the leaves of what it carries."""
-        structures = [structure_of(v) for v in values]
-        leaves = all_apart(structures, values, names)
+        structures = [tree_spec(v) for v in values]
+        leaves = flatten_all(structures, values, names)
 
         def run(item: Any, *flat: Any) -> tuple[Any, ...]:
-            results = body(item, *all_together(structures, flat))
-            return tuple(v for _, v in all_apart(structures, results, names))
+            results = body(item, *unflatten_all(structures, flat))
+            return tuple(v for _, v in flatten_all(structures, results, names))
 
         carried = Carried(tuple(n for n, _ in leaves), tuple(v for _, v in leaves))
-        return all_together(structures, self._axis(it, 0, targets, (), run, carried))
+        return unflatten_all(structures, self._axis(it, 0, targets, (), run, carried))
 
     def while_(
         self,
@@ -179,7 +179,7 @@ class Control:
                 return tuple(self._axis(it, axis + 1, targets, found, body, Carried(carried.names, values)))
             return tuple(body(found if it.several else found[0], *values))
 
-        return settle(t, tile, run, carried)
+        return trace_to_fixpoint(t, tile, run, carried)
 
     def block(self, name: str, it: TileLoop, axis: int) -> Expr:
         """The block size of one axis: given, a grid's step, or a knob of its own."""

@@ -26,16 +26,18 @@ from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
+from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
 from .liveness import local_names
 from .meta_likes import MetaLikes
-from .mistakes import explained, place
-from .operations.device_functions import DEVICE
+from .operations.language_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
 from .stores import may_store
-from .trace import Names, TraceMode, Tracer
+from .structural_names import StructuralNames
+from .trace import Tracer
+from .trace_mode import TraceMode
 from .values import UNDEFINED, TileProxy
 
 
@@ -93,7 +95,7 @@ def lower_call(
     except TileflowError as error:
         if error.where is not None:
             raise
-        where = place(error, {host.fn.__code__.co_filename})
+        where = user_location(error, {host.fn.__code__.co_filename})
         raise type(error)(error.constraint, got=error.got, where=where, hint=error.hint) from error
     except (NotImplementedError, RuntimeError, TypeError) as error:
         if "meta" not in str(error):
@@ -101,7 +103,7 @@ def lower_call(
         raise HostDataError(
             "host code of a kernel that is lowered without data may not read values",
             got=str(error).splitlines()[0],
-            where=place(error, {host.fn.__code__.co_filename}),
+            where=user_location(error, {host.fn.__code__.co_filename}),
             hint="lower it from real example inputs",
         ) from error
     if not context.regions:
@@ -203,7 +205,7 @@ class _RegionTrace:
         self.lowering, self.source, self.frame = lowering, source, frame
         fn = lowering.host.fn
         device = next((v.device for v in frame.values() if isinstance(v, torch.Tensor)), torch.device("meta"))
-        self.tracer = Tracer(lowering.mode, {}, Names(source.index), {fn.__code__.co_filename}, device)
+        self.tracer = Tracer(lowering.mode, {}, StructuralNames(source.index), {fn.__code__.co_filename}, device)
         self.tracer.kernel = fn.__code__
         self.tracer.chosen = lowering.chosen
         self.control = Control(self.tracer)
@@ -272,7 +274,7 @@ class _RegionTrace:
                 raise
             missing = {c.name for c, v in zip(self.source.captures, captured, strict=True) if v is UNDEFINED}
             unbound = missing & {c.name for c in self.source.captures if c.kind == "global"}
-            raise explained(error, t.files, unbound) from error
+            raise translate_error(error, t.files, unbound) from error
         return self._finish()
 
     def _captured(self, capturer: Capturer, fn: FunctionType, name: str) -> Any:

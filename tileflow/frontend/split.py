@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from tileflow.errors import SplitError
 from tileflow.frontend import loop_text
+from tileflow.frontend.infer_invariants import infer_invariants
 from tileflow.frontend.liveness import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -27,7 +28,6 @@ from tileflow.frontend.liveness import (
     parameters,
     target_names,
 )
-from tileflow.frontend.settled import settled
 from tileflow.frontend.source import (
     FunctionSource,
     check_runs_to_its_end,
@@ -237,7 +237,7 @@ class _Cutter:
             self._no_result(loop, live.after[loop] & assigned[loop])
         kept = {loop: self._captures(needed[loop] - (assigned[loop] - host), host) for loop in loops}
         asked = frozenset(n for n in ast.walk(self.source.tree) if isinstance(n, ast.Call) and self.asks(n))
-        known, self.ambient = settled(self.source, loops, asked, self.local, constants)
+        known, self.ambient = infer_invariants(self.source, loops, asked, self.local, constants)
         file, lines = self.source.file, self.source.lines
         return tuple(
             RegionSource(i, loops[loop], target_names(loop.target), loop, kept[loop], known[loop], file, lines)

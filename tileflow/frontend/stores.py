@@ -13,7 +13,7 @@ from types import FunctionType
 from ..errors import TileflowError
 from .calls import is_user
 from .liveness import Names, local_names
-from .operations.torch_table import METHODS
+from .operations.torch_registry import METHODS
 from .source import function_source, resolve
 from .values import TileValue
 

@@ -1,21 +1,18 @@
 """Tracer: records what device code does to tiles as IR.
 
 One Tracer traces one region. It knows types, sizes, guards and where the user's code stands; what each torch
-function means is in :mod:`torch_ops`, indexing in :mod:`indexing`, loops and branches in :mod:`control`.
+function means is in :mod:`operations`, indexing in :mod:`indexing`, loops and branches in :mod:`control`.
 """
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from ..errors import KernelError, Location, ShapeError, TraceError
 from ..expr import Expr, ExprLike
@@ -26,37 +23,13 @@ from ..ir.modes import SHAPE_MODES
 from ..ir.ops import POINTWISE
 from ..ir.types import INT32_MAX, ONE, Dim, TileType, Value
 from .alignment import gaps
+from .code_locations import frame_location
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
-from .spellings import spelled
+from .structural_names import StructuralNames
+from .torch_aliases import canonical_arguments
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
-
-
-class Names:
-    """Hands out structural names: ``tile_m``, then ``tile_m#1``; ``tile_m@1`` in region 1."""
-
-    def __init__(self, region: int) -> None:
-        self._suffix = f"@{region}" if region else ""
-        self._counts: dict[str, int] = {}
-
-    def fresh(self, name: str) -> str:
-        count = self._counts.get(name, 0)
-        self._counts[name] = count + 1
-        return (name if count == 0 else f"{name}#{count}") + self._suffix
-
-    def snapshot(self) -> dict[str, int]:
-        """The state, for a trace that may be done again."""
-        return dict(self._counts)
-
-    def restore(self, snapshot: dict[str, int]) -> None:
-        self._counts = dict(snapshot)
-
-    def numbered(self, name: str) -> str:
-        """``name#0``, ``name#1`` ...: the ids of sites."""
-        count = self._counts.get(name, 0)
-        self._counts[name] = count + 1
-        return f"{name}#{count}{self._suffix}"
 
 
 class Tracer:
@@ -66,7 +39,9 @@ class Tracer:
     ``hints``: the symbols' values in the example. ``files``: the code that is the user's, for locations.
     """
 
-    def __init__(self, mode: str, hints: dict[str, int], names: Names, files: set[str], device: torch.device) -> None:
+    def __init__(
+        self, mode: str, hints: dict[str, int], names: StructuralNames, files: set[str], device: torch.device
+    ) -> None:
         self.mode = mode
         self.shape_mode = SHAPE_MODES[mode]
         self.hints = hints
@@ -103,7 +78,7 @@ class Tracer:
         frame = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename in self.files:
-                return _frame_location(frame)
+                return frame_location(frame)
             frame = frame.f_back  # type: ignore[assignment]
         return None
 
@@ -547,12 +522,12 @@ class Tracer:
 
     def run_torch(self, handler: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
         """Call a row of torch's table, however the call is spelled."""
-        args, kwargs = spelled(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
+        args, kwargs = canonical_arguments(tuple(map(_whole, args)), {n: _whole(v) for n, v in kwargs.items()})
         return self.run(handler, name, args, kwargs)
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
-        from .operations.torch_ops import handler_for
+        from .operations.torch_registry import handler_for
 
         handler, name = handler_for(self, func)
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
@@ -574,55 +549,6 @@ def _call_hint(message: str) -> str:
 def _is_short(operand: Operand) -> bool:
     """Whether a weak int is held in 32 bits."""
     return operand.type.dtype != "int64" if isinstance(operand, Value) else abs(operand) <= INT32_MAX
-
-
-def _frame_location(frame: FrameType) -> Location:
-    """The place that a Python frame is executing, to the column."""
-    return code_location(frame.f_code, frame.f_lasti, frame.f_lineno)
-
-
-def code_location(code: CodeType, instruction: int, lineno: int) -> Location:
-    """The place of the instruction at byte ``instruction``; ``lineno`` where its position was not kept."""
-    position = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
-    line, column = (position[0], position[2]) if position else (None, None)
-    file, line = code.co_filename, line or lineno
-    return Location(file, line, column or 0, linecache.getline(file, line).rstrip())
-
-
-class TraceMode(TorchFunctionMode):
-    """Sees the torch functions that no traced argument announces: factories, and real tensors in device code."""
-
-    def __init__(self, tracer: Tracer) -> None:
-        super().__init__()
-        self.tracer = tracer
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from .operations.torch_ops import FACTORIES
-        from .values import _tracers
-
-        kwargs = kwargs or {}
-        if self.tracer.is_plain:
-            return func(*args, **kwargs)
-        if func in FACTORIES:
-            return self.tracer.run(FACTORIES[func], func.__name__, args, kwargs)
-        if any(True for _ in _tracers(args, kwargs)):
-            return self.tracer.torch_call(func, args, kwargs)
-        if any(isinstance(a, torch.Tensor) and a.ndim for a in args):
-            raise TraceError(
-                "device code reads tensors that reach it as arguments or variables of the kernel",
-                got=f"torch.{func.__name__} on a tensor found elsewhere",
-                where=self.tracer.location(),
-                hint="pass the tensor to the kernel",
-            )
-        result = func(*args, **kwargs)
-        if isinstance(result, torch.Tensor) and result.ndim:
-            raise TraceError(
-                "device code makes tiles, of sizes and numbers",
-                got=f"torch.{func.__name__}, which makes a tensor",
-                where=self.tracer.location(),
-                hint="compute it from tfl.arange(n), or make the tensor in host code and index it",
-            )
-        return result
 
 
 def show(dims: tuple[Dim, ...]) -> str:

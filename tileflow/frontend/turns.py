@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import TraceError
 from ..ir.graph import Op, walk
 from ..ir.types import Value
-from .carried import Carried, settle
-from .structures import all_apart, all_together, structure_of
+from .carried import Carried, trace_to_fixpoint
+from .carried_pytrees import flatten_all, tree_spec, unflatten_all
 from .trace import Tracer
 from .values import TileValue
 
@@ -28,21 +28,21 @@ def device_while(
     first: Any,
 ) -> tuple[Any, ...]:
     """Record the loop. ``first``: what ``test`` gave for ``values``; gives the values after the loop."""
-    structures = [structure_of(v) for v in values]
-    leaves = all_apart(structures, values, names)
+    structures = [tree_spec(v) for v in values]
+    leaves = flatten_all(structures, values, names)
     for name, value in leaves:
         if isinstance(value, TileValue) and value.value.dims:
             raise _of_tiles(t, f"{name}: {value!r}")
 
     def run(flat: tuple[Any, ...]) -> tuple[Any, ...]:
-        results = body(*all_together(structures, flat[1:]))
+        results = body(*unflatten_all(structures, flat[1:]))
         again = _condition(t, test(*results))
-        return (again, *(v for _, v in all_apart(structures, results, names)))
+        return (again, *(v for _, v in flatten_all(structures, results, names)))
 
     carried = Carried(("the condition", *(n for n, _ in leaves)), (_condition(t, first), *(v for _, v in leaves)))
-    _, *after = settle(t, None, run, carried)
+    _, *after = trace_to_fixpoint(t, None, run, carried)
     _check(t, t.builder.ops[-1])
-    return tuple(all_together(structures, after))
+    return tuple(unflatten_all(structures, after))
 
 
 def _condition(t: Tracer, answer: Any) -> TileValue:

@@ -49,7 +49,7 @@ class TileValue:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     @property
@@ -92,7 +92,7 @@ class TileValue:
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_ops import METHODS, nearest
+        from .operations.torch_registry import METHODS, nearest
 
         handler = METHODS.get(name)
         if handler is None:
@@ -175,7 +175,7 @@ class TileValue:
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
-        from .operations.torch_ops import binary
+        from .operations.pointwise import binary
 
         return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
 
@@ -227,7 +227,7 @@ class TensorRef:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     @property
@@ -290,7 +290,7 @@ class TensorRef:
         )
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_ops import METHODS
+        from .operations.torch_registry import METHODS
 
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
@@ -339,7 +339,7 @@ class SymInt:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        tracer = next(t for t in _tracers(args, kwargs or {}))
+        tracer = next(t for t in tracers_of(args, kwargs or {}))
         return tracer.torch_call(func, args, kwargs or {})
 
     if TYPE_CHECKING:  # what the loops below set
@@ -366,7 +366,7 @@ class SymInt:
         return self.tracer.pointwise("div", other, self)
 
     def __pow__(self, exponent: Any) -> Any:
-        from .operations.torch_ops import binary
+        from .operations.pointwise import binary
 
         if isinstance(exponent, int) and exponent >= 0:
             return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
@@ -537,10 +537,10 @@ for _name in ("mul", "rmul", "truediv", "floordiv", "mod", "rsub", "neg", "pow",
     setattr(TileProxy, f"__{_name}__", _no_operator(_name))
 
 
-def _tracers(args: Any, kwargs: Any) -> Any:
+def tracers_of(args: Any, kwargs: Any) -> Any:
     """The tracers of the traced values among nested arguments."""
     for item in [*args, *kwargs.values()]:
         if isinstance(item, (TileValue, TensorRef, SymInt, TileProxy)):
             yield item.tracer
         elif isinstance(item, (tuple, list)):
-            yield from _tracers(item, {})
+            yield from tracers_of(item, {})

@@ -40,7 +40,7 @@ class OpKind(StrEnum):
     COMBINE = "combine"
     COMBINE_SCAN = "combine_scan"
     DOT = "dot"
-    SETTLE = "settle"
+    AWAIT_DOT = "await_dot"
     DOT_SCALED = "dot_scaled"
     WHERE_MASK = "where_mask"
     INLINE_ASM = "inline_asm"

@@ -153,7 +153,7 @@ _ROWS = (
           check.combine_scan, outputs=None, regions=(1,), traits=T.COLLECTIVE, work=_each_step),
     OpDef(K.DOT, "(..., m, k) @ (..., k, n) + acc", "a, b, an optional acc", DotAttrs, (2, 3), check.dot,
           traits=T.PRODUCT | T.COLLECTIVE, fills=masked.product_fills, work=_product),
-    OpDef(K.SETTLE, "the value, once the product that adds to it is over", "value", Attrs, (1, 1), check.same_type),
+    OpDef(K.AWAIT_DOT, "the value, once the product that adds to it is over", "value", Attrs, (1, 1), check.same_type),
     OpDef(K.DOT_SCALED, "(m, k) @ (k, n) + acc of microscaling formats", "a, b, scales, an optional acc",
           DotScaledAttrs, (2, 5), check.dot_scaled, traits=T.PRODUCT | T.COLLECTIVE, fills=masked.product_fills),
     OpDef(K.WHERE_MASK, "the value in valid lanes of some axes, else other", "value, other", WhereMaskAttrs, (2, 2),

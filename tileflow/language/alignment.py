@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .lanes import Identity, lanes_of, tag
+from .dim_identity import Identity, lanes_of, tag
 
 _ELEMENTWISE = frozenset(
     {"add", "sub", "mul", "div", "truediv", "true_divide", "divide", "floordiv", "floor_divide", "mod", "remainder",

@@ -16,9 +16,9 @@ import torch
 
 from ..errors import Location, TraceError
 from . import eager
-from .lanes import tag
+from .dim_identity import tag
+from .eager_indexing import IndexedElements
 from .marks import device
-from .places import Places
 
 _INTS = ("int32", "int64")
 _WORDS = (*_INTS, "float32", "float64")
@@ -144,8 +144,8 @@ def _update(
     """The eager meaning: one lane after another; lanes that name different elements go together."""
     eager.current(f"atomic_{fn}")
     check(fn, str(tensor.dtype).removeprefix("torch."), sem)
-    place = Places(tensor, tuple(index) if isinstance(index, list) else index)
-    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in eager.settled(values)]
+    place = IndexedElements(tensor, tuple(index) if isinstance(index, list) else index)
+    given = [place.fit(torch.as_tensor(v, device=tensor.device).to(tensor.dtype)) for v in eager.widened(values)]
     indices, inside = place.everywhere(extra_mask)
     chosen = torch.ones(place.shape, dtype=torch.bool, device=tensor.device)
     chosen = chosen if inside is None else chosen & inside

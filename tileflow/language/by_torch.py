@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from . import eager
+from .dim_identity import Lanes, lanes_of, tag
 from .eager import EagerTile as Tile
-from .lanes import Lanes, lanes_of, tag
 from .random import UNIT, positions_of, words_at
 from .streams import TORCH, Stream, stream_at
 

@@ -25,11 +25,10 @@ from ..lazy_dataclass import dataclass
 from ..runtime.ambient import draw_seed
 from ..runtime.libraries import is_kernel_text
 from .alignment import opposite
-from .knob_names import KernelText, KnobNames, Place
-from .lanes import Lanes, filled, follow, lanes_of, tag
-from .places import DeviceInt, Places, TileLike, lanes_by
-from .tails import fitted, keep_tail
-from .tails import settled as _settled
+from .dim_identity import Lanes, filled, follow, lanes_of, tag
+from .eager_indexing import DeviceInt, IndexedElements, TileLike, lanes_by
+from .knob_names import CallSite, KernelText, KnobNames
+from .partial_tiles import fitted, keep_partial, widen
 
 DEFAULT_BLOCK = 32
 INT32_MAX = 2**31 - 1
@@ -94,7 +93,7 @@ class _EagerMode(TorchFunctionMode):
             return _call(func, args, kwargs)
         if func in RANDOM:
             return RANDOM[func](*args, **kwargs)
-        args, kwargs = settled(args), {name: settled(value) for name, value in kwargs.items()}
+        args, kwargs = widened(args), {name: widened(value) for name, value in kwargs.items()}
         if func in _FACTORIES:
             return _made(func, args, kwargs)
         if func is torch.arange:
@@ -102,9 +101,9 @@ class _EagerMode(TorchFunctionMode):
         if func.__name__ in _RESHAPES and not kwargs:
             args = _as_short(*args)
         if func is torch.Tensor.__getitem__:
-            return Places(*args, reads=True).read()
+            return IndexedElements(*args, reads=True).read()
         if func is torch.Tensor.__setitem__:
-            return Places(*args[:2]).write(args[2])
+            return IndexedElements(*args[:2]).write(args[2])
         if func.__name__ in _AUGMENTED:
             return _augmented(func, *args)
         return _followed(func, args, kwargs, lambda *args: _call(func, args, kwargs))
@@ -131,19 +130,19 @@ def _followed(func: Any, args: Sequence[Any], kwargs: Any, compute: Callable[...
     args = opposite(func, args)
     cut = filled(func, fitted(func, args), kwargs)
     out = follow(func, cut, kwargs, compute(*cut))
-    keep_tail(func, args, cut, out, current("tile").loops[-1])
+    keep_partial(func, args, cut, out, current("tile").loops[-1])
     return out
 
 
-def settled(value: Any) -> Any:
+def widened(value: Any) -> Any:
     """``value``, accumulators inside block-wide again once the iteration in which they met a tile is over."""
-    return _settled(value, current("tile").loops)
+    return widen(value, current("tile").loops)
 
 
 def product(compute: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
     """``compute`` of the operands of a product, of an accumulator before them if there are three."""
     func = torch.matmul if len(operands) == 2 else torch.addmm
-    found: torch.Tensor = _followed(func, settled(operands), {}, compute)
+    found: torch.Tensor = _followed(func, widened(operands), {}, compute)
     return found
 
 
@@ -279,14 +278,14 @@ def block_size(what: str, limit: int) -> int:
     return DeviceInt(min(DEFAULT_BLOCK, max(limit, 1)) if chosen is None else chosen)
 
 
-def caller() -> Place:
+def caller() -> CallSite:
     """Where the innermost frame outside the package stands."""
     frame = sys._getframe(1)
     while _is_ours(frame):
         assert frame.f_back is not None
         frame = frame.f_back
     line, _, column, _ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-    return Place(frame.f_code.co_filename, line or frame.f_lineno, column or 0)
+    return CallSite(frame.f_code.co_filename, line or frame.f_lineno, column or 0)
 
 
 def tiles(begins: list[int], ends: list[int], block_sizes: list[int | None]) -> Iterator[tuple[EagerTile, ...]]:

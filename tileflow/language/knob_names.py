@@ -17,7 +17,7 @@ from ..lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """Where a call starts in the text; ``column`` in bytes, as the AST counts."""
 
     file: str
@@ -44,10 +44,10 @@ class KnobNames:
         self._files = {text.file}
         self._depth = 0
         self._region = 0
-        self._names: dict[tuple[int, Place], tuple[str, ...]] = {}
+        self._names: dict[tuple[int, CallSite], tuple[str, ...]] = {}
         self._counts: dict[tuple[int, str], int] = {}
 
-    def enter(self, place: Place, axes: int) -> tuple[Choice | None, ...]:
+    def enter(self, place: CallSite, axes: int) -> tuple[Choice | None, ...]:
         """A loop begins: the config's block size for each of its axes, None where it names none."""
         loop = _loops(place.file).get((place.line, place.column))
         if self._depth == 0:
@@ -64,7 +64,7 @@ class KnobNames:
     def leave(self) -> None:
         self._depth -= 1
 
-    def host_block(self, place: Place) -> Choice | None:
+    def host_block(self, place: CallSite) -> Choice | None:
         """The config's choice for a ``register_block_size``, None where it names none."""
         return self._config.get(f"block:{self._text.sites.get((place.line, place.column))}")
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from . import eager
+from .eager_indexing import IndexedElements
 from .marks import device
-from .places import Places
 
 
 @device
@@ -26,7 +26,7 @@ def load(
     ``extra_mask`` a tile.
     """
     eager.current("load")
-    return Places(tensor, index, reads=True).read(_tensor_of(extra_mask), other)
+    return IndexedElements(tensor, index, reads=True).read(_tensor_of(extra_mask), other)
 
 
 @device
@@ -35,7 +35,7 @@ def store(
 ) -> None:
     """``tensor[index] = value`` where ``extra_mask`` is true."""
     eager.current("store")
-    Places(tensor, eager.settled(index)).write(eager.settled(value), _tensor_of(extra_mask))
+    IndexedElements(tensor, eager.widened(index)).write(eager.widened(value), _tensor_of(extra_mask))
 
 
 def _tensor_of(mask: torch.Tensor | bool | None) -> torch.Tensor | None:

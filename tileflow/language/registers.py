@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from . import eager
+from .dim_identity import tag
 from .eager import EagerTile as Tile
-from .lanes import tag
+from .eager_indexing import lanes_by
 from .marks import device
-from .places import lanes_by
 
 Shape = Sequence[Any]  # of tiles, block sizes, sizes
 

@@ -16,7 +16,7 @@ import torch
 
 from ..errors import Location, TraceError
 from . import eager
-from .lanes import Identity, counted, lanes_of, tag
+from .dim_identity import Identity, counted, lanes_of, tag
 from .marks import device
 
 Tiles = torch.Tensor | tuple[torch.Tensor, ...]
@@ -113,7 +113,7 @@ def _parameters(fn: Callable[..., Any]) -> int | None:
 def _operands(tile: Tiles, other: Any = None) -> tuple[Items, int, Identity]:
     """The tiles in one shape, with a flag for each lane after them where not all lanes of a jagged tile count and no
     ``other`` stands in for those; how many tiles there are, and what their dimensions are."""
-    given = eager.settled(tuple(tile) if isinstance(tile, (tuple, list)) else (tile,))
+    given = eager.widened(tuple(tile) if isinstance(tile, (tuple, list)) else (tile,))
     parts: Items = tuple(torch.broadcast_tensors(*given))  # type: ignore[no-untyped-call]
     lanes: Identity = tuple(
         next((own for own in column if own is not None), None)

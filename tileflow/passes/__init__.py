@@ -1,21 +1,22 @@
-"""IR -> IR. ``PREPARE`` runs once a lowering; ``specialise`` once for each choice of the structural knobs. With
+"""IR -> IR. ``PREPARE`` runs once a lowering; ``specialise`` once for each structural choice. With
 ``TILEFLOW_VERIFY=1`` what was traced and what each pass gives goes through :func:`tileflow.ir.verify.verify`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
+from .await_dot import await_dots
 from .dead_code import remove_dead_code
 from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
 from .roll import roll
-from .settle import settle_products
 from .strength import reduce_strength
+from .structural_choice import StructuralChoice
 from .subtile import subtile
 from .transpose import transpose
 from .unify import unify_sizes
@@ -42,25 +43,17 @@ def prepare(ir: KernelIR) -> KernelIR:
     return ir
 
 
-def specialise(
-    ir: KernelIR,
-    looped: Iterable[str],
-    halved: Iterable[str] = (),
-    transposed: Iterable[str] = (),
-    ones: Collection[str] = (),
-) -> KernelIR:
-    """One structural variant: the reductions ``looped`` (sites) in loops, the stores ``halved`` in two parts, the
-    products ``transposed``, those over blocks ``ones`` of batches a matrix at a time, then the masks that this needs.
-    """
-    for site in looped:
+def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
+    """One structural variant of a prepared region, then the masks that it needs."""
+    for site in choice.rolled_reductions:
         ir = _run(roll, ir, site)
-    for site in halved:
+    for site in choice.subtiled_stores:
         ir = _run(subtile, ir, site)
-    for site in transposed:
+    for site in choice.transposed_products:
         ir = _run(transpose, ir, site)
-    if ones:
-        ir = _run(drop_unit_batches, ir, ones)
-    for step in (place_masks, remove_dead_code, settle_products):
+    if choice.unit_blocks:
+        ir = _run(drop_unit_batches, ir, choice.unit_blocks)
+    for step in (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
 

@@ -16,6 +16,7 @@ from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from . import specialise
 from .roll import rollable
+from .structural_choice import StructuralChoice
 
 ROLLED = 1 << 17  # of what a loop takes block by block
 
@@ -48,7 +49,7 @@ def never_looped(ir: KernelIR) -> set[Expr]:
 
 
 def _looped(ir: KernelIR) -> KernelIR:
-    return specialise(ir, tuple(rollable(ir)))
+    return specialise(ir, StructuralChoice(rolled_reductions=tuple(rollable(ir))))
 
 
 def _in_one_piece(ir: KernelIR) -> set[Expr]:

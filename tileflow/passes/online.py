@@ -101,7 +101,7 @@ class Lanes:
         shrunk = self.compute("mul", total, self.compute(fn, self.compute("sub", peak, base)))
         return top, self.compute("add", shrunk, self._op(OpKind.REDUCE, self._fold("sum"), terms) if shared else terms)
 
-    def settle(self, peak: Value, total: Value, shift: Operand) -> Value:
+    def lane_sums(self, peak: Value, total: Value, shift: Operand) -> Value:
         """The lanes' sums of ``fn(x - shift)``."""
         return self.compute("mul", total, self.compute(self._fn, self.compute("sub", peak, shift)))
 

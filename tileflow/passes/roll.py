@@ -223,7 +223,7 @@ class _Roller:
     def _settle(self, s: OnlineSum) -> None:
         """After the loop: a sum over all lanes, relative to what it shall be."""
         peak, total = self.running[s.peak.output], self.running[s.total.output]
-        lanes = Lanes(self.fresh, self.ops, total, s).settle(peak, total, rename(s.shift, self.renamed))
+        lanes = Lanes(self.fresh, self.ops, total, s).lane_sums(peak, total, rename(s.shift, self.renamed))
         self.ops.append(s.total.with_(inputs=(lanes,)))
 
     def _accumulator(self, op: Op) -> Value:

@@ -33,9 +33,10 @@ _NONE: Axes = frozenset()
 _BROADCAST = having(Trait.BROADCASTS)
 
 
-def drop_unit_batches(ir: KernelIR, ones: Collection[str] = ()) -> KernelIR:
-    """Products whose batches are all of the size 1 as products of matrices. ``ones``: the block symbols that are 1."""
-    dropper = _Dropper(ir, frozenset(ones))
+def drop_unit_batches(ir: KernelIR, unit_blocks: Collection[str] = ()) -> KernelIR:
+    """Products whose batches are all of the size 1 as products of matrices. ``unit_blocks``: the block
+    symbols that are 1."""
+    dropper = _Dropper(ir, frozenset(unit_blocks))
     if not any(map(dropper.is_single, ir.walk())):
         return ir
     scope = _Scope(dropper, {})
@@ -55,8 +56,8 @@ def batch_blocks(ir: KernelIR) -> tuple[str, ...]:
 class _Dropper:
     """``dropped``: the tiles that are the batches. A value that has them is defined without them, its ``flat``."""
 
-    def __init__(self, ir: KernelIR, ones: frozenset[str]) -> None:
-        self.ir, self.ones = ir, ones
+    def __init__(self, ir: KernelIR, unit_blocks: frozenset[str]) -> None:
+        self.ir, self.unit_blocks = ir, unit_blocks
         self.fresh = Fresh(ir)
         products = [op for op in ir.walk() if self.is_single(op)]
         self.dropped = {d.tile for op in products for v in (*op.values, op.output) for d in v.dims[:-2] if d.tile}
@@ -67,7 +68,7 @@ class _Dropper:
 
     def _is_one(self, dim: Dim) -> bool:
         extent = dim.extent
-        return extent.constant == 1 or (extent.op == "sym" and extent.args[0] in self.ones)
+        return extent.constant == 1 or (extent.op == "sym" and extent.args[0] in self.unit_blocks)
 
     def axes(self, value: Value) -> Axes:
         """The dimensions of ``value`` that are dropped: none where it would become a scalar, which Triton does not

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .portfolio import choose_portfolio
     from .preload import warmup
     from .problem import CallableSpec, Problem, ScalarSpec, TensorSpec
-    from .registry import Hit, clear, digest, load, loaded, lookup, on_miss, reject, set_on_miss, unload
+    from .registry import clear, digest, load, loaded, on_miss, set_on_miss, unload
     from .serving import decisions
     from .snapshots import write_bundle
     from .table import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         requirements_of,
         table_text,
     )
+    from .table_lookup import Hit, lookup, reject
 
 __all__ = [
     "Binary",
@@ -131,7 +132,7 @@ _HOMES = {
     "portfolio": ("choose_portfolio",),
     "preload": ("warmup",),
     "problem": ("CallableSpec", "Problem", "ScalarSpec", "TensorSpec"),
-    "registry": ("Hit", "clear", "digest", "load", "loaded", "lookup", "on_miss", "reject", "set_on_miss", "unload"),
+    "registry": ("clear", "digest", "load", "loaded", "on_miss", "set_on_miss", "unload"),
     "serving": ("decisions",),
     "snapshots": ("write_bundle",),
     "table": (
@@ -154,6 +155,7 @@ _HOMES = {
         "requirements_of",
         "table_text",
     ),
+    "table_lookup": ("Hit", "lookup", "reject"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -118,7 +118,7 @@ def unmatched(
         reasons = [_why(launcher, frame, begins, ends) for launcher in declined]
         got = f"bounds {begins} to {ends}; " + "; ".join(dict.fromkeys(reasons))
     error = VariantError(
-        f"one variant of region {region} must accept the call",
+        f"one variant of launch {region} must accept the call",
         got=got,
         hint="the arguments differ from those that the kernel was lowered for",
     )

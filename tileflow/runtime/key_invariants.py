@@ -2,7 +2,7 @@
 
 A launch checks its guards against what it captured, for host code may do anything between the call and the launch.
 Where host code only reads shapes and allocates, calls with equal keys come to their launches with equal metadata, so
-that guards which held once hold again. ``tileflow.frontend.settled`` finds out.
+that guards which held once hold again. ``tileflow.frontend.infer_invariants`` finds out.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
         return CallError(
             "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
             got=f"{type(error).__name__}: {error}",
-            where=f"region {binary.region} ({binary.abi.symbol})",
+            where=f"launch {binary.region} ({binary.abi.symbol})",
         )
 
     return missing
@@ -22,7 +22,7 @@ def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
 
 def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
     def unfit(tensors: list[Any]) -> CallError:
-        where = f"region {binary.region} ({binary.abi.symbol})"
+        where = f"launch {binary.region} ({binary.abi.symbol})"
         if any(tensor.get_device() != index for tensor in tensors):
             devices = ", ".join(str(tensor.device) for tensor in tensors)
             return CallError(
@@ -47,7 +47,7 @@ def argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], Cal
         return CallError(
             f"the arguments must fit {', '.join(types)}",
             got=f"{values} ({error})",
-            where=f"region {binary.region} ({binary.abi.symbol})",
+            where=f"launch {binary.region} ({binary.abi.symbol})",
         )
 
     return unpackable

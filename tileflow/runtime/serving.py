@@ -24,7 +24,8 @@ from .launch import Launcher
 from .miss_record import Missed, miss
 from .observe import Served
 from .problem import Problem
-from .registry import Hit, hits, on_miss, reject
+from .registry import on_miss
+from .table_lookup import Hit, hits, reject
 
 MOST_SERVERS = 64  # of one attempt
 

@@ -220,7 +220,7 @@ class Fallback:
 @dataclass(frozen=True, slots=True)
 class Unseen:
     """How well problems are served that were left out in turn: the geometric mean of their time over their best, by the
-    table's ``rows`` for shapes that nobody tuned, and by each one's own zero-search config (``default``)."""
+    table's ``rows`` for shapes that nobody tuned, and by each one's own default config (``default``)."""
 
     problems: int
     rows: float
@@ -548,4 +548,4 @@ def _validate_entry(table: Table, entry: Entry, where: str) -> None:
 def _validate_launches(launches: tuple[RegionLaunch, ...], where: str) -> None:
     regions = [launch.region for launch in launches]
     if len(set(regions)) != len(regions):
-        raise TableError("launches must name each region once", got=regions, where=where)
+        raise TableError("each launch of a row must have a number of its own", got=regions, where=where)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .machine import Body, Gate, Group, Memory, Outgoing, Place, Product, ScheduleFault, Transfer
+from .machine import Body, Gate, Group, Memory, Outgoing, Product, ScheduleFault, SlotState, Transfer
 from .types import (
     Arrive,
     Await,
@@ -271,7 +271,7 @@ class _Execution:
         name = f"{step.into} of group {number} in turn {turn}"
         if step.adds and not any(p.step.into == step.into for p in group.products):
             group.read((step.into,), where)
-        left: Place | object
+        left: SlotState | object
         if isinstance(step.left, Shared):
             left = self._operand(step.left, name, number, turn, where)
         else:
@@ -279,7 +279,7 @@ class _Execution:
         right = self._operand(step.right, name, number, turn, where)
         group.products.append(Product(number, step, left, right, name))  # type: ignore[arg-type]
 
-    def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> Place:
+    def _operand(self, operand: Shared, reader: str, number: int, turn: int, where: _Where) -> SlotState:
         """The slot that a product reads from now on."""
         place = self._place(operand.buffer, operand.slot, number, turn)
         if place.filling or place.contents is None:
@@ -320,7 +320,7 @@ class _Execution:
             outgoing.place.readers.remove(outgoing.name)
             self._memory.outgoing.remove(outgoing)
 
-    def _leave_alone(self, place: Place, where: _Where) -> None:
+    def _leave_alone(self, place: SlotState, where: _Where) -> None:
         if place.filling or place.readers:
             raise ScheduleFault(
                 "race", "a slot is written when nobody fills or reads it", ", ".join(place.readers) or "a copy", where
@@ -343,5 +343,5 @@ class _Execution:
         slot = Staged(slot.turn) if isinstance(slot, Staged) else slot
         return self._memory.gate(self._schedule.barrier(name), self._position(slot, number, turn))
 
-    def _place(self, name: str, slot: Slot, number: int, turn: int) -> Place:
+    def _place(self, name: str, slot: Slot, number: int, turn: int) -> SlotState:
         return self._memory.place(self._schedule.buffer(name), self._position(slot, number, turn))

@@ -86,7 +86,7 @@ class Gate:
 
 
 @dataclass(slots=True)
-class Place:
+class SlotState:
     """One slot of a buffer: what it holds, of which turn, who fills it and who may still read it."""
 
     contents: torch.Tensor | None = None
@@ -101,8 +101,8 @@ class Product:
 
     group: int
     step: Multiply
-    left: Place | torch.Tensor
-    right: Place
+    left: SlotState | torch.Tensor
+    right: SlotState
     name: str
     over: bool = False
 
@@ -111,7 +111,7 @@ class Product:
 class Transfer:
     """A copy under way."""
 
-    place: Place
+    place: SlotState
     gate: Gate
     bytes: int
     contents: torch.Tensor
@@ -123,7 +123,7 @@ class Outgoing:
     """What the copy engine writes to a tensor. It counts as a reader of its slot until its group has awaited it."""
 
     group: int
-    place: Place
+    place: SlotState
     arrive: Callable[[], None]
     name: str
     over: bool = False
@@ -139,18 +139,18 @@ class Memory:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._gates = {b.name: [Gate(b.arrivals) for _ in range(b.slots)] for b in schedule.barriers}
-        self._places = {b.name: [Place() for _ in range(b.slots)] for b in schedule.buffers}
+        self._places = {b.name: [SlotState() for _ in range(b.slots)] for b in schedule.buffers}
         self.transfers: list[Transfer] = []
         self.outgoing: list[Outgoing] = []  # not awaited
 
     def gate(self, barrier: Barrier, slot: int) -> Gate:
         return self._gates[barrier.name][slot]
 
-    def place(self, buffer: Buffer, slot: int) -> Place:
+    def place(self, buffer: Buffer, slot: int) -> SlotState:
         """A slot; past the last one of a buffer memory that holds something else, here its first."""
         return self._places[buffer.name][slot % buffer.slots]
 
-    def fill(self, place: Place, turn: int | None, transfer: Transfer, where: object) -> None:
+    def fill(self, place: SlotState, turn: int | None, transfer: Transfer, where: object) -> None:
         """Start a copy into a slot."""
         if place.filling:
             got = f"{transfer.name} while another copy fills it"
@@ -219,12 +219,12 @@ class Group:
         for product in self.products:
             if product not in kept:
                 for place in (product.left, product.right):
-                    if isinstance(place, Place):
+                    if isinstance(place, SlotState):
                         place.readers.remove(product.name)
         self.products = kept
 
 
-def _matrix(value: Place | torch.Tensor) -> torch.Tensor:
+def _matrix(value: SlotState | torch.Tensor) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     assert value.contents is not None  # a place with a reader is neither filled nor emptied

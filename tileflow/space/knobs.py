@@ -41,7 +41,7 @@ PERSISTENT = LaunchKnob(
     default=0,
     role="grid",
     where="each launch",
-    why="programs a multiprocessor that walk over the tiles; 0: a program for each tile",
+    why="programs a multiprocessor, each of which traverses several tiles; 0: a program for each tile",
 )
 
 WALK = LaunchKnob(
@@ -201,7 +201,7 @@ STORE_CACHE = StoreKnob(
 )
 
 SUBTILE = StoreKnob("subtile", (1, 2), default=1,
-    where="the result of a loop with products, of at least 128 x 128, in the region's end",
+    where="the result of a loop with products, of at least 128 x 128, at the launch's end",
     why="what follows the loop is done by halves of the columns: half the registers, and half the shared memory that "
         "a store through it needs",
 )  # fmt: skip

@@ -68,7 +68,7 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
             if isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
                 length = tile.end - tile.begin
                 exact = not (length.symbols() | tile.block.symbols()) & ir.hints.keys()
-                turns = _settled(length.substitute(ir.hints).cdiv(tile.block.substitute(ir.hints)))
+                turns = _of_blocks_alone(length.substitute(ir.hints).cdiv(tile.block.substitute(ir.hints)))
             found.append(Loop(loop_site(ir, tile.name), tuple(walk(op.regions[0])), TRUE, turns, exact))
     for site, extent in rolled.items():
         ops = tuple(op for op in ir.walk() if any(d.extent == extent for v in op.outputs for d in v.dims))
@@ -77,7 +77,7 @@ def loops_of(ir: KernelIR, rolled: Mapping[str, Expr]) -> list[Loop]:
     return found
 
 
-def _settled(turns: Expr) -> Expr | None:
+def _of_blocks_alone(turns: Expr) -> Expr | None:
     """``turns`` where only block sizes are open."""
     return turns if all(s.startswith("block:") for s in turns.symbols()) else None
 

@@ -157,7 +157,7 @@ def _chained_constraints(ir: KernelIR, found: Chained, extents: Extents, target:
         "programs that walk",
         PERSISTENT.symbol(ir).le(int(alike)),
         ((PERSISTENT.name(ir), "down"),),
-        "a program that walks over tiles is the only one of its multiprocessor, and has as many turns in each",
+        "a program that traverses several tiles is the only one of its multiprocessor, and has as many turns in each",
     )
     yield _registers_fit(keys, depth)
     yield _memory_fits(ir, found, extents, stages, groups, target)

@@ -23,7 +23,8 @@ from tileflow.build.compile import build
 from tileflow.build.resources import occupancy
 from tileflow.emit.source import TritonSource
 from tileflow.runtime.abi import Binary
-from tileflow.runtime.registry import load, lookup
+from tileflow.runtime.registry import load
+from tileflow.runtime.table_lookup import lookup
 from tileflow.target import Target, target
 
 from .cells import Cell

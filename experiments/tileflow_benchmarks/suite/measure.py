@@ -18,7 +18,7 @@ from tileflow.measure.check import reference_of
 from tileflow.measure.inputs import clone, map_tensors
 from tileflow.measure.timing import DeviceSampler, Sampler, summarise
 from tileflow.runtime.describe import device_class
-from tileflow.runtime.registry import lookup
+from tileflow.runtime.table_lookup import lookup
 from tileflow.target import target
 
 from .cells import Cell

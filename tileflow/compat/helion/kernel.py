@@ -78,7 +78,7 @@ class Traced(api.Kernel):
 class Kernel:
     """What ``helion.kernel`` returns.
 
-    A call runs by the config that the decorator names, else by a loaded table's row, else by the zero-search default;
+    A call runs by the config that the decorator names, else by a loaded table's row, else by the default config;
     on CPU tensors as plain Python, unless Triton's interpreter is on. ``fn`` is the user's function; tileflow's own
     kernel, for sweeps, is ``__tileflow_kernel__``.
     """
@@ -239,7 +239,7 @@ class BoundKernel:
         return self
 
     def default_config(self) -> Config:
-        """The zero-search config in the dialect's words."""
+        """The default config in the dialect's words."""
         from .translate import from_native
 
         return from_native(self.lowered.default, self.lowered)

@@ -140,9 +140,9 @@ def _check_keys(given: Mapping[str, Any], sites: Sites) -> None:
 def _paired(key: str, values: Sequence[Any], names: Sequence[str]) -> list[tuple[str, Any]]:
     if len(values) != len(names):
         raise ConfigError(
-            f"{key} has one entry a site",
+            f"{key} has one entry a call site",
             got=f"{len(values)} for {len(names)}: {list(values)}",
-            hint=f"the sites are {', '.join(names) or 'none'}",
+            hint=f"the call sites are {', '.join(names) or 'none'}",
         )
     return list(zip(names, values, strict=True))
 
@@ -225,7 +225,7 @@ def _choices(key: str, given: Mapping[str, Any], names: Sequence[str], meaning: 
     if unknown:
         raise ConfigError(f"{key} are of {list(meaning)}", got=unknown)
     if len(values) != len(names) and any(meaning[v] != next(iter(meaning.values())) for v in values):
-        notes.once(f"{key}={values}", f"the sites here are {', '.join(names) or 'none'}")
+        notes.once(f"{key}={values}", f"the call sites here are {', '.join(names) or 'none'}")
         return {}
     return {name: meaning[v] for name, v in zip(names, values, strict=False)}
 

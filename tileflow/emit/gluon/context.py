@@ -153,7 +153,7 @@ class GluonContext(Context):
     def is_auto(self, value: Value) -> bool:
         return value in self._auto
 
-    def settle_layout(self, value: Value) -> None:
+    def resolve_layout(self, value: Value) -> None:
         """Give a value that has none its layout."""
         if value in self._auto:
             name = self.fresh("v")
@@ -215,7 +215,7 @@ class GluonContext(Context):
         super().block(block)
         for result in block.results:
             if isinstance(result, Value):
-                self.settle_layout(result)
+                self.resolve_layout(result)
 
     # ---- functions ------------------------------------------------------------------------------
 

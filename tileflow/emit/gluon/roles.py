@@ -63,7 +63,7 @@ class Roles(Steps):
         if made is None:
             with e.lines() as writer:
                 e.block(Block((), found.weigh, (found.weights, *found.factors)))
-                e.settle_layout(found.weights)
+                e.resolve_layout(found.weights)
                 results = [e.name(found.weights)]
                 results += [e.as_dtype(r, compute_dtype(p.type.dtype)) for p, r, _ in found.carried]
                 self._factors = [e.name(v) for v in found.factors]

@@ -49,7 +49,7 @@ def store(e: GluonContext, op: Op) -> None:
 def reduce(e: GluonContext, op: Op) -> None:
     """Of a row; the result in the layout of all numbers by row."""
     (value,) = op.values
-    e.settle_layout(value)
+    e.resolve_layout(value)
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)
     operand = e.as_dtype(value, dtype)
     if fn in _reductions.EXTREMES and is_float(dtype):  # which pass a NaN on

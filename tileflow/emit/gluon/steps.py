@@ -225,14 +225,14 @@ class Steps(ABC):
         """What a store writes, as it lies in memory."""
         value = op.inputs[0]
         assert isinstance(value, Value)
-        self._e.settle_layout(value)
+        self._e.resolve_layout(value)
         return self._e.as_dtype(value, self._e.plan.ir.tensor(AccessAttrs.of(op).tensor).dtype)
 
     def _entry(self, initial: Operand, param: Value) -> str:
         """What the loop carries into its first turn."""
         held = compute_dtype(param.type.dtype)
         if isinstance(initial, Value):
-            self._e.settle_layout(initial)
+            self._e.resolve_layout(initial)
             return self._e.as_dtype(initial, held)
         text = self._e.as_dtype(initial, held)
         return self._e.full(param.dims, text, triton_dtype(held))

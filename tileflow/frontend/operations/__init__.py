@@ -1,7 +1,7 @@
 """What torch's functions and the language's own mean while device code is traced: one module a family.
 
-A family fills the tables (``torch_table``, ``device_table``) as it is imported. This package imports all of them, so
-that whoever reads a table finds it complete, by whatever module of it the package came to be imported.
+A family fills the registries (``torch_registry``, ``language_registry``) as it is imported. This package imports all
+of them, so that whoever reads a registry finds it complete, by whatever module of it the package came to be imported.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from . import (
     activations,
     atomics,
-    device_functions,
+    constants,
     einsum,
     escapes,
     factories,
+    language_functions,
     matmul,
     norms,
     packing,
@@ -28,17 +29,17 @@ from . import (
     special,
     statistics,
     tile_index,
-    torch_ops,
     views,
 )
 
 FAMILIES = (
     activations,
     atomics,
-    device_functions,
+    constants,
     einsum,
     escapes,
     factories,
+    language_functions,
     matmul,
     norms,
     packing,
@@ -54,6 +55,5 @@ FAMILIES = (
     special,
     statistics,
     tile_index,
-    torch_ops,
     views,
 )

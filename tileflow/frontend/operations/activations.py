@@ -10,20 +10,20 @@ from ..trace import Tracer
 from .packing import chunk
 from .pointwise import clamp
 from .reductions import implicit_dim, softmax
-from .torch_table import row
+from .torch_registry import register_torch
 
 
-@row("relu")
+@register_torch("relu")
 def relu(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return t.pointwise("relu", x)
 
 
-@row("silu")
+@register_torch("silu")
 def silu(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return x * t.pointwise("sigmoid", x)
 
 
-@row("gelu")
+@register_torch("gelu")
 def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
@@ -38,89 +38,89 @@ def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
     return 0.5 * x * (1 + t.pointwise("erf", x * math.sqrt(0.5)))
 
 
-@row("leaky_relu")
+@register_torch("leaky_relu")
 def leaky_relu(t: Tracer, x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     return t.pointwise("where", x > 0, x, x * negative_slope)
 
 
-@row("elu")
+@register_torch("elu")
 def elu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x))
 
 
-@row("softplus")
+@register_torch("softplus")
 def softplus(t: Tracer, x: Any, beta: float = 1, threshold: float = 20) -> Any:
     return t.pointwise("where", x * beta > threshold, x, t.pointwise("log1p", t.pointwise("exp", x * beta)) / beta)
 
 
-@row("hardtanh")
+@register_torch("hardtanh")
 def hardtanh(t: Tracer, x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     return t.cast(clamp(t, x, min_val, max_val), x.value.type.dtype)
 
 
-@row("logsigmoid")
+@register_torch("logsigmoid")
 def logsigmoid(t: Tracer, x: Any) -> Any:
     return t.pointwise("minimum", x, 0) - t.pointwise("log1p", t.pointwise("exp", -t.pointwise("abs", x)))
 
 
-@row("relu6")
+@register_torch("relu6")
 def relu6(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return hardtanh(t, x, 0, 6)
 
 
-@row("hardsigmoid")
+@register_torch("hardsigmoid")
 def hardsigmoid(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return clamp(t, x + 3.0, 0, 6) / 6.0
 
 
-@row("hardswish")
+@register_torch("hardswish")
 def hardswish(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return x * hardsigmoid(t, x)
 
 
-@row("mish")
+@register_torch("mish")
 def mish(t: Tracer, x: Any, inplace: bool = False) -> Any:
     return x * t.pointwise("tanh", softplus(t, x))
 
 
-@row("selu")
+@register_torch("selu")
 def selu(t: Tracer, x: Any, inplace: bool = False) -> Any:
     """Its two constants make a normal input's mean 0 and variance 1 a fixed point (Klambauer et al., 2017)."""
     return 1.0507009873554805 * elu(t, x, 1.6732632423543772)
 
 
-@row("celu")
+@register_torch("celu")
 def celu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x / alpha))
 
 
-@row("softsign")
+@register_torch("softsign")
 def softsign(t: Tracer, x: Any) -> Any:
     return x / (1 + t.pointwise("abs", x))
 
 
-@row("tanhshrink")
+@register_torch("tanhshrink")
 def tanhshrink(t: Tracer, x: Any) -> Any:
     return x - t.pointwise("tanh", x)
 
 
-@row("hardshrink")
+@register_torch("hardshrink")
 def hardshrink(t: Tracer, x: Any, lambd: float = 0.5) -> Any:
     inside = t.pointwise("logical_and", x >= -lambd, x <= lambd)
     return t.pointwise("where", inside, 0, x)
 
 
-@row("softshrink")
+@register_torch("softshrink")
 def softshrink(t: Tracer, x: Any, lambd: float = 0.5) -> Any:
     return t.pointwise("where", x > lambd, x - lambd, t.pointwise("where", x < -lambd, x + lambd, 0 * x))
 
 
-@row("threshold")
+@register_torch("threshold")
 def threshold(t: Tracer, x: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     return t.cast(t.pointwise("where", x <= threshold, value, x), x.value.type.dtype)
 
 
-@row("prelu")
+@register_torch("prelu")
 def prelu(t: Tracer, x: Any, weight: Any) -> Any:
     if weight.ndim:
         raise TraceError(
@@ -132,18 +132,18 @@ def prelu(t: Tracer, x: Any, weight: Any) -> Any:
     return t.pointwise("where", x > 0, x, weight * x)
 
 
-@row("glu")
+@register_torch("glu")
 def glu(t: Tracer, x: Any, dim: int = -1) -> Any:
     a, b = chunk(t, x, 2, dim)
     return a * t.pointwise("sigmoid", b)
 
 
-@row("softmin")
+@register_torch("softmin")
 def softmin(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     return softmax(t, -x, implicit_dim(t, x, dim, "softmin"), dtype=dtype)
 
 
-@row("dropout")
+@register_torch("dropout")
 def dropout(t: Tracer, x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """The identity where nothing is dropped. Raises TraceError elsewhere: a kernel's random numbers have a seed."""
     if training and not (isinstance(p, (int, float)) and p == 0):

@@ -12,7 +12,7 @@ from ...language.atomics import DTYPES, check
 from ..indexing import destination
 from ..trace import Tracer
 from ..values import TensorRef
-from .device_table import DEVICE, Meaning
+from .language_registry import DEVICE, Meaning
 
 
 def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:

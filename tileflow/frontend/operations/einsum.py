@@ -11,11 +11,11 @@ from ..values import TileValue
 from .matmul import accumulator, dot
 from .reductions import reduce
 from .reshape import value_of
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import permute, unsqueeze
 
 
-@row("einsum")
+@register_torch("einsum")
 def einsum(t: Tracer, equation: str, *operands: Any) -> TileValue:
     """Letters that the result lacks are summed over. Raises TraceError for ellipses and repeated letters."""
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):

@@ -16,13 +16,13 @@ from ...ir.types import TileType, Value
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
-from .device_table import device_function
+from .language_registry import register_language
 from .triton_text import ARGUMENT, has_result, jit_function, parse
 
 Reference = Callable[..., Any]
 
 
-@device_function("inline_asm_elementwise")
+@register_language("inline_asm_elementwise")
 def inline_asm_elementwise(
     t: Tracer,
     asm: str,
@@ -68,7 +68,7 @@ def _traced_reference(t: Tracer, reference: Reference, args: Sequence[Any], outp
     return Block((), t.close_scope(), yields)
 
 
-@device_function("inline_triton")
+@register_language("inline_triton")
 def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
     named = dict(args) if isinstance(args, Mapping) else {str(n): a for n, a in enumerate(args)}
     body = parse(text, list(named))
@@ -79,7 +79,7 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
     return foreign(t, body, named, output_like, ())
 
 
-@device_function("triton_kernel")
+@register_language("triton_kernel")
 def triton_kernel(t: Tracer, function: Any, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
     known: dict[str, str] = {}
     name = jit_function(function, known)
@@ -132,7 +132,7 @@ def _type_of(t: Tracer, like: Any) -> TileType:
     return TileType(value.type.dtype, value.dims)
 
 
-@device_function("device_print")
+@register_language("device_print")
 def device_print(t: Tracer, prefix: str, *values: Any) -> None:
     if not isinstance(prefix, str) or any(isinstance(v, str) for v in values):
         raise TraceError(

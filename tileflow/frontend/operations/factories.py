@@ -20,7 +20,7 @@ from ..affine import affine, is_known, tile_between
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileProxy, TileValue
-from .torch_table import FACTORIES, row
+from .torch_registry import FACTORIES, register_torch
 
 Shape = tuple[Any, ...]
 _IDLE = frozenset({"device", "layout", "pin_memory", "requires_grad", "memory_format"})  # these say nothing of a tile
@@ -110,12 +110,12 @@ def _new(name: str, constant: Any) -> Callable[..., Any]:
     return make
 
 
-row("new_zeros")(_new("new_zeros", 0))
-row("new_empty")(_new("new_empty", 0))
-row("new_ones")(_new("new_ones", 1))
+register_torch("new_zeros")(_new("new_zeros", 0))
+register_torch("new_empty")(_new("new_empty", 0))
+register_torch("new_ones")(_new("new_ones", 1))
 
 
-@row("new_full")
+@register_torch("new_full")
 def new_full(t: Tracer, x: Any, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
     _check_options(t, "new_full", options)
     return t.full(t.dims_of(size), _number(t, fill_value), dtype_name(x.dtype if dtype is None else dtype))
@@ -128,7 +128,7 @@ def _like(name: str, constant: Any) -> Callable[..., Any]:
     return make
 
 
-@row("full_like")
+@register_torch("full_like")
 def full_like(t: Tracer, x: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
     """Of a tile its dimensions; of a captured tensor its sizes, all of them in registers."""
     _check_options(t, "full_like", options)
@@ -138,9 +138,9 @@ def full_like(t: Tracer, x: Any, fill_value: Any, *, dtype: Any = None, **option
     return t.full(dims, _number(t, fill_value), dtype_name(x.dtype if dtype is None else dtype))
 
 
-row("zeros_like")(_like("zeros_like", 0))
-row("empty_like")(_like("empty_like", 0))
-row("ones_like")(_like("ones_like", 1))
+register_torch("zeros_like")(_like("zeros_like", 0))
+register_torch("empty_like")(_like("empty_like", 0))
+register_torch("ones_like")(_like("ones_like", 1))
 
 
 # ---- arange ---------------------------------------------------------------------------------------------------------

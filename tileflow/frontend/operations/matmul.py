@@ -17,10 +17,10 @@ from ...runtime import ambient
 from ..promotion import dtype_name, promote
 from ..trace import Tracer, show
 from ..values import TileValue
-from .device_table import device_function
+from .language_registry import register_language
 from .reductions import reduce
 from .reshape import value_of
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import squeeze, transpose, unsqueeze
 
 
@@ -128,30 +128,30 @@ def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:
 # ---- torch's functions --------------------------------------------------------------------------
 
 
-@row("matmul", "__matmul__")
+@register_torch("matmul", "__matmul__")
 def matmul(t: Tracer, a: Any, b: Any) -> TileValue:
     return _torch_product(t, "matmul", a, b)
 
 
-@row("mm")
+@register_torch("mm")
 def mm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
     _check_ranks(t, "mm", (a, 2), (b, 2))
     return _torch_product(t, "mm", a, b, out_dtype)
 
 
-@row("bmm")
+@register_torch("bmm")
 def bmm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
     _check_ranks(t, "bmm", (a, 3), (b, 3))
     return _torch_product(t, "bmm", a, b, out_dtype)
 
 
-@row("mv")
+@register_torch("mv")
 def mv(t: Tracer, a: Any, b: Any) -> TileValue:
     _check_ranks(t, "mv", (a, 2), (b, 1))
     return _torch_product(t, "mv", a, b)
 
 
-@row("dot")
+@register_torch("dot")
 def vector_dot(t: Tracer, a: Any, b: Any) -> TileValue:
     _check_ranks(t, "dot", (a, 1), (b, 1))
     return _torch_product(t, "dot", a, b)
@@ -180,31 +180,31 @@ def _torch_product(t: Tracer, name: str, a: Any, b: Any, out_dtype: Any = None) 
     return dot(t, a, b, out_dtype=None if out_dtype is None else dtype_name(out_dtype))
 
 
-@row("outer", "ger")
+@register_torch("outer", "ger")
 def outer(t: Tracer, a: Any, b: Any) -> TileValue:
     _check_ranks(t, "outer", (a, 1), (b, 1))
     return t.pointwise("mul", unsqueeze(t, a, 1), unsqueeze(t, b, 0))
 
 
-@row("linear")
+@register_torch("linear")
 def linear(t: Tracer, x: Any, weight: Any, bias: Any = None) -> TileValue:
     product = _torch_product(t, "linear", x, transpose(t, weight, -2, -1))
     return product if bias is None else t.pointwise("add", product, bias)
 
 
-@row("addmm")
+@register_torch("addmm")
 def addmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
     _check_ranks(t, "addmm", (a, 2), (b, 2))
     return _add_product(t, acc, a, b, beta, alpha)
 
 
-@row("baddbmm")
+@register_torch("baddbmm")
 def baddbmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
     _check_ranks(t, "baddbmm", (a, 3), (b, 3))
     return _add_product(t, acc, a, b, beta, alpha)
 
 
-@row("addmv")
+@register_torch("addmv")
 def addmv(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
     _check_ranks(t, "addmv", (a, 2), (b, 1))
     return _add_product(t, acc, a, b, beta, alpha)
@@ -225,7 +225,7 @@ def _is(factor: Any, number: int) -> bool:
     return isinstance(factor, (int, float)) and factor == number
 
 
-@device_function("dot")
+@register_language("dot")
 def language_dot(t: Tracer, a: Any, b: Any, acc: Any = None, out_dtype: Any = None) -> TileValue:
     """``tfl.dot``: without ``acc`` or ``out_dtype`` the result has the accumulator's dtype."""
     left, right = _operands(t, a, b)

@@ -17,13 +17,13 @@ from .reductions import count, reduce
 from .reshape import axis_of, reshape
 from .slices import part, size_of
 from .statistics import lanes
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import unsqueeze
 
 _CHANNEL = 1
 
 
-@row("batch_norm")
+@register_torch("batch_norm")
 def batch_norm(
     t: Tracer,
     x: Any,
@@ -51,7 +51,7 @@ def batch_norm(
     return _scaled(t, x, (wide - _by_channel(t, running_mean, wide)) * inverse, weight, bias)
 
 
-@row("instance_norm")
+@register_torch("instance_norm")
 def instance_norm(
     t: Tracer,
     x: Any,
@@ -76,7 +76,7 @@ def instance_norm(
     return group_norm(t, x, x.shape[_CHANNEL], weight, bias, eps)
 
 
-@row("group_norm")
+@register_torch("group_norm")
 def group_norm(
     t: Tracer, x: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *unused: Any
 ) -> Any:

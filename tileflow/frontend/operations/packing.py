@@ -19,16 +19,16 @@ from ..promotion import promote
 from ..trace import Tracer, show
 from ..values import TileValue
 from .along import run, taken
-from .device_table import device_function
+from .language_registry import register_language
 from .reshape import axis_of, known, part_of_block, to_dims, value_of
 from .tile_index import pick
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import movedim, narrow, unsqueeze
 
 _TWO = Dim(Expr.of(2))
 
 
-@device_function("join")
+@register_language("join")
 def join(t: Tracer, a: Any, b: Any) -> TileValue:
     """Two tiles, broadcast to each other, in a new last dimension of 2."""
     dims = t.broadcast([value_of(t, x).dims for x in (a, b)])
@@ -37,7 +37,7 @@ def join(t: Tracer, a: Any, b: Any) -> TileValue:
     return t.emit(OpKind.JOIN, (left.value, right.value), type_)
 
 
-@device_function("split")
+@register_language("split")
 def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
     """The two halves of a last dimension of 2."""
     value = value_of(t, x)
@@ -53,7 +53,7 @@ def split(t: Tracer, x: Any) -> tuple[TileValue, TileValue]:
     return t.wrap(halves[0]), t.wrap(halves[1])
 
 
-@row("stack")
+@register_torch("stack")
 def stack(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     """A new dimension out of any number of tiles."""
     tiles = _alike(t, _sequence(t, tensors))
@@ -61,7 +61,7 @@ def stack(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     return movedim(t, _stacked(t, tiles), -1, axis)
 
 
-@row("cat", "concat", "concatenate")
+@register_torch("cat", "concat", "concatenate")
 def cat(t: Tracer, tensors: Any, dim: int = 0) -> TileValue:
     """Tiles side by side; of other sizes along ``dim`` where those are constants."""
     values = [value_of(t, x) for x in _sequence(t, tensors)]
@@ -124,7 +124,7 @@ def _cat_by_lanes(t: Tracer, values: Sequence[Value], axis: int, sizes: Sequence
     return found
 
 
-@row("unbind")
+@register_torch("unbind")
 def unbind(t: Tracer, x: Any, dim: int = 0) -> tuple[TileValue, ...]:
     """The tiles along a dimension of a constant size."""
     value = value_of(t, x)
@@ -137,7 +137,7 @@ def unbind(t: Tracer, x: Any, dim: int = 0) -> tuple[TileValue, ...]:
     return _apart(t, movedim(t, x, axis, -1))
 
 
-@row("chunk")
+@register_torch("chunk")
 def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]:
     """A dimension cut into ``chunks`` parts: equal ones, or as in torch the last ones shorter."""
     value = value_of(t, x)
@@ -160,7 +160,7 @@ def chunk(t: Tracer, x: Any, chunks: int, dim: int = 0) -> tuple[TileValue, ...]
     return _parts(t, value, axis, _in_steps(size, -(-size // chunks)))
 
 
-@row("split", "split_with_sizes")
+@register_torch("split", "split_with_sizes")
 def torch_split(t: Tracer, x: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[TileValue, ...]:
     """A dimension cut into parts of one size, the last one shorter, or of the sizes that are given."""
     value = value_of(t, x)

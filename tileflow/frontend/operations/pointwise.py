@@ -11,7 +11,7 @@ from ...errors import TraceError
 from ..promotion import dtype_name, kind_of, result_dtype, rounded
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
-from .torch_table import METHODS, TABLE, Handler, row
+from .torch_registry import METHODS, TABLE, Handler, register_torch
 
 _UNARY = (
     "neg",
@@ -131,20 +131,20 @@ def _register_pointwise() -> None:
         return lambda t, a, b: binary(t, fn, a, b)
 
     for fn in _UNARY:
-        row(fn, *_ALIASES.get(fn, ()))(unary(fn))
+        register_torch(fn, *_ALIASES.get(fn, ()))(unary(fn))
     for name, fn in _BINARY.items():
-        row(name)(two(fn))
+        register_torch(name)(two(fn))
 
 
 _register_pointwise()
 
 
-@row("add")
+@register_torch("add")
 def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     return t.pointwise("add", a, b if alpha == 1 else _scaled(t, a, b, alpha))
 
 
-@row("sub", "subtract")
+@register_torch("sub", "subtract")
 def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
     return t.pointwise("sub", a, b if alpha == 1 else _scaled(t, a, b, alpha))
 
@@ -155,27 +155,27 @@ def _scaled(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
     return t.cast(t.pointwise("mul", t.cast(b, dtype), alpha), dtype)
 
 
-@row("rsub")
+@register_torch("rsub")
 def rsub(t: Tracer, a: Any, b: Any) -> Any:
     return t.pointwise("sub", b, a)
 
 
-@row("div", "divide")
+@register_torch("div", "divide")
 def div(t: Tracer, a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
     return t.pointwise({None: "div", "floor": "floordiv", "trunc": "truncdiv"}[rounding_mode], a, b)
 
 
-@row("pow")
+@register_torch("pow")
 def power(t: Tracer, a: Any, b: Any) -> Any:
     return binary(t, "pow", a, b)
 
 
-@row("square")
+@register_torch("square")
 def square(t: Tracer, x: Any) -> Any:
     return binary(t, "pow", x, 2)
 
 
-@row("round")
+@register_torch("round")
 def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
     if decimals:
         scale = 10.0**decimals
@@ -183,17 +183,17 @@ def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
     return t.pointwise("round", x)
 
 
-@row("where")
+@register_torch("where")
 def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
     return t.pointwise("where", condition, a, b)
 
 
-@row("masked_fill")
+@register_torch("masked_fill")
 def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
     return t.cast(t.pointwise("where", mask, value, x), x.value.type.dtype)
 
 
-@row("clamp", "clip")
+@register_torch("clamp", "clip")
 def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
     if min is None and max is None:
         raise TraceError(
@@ -204,37 +204,37 @@ def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
     return x if max is None else t.pointwise("minimum", x, max)
 
 
-@row("clamp_min")
+@register_torch("clamp_min")
 def clamp_min(t: Tracer, x: Any, min: Any) -> Any:
     return clamp(t, x, min=min)
 
 
-@row("clamp_max")
+@register_torch("clamp_max")
 def clamp_max(t: Tracer, x: Any, max: Any) -> Any:
     return clamp(t, x, max=max)
 
 
-@row("tan")
+@register_torch("tan")
 def tan(t: Tracer, x: Any) -> Any:
     return t.pointwise("sin", x) / t.pointwise("cos", x)
 
 
-@row("bitwise_not")
+@register_torch("bitwise_not")
 def bitwise_not(t: Tracer, x: Any) -> Any:
     return ~x
 
 
-@row("addcmul")
+@register_torch("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
     return x + (a if value == 1 else _scaled(t, b, a, value)) * b
 
 
-@row("addcdiv")
+@register_torch("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
     return x + (a if value == 1 else _scaled(t, b, a, value)) / b
 
 
-@row("lerp")
+@register_torch("lerp")
 def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
     """torch's two forms: each is exact at its own end."""
     near, far = a + weight * (b - a), b - (b - a) * (1 - weight)
@@ -246,7 +246,7 @@ def lerp(t: Tracer, a: Any, b: Any, weight: Any) -> Any:
 # ---- dtypes -------------------------------------------------------------------------------------
 
 
-@row("to", "type", "type_as")
+@register_torch("to", "type", "type_as")
 def to(t: Tracer, x: Any, *wanted: Any, dtype: Any = None, device: Any = None, **unused: Any) -> Any:
     """A device says nothing: a kernel runs on one."""
     for item in (dtype, *wanted):
@@ -283,6 +283,6 @@ def _cast_rows() -> None:
 _cast_rows()
 
 
-@row("contiguous", "clone", "detach", "positive")
+@register_torch("contiguous", "clone", "detach", "positive")
 def identity(t: Tracer, x: Any, **unused: Any) -> Any:
     return x

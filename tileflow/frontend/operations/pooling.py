@@ -20,7 +20,7 @@ from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .packing import cat
 from .slices import part, size_of
-from .torch_table import row
+from .torch_registry import register_torch
 
 MOST_MEMBERS = 64  # of a window: each is a slice of its own
 
@@ -28,7 +28,7 @@ MOST_MEMBERS = 64  # of a window: each is a slice of its own
 def _averages(size: int) -> Callable[..., Any]:
     name = f"avg_pool{size}d"
 
-    @row(name)
+    @register_torch(name)
     def average(
         t: Tracer,
         x: Any,
@@ -68,7 +68,7 @@ def _members(t: Tracer, name: str, x: TileValue, widths: list[int], steps: list[
 def _largest(size: int) -> Callable[..., Any]:
     name = f"max_pool{size}d"
 
-    @row(name)
+    @register_torch(name)
     def largest(
         t: Tracer,
         x: Any,
@@ -92,7 +92,7 @@ def _largest(size: int) -> Callable[..., Any]:
 def _adaptive(kind: str, size: int) -> Callable[..., Any]:
     name = f"adaptive_{kind}_pool{size}d"
 
-    @row(name)
+    @register_torch(name)
     def adaptive(t: Tracer, x: Any, output_size: Any, return_indices: bool = False) -> Any:
         """Windows that tile the dimension, as many as are asked for."""
         _refuse(t, name, return_indices=return_indices)

@@ -23,18 +23,18 @@ from ...runtime.ambient import TORCH_SEED
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import TileProxy, TileValue
-from .device_table import device_function
 from .escapes import foreign
-from .torch_table import FACTORIES, row
+from .language_registry import register_language
+from .torch_registry import FACTORIES, register_torch
 from .triton_text import ARGUMENT
 
 
-@device_function("rand")
+@register_language("rand")
 def rand(t: Tracer, shape: Any, seed: Any, *, whole: Any = None) -> TileValue:
     return _random(t, "float32", shape, (seed,), whole)
 
 
-@device_function("randint")
+@register_language("randint")
 def randint(t: Tracer, shape: Any, low: Any, high: Any, seed: Any, *, whole: Any = None) -> TileValue:
     if isinstance(low, int) and isinstance(high, int) and not 0 < high - low <= LARGEST_SPAN:
         raise TraceError("randint's range holds 1 to 2**31 - 1 ints", got=f"[{low}, {high})", where=t.location())
@@ -108,7 +108,7 @@ def _scalar(t: Tracer, x: Any) -> Any:
 # ---- by seed and offset -------------------------------------------------------------------------
 
 
-@device_function("positions")
+@register_language("positions")
 def positions(t: Tracer, shape: Any, *, whole: Any = None) -> TileValue:
     items = list(shape) if isinstance(shape, (list, tuple)) else [shape]
     sizes = _sizes(t, items, whole)
@@ -130,7 +130,7 @@ def _lanes(t: Tracer, size: Any) -> TileValue:
     return t.emit(OpKind.ARANGE, (), TileType("int32", t.dims_of([size])), ArangeAttrs(Expr.of(0)))
 
 
-@device_function("random_words")
+@register_language("random_words")
 def random_words(t: Tracer, seed: Any, offsets: Any) -> Any:
     value = t.operand(offsets)
     tile = t.wrap(value) if isinstance(value, Value) else t.full((), value, "int32")
@@ -194,7 +194,7 @@ def _items(t: Tracer, dims: Sequence[Dim]) -> list[Any]:
 
 
 def _row(name: str, is_normal: bool) -> None:
-    @row(f"{name}_like")
+    @register_torch(f"{name}_like")
     def like(t: Tracer, x: TileValue, *, dtype: Any = None, **unused: Any) -> TileValue:
         own = x.value.type.dtype if dtype is None else dtype_name(dtype)
         return _of_torch(t, _items(t, x.value.dims), own, is_normal)

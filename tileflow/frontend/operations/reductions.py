@@ -18,7 +18,7 @@ from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
-from .torch_table import TABLE, row
+from .torch_registry import TABLE, register_torch
 from .views import squeeze, unsqueeze
 
 
@@ -58,12 +58,12 @@ def accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
     return x
 
 
-@row("sum")
+@register_torch("sum")
 def sum_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return reduce(t, "sum", accumulate(t, x, dtype), dim, keepdim)
 
 
-@row("prod")
+@register_torch("prod")
 def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return reduce(t, "prod", accumulate(t, x, dtype), dim, keepdim)
 
@@ -86,7 +86,7 @@ def _valid(t: Tracer, d: Dim, tile: str) -> Any:
     return t.valid_lanes(tile) if times.constant == 1 else t.valid_lanes(tile) * t.size(times)
 
 
-@row("mean")
+@register_torch("mean")
 def mean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
@@ -110,22 +110,22 @@ def of_some(t: Tracer, x: TileValue, dim: Any) -> TileValue:
     return x
 
 
-@row("amax")
+@register_torch("amax")
 def amax(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return reduce(t, "max", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
-@row("amin")
+@register_torch("amin")
 def amin(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return reduce(t, "min", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
-@row("argmax")
+@register_torch("argmax")
 def argmax(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _arg(t, "argmax", x, dim, keepdim)
 
 
-@row("argmin")
+@register_torch("argmin")
 def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _arg(t, "argmin", x, dim, keepdim)
 
@@ -155,7 +155,7 @@ def _position(t: Tracer, fn: str, x: TileValue, keepdim: bool) -> TileValue:
 def _extremum(name: str, fn: str, pointwise: str) -> None:
     values = getattr(torch.return_types, name)
 
-    @row(name)
+    @register_torch(name)
     def handler(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         if dim is None:
             return reduce(t, fn, of_some(t, x, None), None, False)
@@ -168,12 +168,12 @@ _extremum("max", "max", "maximum")
 _extremum("min", "min", "minimum")
 
 
-@row("any")
+@register_torch("any")
 def any_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return reduce(t, "any", t.cast(x, "bool"), dim, keepdim)
 
 
-@row("all")
+@register_torch("all")
 def all_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return reduce(t, "all", t.cast(x, "bool"), dim, keepdim)
 
@@ -193,28 +193,28 @@ def _correction(unbiased: bool | None, correction: Any) -> Any:
     return correction if unbiased is None else int(unbiased)
 
 
-@row("var")
+@register_torch("var")
 def var(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0]
 
 
-@row("var_mean")
+@register_torch("var_mean")
 def var_mean(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)
 
 
-@row("std")
+@register_torch("std")
 def std(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
     return t.pointwise("sqrt", _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0])
 
 
-@row("norm")
+@register_torch("norm")
 def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
@@ -228,7 +228,7 @@ def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, 
     return reduce(t, "sum", size**p, dim, keepdim) ** (1 / p)
 
 
-@row("vector_norm")
+@register_torch("vector_norm")
 def vector_norm(t: Tracer, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return norm(t, x, ord, dim, keepdim, dtype)
 
@@ -250,7 +250,7 @@ def _matrix_norm(
 TABLE[torch.linalg.norm] = (_matrix_norm, "linalg.norm")
 
 
-@row("logsumexp")
+@register_torch("logsumexp")
 def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
     if not x.is_floating_point():
         x = t.cast(x, dtype_name(torch.get_default_dtype()))
@@ -277,7 +277,7 @@ def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
     return dim
 
 
-@row("softmax")
+@register_torch("softmax")
 def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     dim = implicit_dim(t, x, dim, "softmax")
     if dtype is not None:
@@ -286,7 +286,7 @@ def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dty
     return exponent / reduce(t, "sum", exponent, dim, True)
 
 
-@row("log_softmax")
+@register_torch("log_softmax")
 def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     dim = implicit_dim(t, x, dim, "log_softmax")
     if dtype is not None:
@@ -308,7 +308,7 @@ def _last(t: Tracer, x: TileValue, normalized_shape: Any) -> tuple[int, ...]:
     return tuple(range(-len(shape), 0))
 
 
-@row("layer_norm")
+@register_torch("layer_norm")
 def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
     axes = _last(t, x, normalized_shape)
     variance, average = _variance(t, x, axes, 0, True)
@@ -317,7 +317,7 @@ def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bia
     return result if bias is None else result + bias
 
 
-@row("rms_norm")
+@register_torch("rms_norm")
 def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
     axes = _last(t, x, normalized_shape)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
@@ -325,6 +325,6 @@ def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: 
     return result if weight is None else result * weight
 
 
-@row("normalize")
+@register_torch("normalize")
 def normalize(t: Tracer, x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
     return x / t.pointwise("maximum", norm(t, x, p, dim, True), eps)

@@ -19,7 +19,7 @@ from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, fills_registers
 from ..trace import Tracer, show
 from ..values import TileValue
-from .torch_table import row
+from .torch_registry import register_torch
 
 _LARGE = 1 << 16  # in place of a block size
 
@@ -49,7 +49,7 @@ def shape_of(sizes: tuple[Any, ...]) -> Sequence[Any]:
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
 
 
-@row("reshape")
+@register_torch("reshape")
 def reshape(t: Tracer, x: Any, *sizes: Any) -> TileValue:
     """Same elements, same order; a single -1 is what is left."""
     value = value_of(t, x)
@@ -83,10 +83,10 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
         from .padded import reshaped
 
         return reshaped(t, value, found)
-    settled = tuple(d if d in value.dims else _settled(t, d) for d in found)
+    result = tuple(d if d in value.dims else _with_known_sizes(t, d) for d in found)
     conditions = [*(_has_whole_tiles(t, name) for name in torn), *((Expr.sym(s) % n).eq(0) for s, n in halves.items())]
     needs = tuple(need for need in conditions if need.constant is None)
-    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, settled), ReshapeAttrs(needs or None))
+    return t.emit(OpKind.RESHAPE, (value,), TileType(value.type.dtype, result), ReshapeAttrs(needs or None))
 
 
 def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
@@ -102,7 +102,7 @@ def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
         )
 
 
-@row("flatten", "ravel")
+@register_torch("flatten", "ravel")
 def flatten(t: Tracer, x: Any, start_dim: int = 0, end_dim: int = -1) -> TileValue:
     value = value_of(t, x)
     rank = len(value.dims)
@@ -111,7 +111,7 @@ def flatten(t: Tracer, x: Any, start_dim: int = 0, end_dim: int = -1) -> TileVal
     return to_dims(t, value, (*value.dims[:first], merged, *value.dims[last + 1 :]))
 
 
-@row("unflatten")
+@register_torch("unflatten")
 def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims))
@@ -122,7 +122,7 @@ def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
     return to_dims(t, value, (*value.dims[:axis], *inner, *value.dims[axis + 1 :]))
 
 
-@row("view_as", "reshape_as")
+@register_torch("view_as", "reshape_as")
 def view_as(t: Tracer, x: Any, other: Any) -> TileValue:
     return to_dims(t, value_of(t, x), tuple(d.bare() for d in other.value.dims))
 
@@ -211,7 +211,7 @@ def _step(dims: Sequence[Dim], axis: int, step: Expr, block: Expr) -> Expr | Non
     return step.quotient(inner) if covered is not None else None
 
 
-def _settled(t: Tracer, d: Dim) -> Dim:
+def _with_known_sizes(t: Tracer, d: Dim) -> Dim:
     return Dim(known(t, d.extent), d.tile, known(t, d.step))
 
 

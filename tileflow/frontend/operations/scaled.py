@@ -13,11 +13,11 @@ from ...language.scaled import DTYPES, GROUP, PACKED
 from ..promotion import dtype_name
 from ..trace import Tracer, show
 from ..values import TileValue
-from .device_table import device_function
+from .language_registry import register_language
 from .reshape import value_of
 
 
-@device_function("dot_scaled")
+@register_language("dot_scaled")
 def dot_scaled(
     t: Tracer, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str, acc: Any = None
 ) -> TileValue:

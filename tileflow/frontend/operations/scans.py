@@ -16,29 +16,29 @@ from ...language.scans import arguments, results
 from ..control import Control
 from ..trace import Tracer
 from ..values import TileValue
-from .device_table import device_function
+from .language_registry import register_language
 from .reductions import accumulate
-from .torch_table import row
+from .torch_registry import register_torch
 
 _SCALAR = having(Trait.ON_SCALARS)
 
 
-@device_function("cumsum")
+@register_language("cumsum")
 def cumsum(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
     return _scan(t, "sum", accumulate(t, tile, None), dim, reverse)
 
 
-@device_function("cumprod")
+@register_language("cumprod")
 def cumprod(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
     return _scan(t, "prod", accumulate(t, tile, None), dim, reverse)
 
 
-@row("cumsum")
+@register_torch("cumsum")
 def torch_cumsum(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
     return _scan(t, "sum", accumulate(t, x, dtype), dim, False)
 
 
-@row("cumprod")
+@register_torch("cumprod")
 def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
     return _scan(t, "prod", accumulate(t, x, dtype), dim, False)
 
@@ -48,7 +48,7 @@ def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValu
     return t.emit(OpKind.SCAN, (x.value,), x.value.type, ScanAttrs(axis, fn, reverse))
 
 
-@device_function("associative_scan")
+@register_language("associative_scan")
 def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, reverse: bool = False) -> Any:
     values = _values(t, tile)
     axis = _axis(t, dim, values[0])
@@ -85,7 +85,7 @@ def _of_torch(
 BY_NAME["torch._higher_order_ops.associative_scan", "associative_scan"] = _of_torch
 
 
-@device_function("reduce")
+@register_language("reduce")
 def reduce_by(
     t: Tracer, fn: Callable[..., Any], tile: Any, dim: int | None = None, keep_dims: bool = False, other: Any = None
 ) -> Any:

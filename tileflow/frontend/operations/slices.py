@@ -20,7 +20,7 @@ from .along import run, taken
 from .packing import chunk, unbind
 from .reshape import axis_of, known, reshape, to_dims, value_of
 from .tile_index import gather, pick
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import movedim, unsqueeze
 
 _MOST_PARTS = 8  # cut by splits; narrower ones are gathered
@@ -87,17 +87,17 @@ def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: i
     return None
 
 
-@row("narrow")
+@register_torch("narrow")
 def narrow(t: Tracer, x: Any, dim: int, start: Any, length: Any) -> Any:
     return part(t, x, axis_of(t, dim, x.ndim), slice(start, start + length))
 
 
-@row("select")
+@register_torch("select")
 def select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
     return pick(t, x, dim, index)
 
 
-@row("index_select")
+@register_torch("index_select")
 def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
     places = t.wrap(value_of(t, index))
     if places.ndim != 1:
@@ -105,12 +105,12 @@ def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
     return taken(t, x, axis_of(t, dim, x.ndim), places)
 
 
-@row("take_along_dim")
+@register_torch("take_along_dim")
 def take_along_dim(t: Tracer, x: Any, indices: Any, dim: int) -> Any:
     return gather(t, x, dim, indices)
 
 
-@row("flip")
+@register_torch("flip")
 def flip(t: Tracer, x: Any, *dims: Any) -> Any:
     for dim in dims[0] if isinstance(dims[0], (list, tuple)) else dims:
         axis = axis_of(t, dim, x.ndim)
@@ -119,12 +119,12 @@ def flip(t: Tracer, x: Any, *dims: Any) -> Any:
     return x
 
 
-@row("fliplr")
+@register_torch("fliplr")
 def fliplr(t: Tracer, x: Any) -> Any:
     return flip(t, x, 1)
 
 
-@row("roll")
+@register_torch("roll")
 def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     if dims is None:
         raise TraceError("roll takes dims in a tile loop", got="None", where=t.location())
@@ -136,7 +136,7 @@ def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
     return x
 
 
-@row("repeat_interleave")
+@register_torch("repeat_interleave")
 def repeat_interleave(t: Tracer, x: Any, repeats: Any, dim: int | None = None) -> TileValue:
     """Every element ``repeats`` times in a row."""
     if not isinstance(repeats, int) or repeats < 1:
@@ -152,7 +152,7 @@ def repeat_interleave(t: Tracer, x: Any, repeats: Any, dim: int | None = None) -
     return reshape(t, t.expand(unsqueeze(t, x, axis + 1), wide), [*sizes[:axis], -1, *sizes[axis + 1 :]])
 
 
-@row("repeat", "tile")
+@register_torch("repeat", "tile")
 def repeat(t: Tracer, x: Any, *sizes: Any) -> Any:
     """Copies of a dimension side by side."""
     times: Sequence[Any] = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
@@ -179,7 +179,7 @@ def _repeated(t: Tracer, x: TileValue, axis: int, times: int) -> TileValue:
     return to_dims(t, apart.value, (*dims[:axis], Dim(dims[axis].extent * times), *dims[axis + 1 :]))
 
 
-@row("diff")
+@register_torch("diff")
 def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1) -> Any:
     axis = axis_of(t, dim, x.ndim)
     for _ in range(n):
@@ -199,17 +199,17 @@ def _distance(t: Tracer, x: TileValue) -> Any:
     return unsqueeze(t, columns, 0) - unsqueeze(t, rows, 1)
 
 
-@row("tril")
+@register_torch("tril")
 def tril(t: Tracer, x: Any, diagonal: int = 0) -> Any:
     return t.cast(t.pointwise("where", _distance(t, x) <= diagonal, x, 0), x.value.type.dtype)
 
 
-@row("triu")
+@register_torch("triu")
 def triu(t: Tracer, x: Any, diagonal: int = 0) -> Any:
     return t.cast(t.pointwise("where", _distance(t, x) >= diagonal, x, 0), x.value.type.dtype)
 
 
-@row("diagonal")
+@register_torch("diagonal")
 def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The main diagonal of two dimensions of one size, in a new last dimension."""
     x = movedim(t, x, (dim1, dim2), (-2, -1))
@@ -225,6 +225,6 @@ def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -
     return t.cast(summed, x.value.type.dtype)
 
 
-@row("trace")
+@register_torch("trace")
 def trace(t: Tracer, x: Any) -> Any:
     return diagonal(t, x).sum()

@@ -21,7 +21,7 @@ from .reshape import axis_of
 from .slices import part, size_of
 from .statistics import lanes
 from .tile_index import gather
-from .torch_table import named, row
+from .torch_registry import named, register_torch
 from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN
@@ -54,25 +54,25 @@ def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
     return movedim(t, packed & _PLACE, -1, axis)
 
 
-@row("sort")
+@register_torch("sort")
 def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     axis = axis_of(t, dim, x.ndim)
     places = _back(t, _places(t, x, axis, descending), axis)
     return named("sort", gather(t, x, axis, places), places)
 
 
-@row("argsort")
+@register_torch("argsort")
 def argsort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     axis = axis_of(t, dim, x.ndim)
     return _back(t, _places(t, x, axis, descending), axis)
 
 
-@row("msort")
+@register_torch("msort")
 def msort(t: Tracer, x: Any) -> Any:
     return sort(t, x, 0)[0]
 
 
-@row("topk")
+@register_torch("topk")
 def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     axis = axis_of(t, dim, x.ndim)
     packed = _places(t, x, axis, largest)
@@ -80,12 +80,12 @@ def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted:
     return named("topk", gather(t, x, axis, places), places)
 
 
-@row("kthvalue")
+@register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return named("kthvalue", *_at(t, x, k - 1, dim, keepdim))
 
 
-@row("median")
+@register_torch("median")
 def median(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower of two middle elements; NaN where there is one."""
     if dim is None and x.ndim != 1:

@@ -16,7 +16,7 @@ from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import TileValue
 from .pointwise import clamp
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import view
 
 _LN2 = math.log(2)
@@ -59,7 +59,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 # ---- signs and parts ------------------------------------------------------------------------------------------------
 
 
-@row("signbit")
+@register_torch("signbit")
 def signbit(t: Tracer, x: Any) -> Any:
     dtype = x.value.type.dtype
     if dtype == "bool" or not x.dtype.is_signed:
@@ -69,7 +69,7 @@ def signbit(t: Tracer, x: Any) -> Any:
     return view(t, x, getattr(torch, f"int{8 * itemsize(dtype)}")) < 0
 
 
-@row("copysign")
+@register_torch("copysign")
 def copysign(t: Tracer, x: Any, sign: Any) -> Any:
     size = t.pointwise("abs", meeting(t, x, sign)[0])
     if isinstance(sign, TileValue):
@@ -77,12 +77,12 @@ def copysign(t: Tracer, x: Any, sign: Any) -> Any:
     return -size if math.copysign(1, sign) < 0 else size
 
 
-@row("frac")
+@register_torch("frac")
 def frac(t: Tracer, x: Any) -> Any:
     return x - t.pointwise("trunc", x)
 
 
-@row("nan_to_num")
+@register_torch("nan_to_num")
 def nan_to_num(
     t: Tracer, x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
@@ -94,22 +94,22 @@ def nan_to_num(
     return _where(t, t.pointwise("isnan", x), 0.0 if nan is None else nan, x)
 
 
-@row("isposinf")
+@register_torch("isposinf")
 def isposinf(t: Tracer, x: Any) -> Any:
     return floating(t, x) == math.inf
 
 
-@row("isneginf")
+@register_torch("isneginf")
 def isneginf(t: Tracer, x: Any) -> Any:
     return floating(t, x) == -math.inf
 
 
-@row("heaviside")
+@register_torch("heaviside")
 def heaviside(t: Tracer, x: Any, values: Any) -> Any:
     return _where(t, x == 0, values, t.cast(x > 0, x.value.type.dtype))
 
 
-@row("isclose")
+@register_torch("isclose")
 def isclose(t: Tracer, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     distance = t.pointwise("abs", floating(t, a) - floating(t, b))
     near = distance <= atol + t.pointwise("abs", rtol * b)
@@ -120,23 +120,23 @@ def isclose(t: Tracer, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, e
     return t.pointwise("logical_or", close, both)
 
 
-@row("float_power")
+@register_torch("float_power")
 def float_power(t: Tracer, a: Any, b: Any) -> Any:
     a, b = (t.cast(x, "float64") if isinstance(x, TileValue) else float(x) for x in (a, b))
     return a**b
 
 
-@row("ldexp")
+@register_torch("ldexp")
 def ldexp(t: Tracer, x: Any, exponent: Any) -> Any:
     return x * t.pointwise("exp2", exponent)
 
 
-@row("deg2rad")
+@register_torch("deg2rad")
 def deg2rad(t: Tracer, x: Any) -> Any:
     return x * (math.pi / 180)
 
 
-@row("rad2deg")
+@register_torch("rad2deg")
 def rad2deg(t: Tracer, x: Any) -> Any:
     return x * (180 / math.pi)
 
@@ -144,17 +144,17 @@ def rad2deg(t: Tracer, x: Any) -> Any:
 # ---- logarithms -----------------------------------------------------------------------------------------------------
 
 
-@row("log10")
+@register_torch("log10")
 def log10(t: Tracer, x: Any) -> Any:
     return t.pointwise("log", x) * (1 / math.log(10))
 
 
-@row("logaddexp")
+@register_torch("logaddexp")
 def logaddexp(t: Tracer, a: Any, b: Any) -> Any:
     return _log_of_sum(t, "exp", 1.0, a, b)
 
 
-@row("logaddexp2")
+@register_torch("logaddexp2")
 def logaddexp2(t: Tracer, a: Any, b: Any) -> Any:
     return _log_of_sum(t, "exp2", 1 / _LN2, a, b)
 
@@ -166,12 +166,12 @@ def _log_of_sum(t: Tracer, power: str, scale: float, a: Any, b: Any) -> Any:
     return _where(t, endless, a, t.pointwise("maximum", a, b) + rest)
 
 
-@row("xlogy")
+@register_torch("xlogy")
 def xlogy(t: Tracer, x: Any, y: Any) -> Any:
     return _times_or_zero(t, "log", x, y)
 
 
-@row("xlog1py")
+@register_torch("xlog1py")
 def xlog1py(t: Tracer, x: Any, y: Any) -> Any:
     return _times_or_zero(t, "log1p", x, y)
 
@@ -183,14 +183,14 @@ def _times_or_zero(t: Tracer, fn: str, x: Any, y: Any) -> Any:
     return _where(t, is_zero, 0.0, x * t.pointwise(fn, y))
 
 
-@row("entr")
+@register_torch("entr")
 def entr(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     inside = _where(t, x == 0, 0.0, -x * t.pointwise("log", x))
     return _where(t, x < 0, -math.inf, inside)
 
 
-@row("logit")
+@register_torch("logit")
 def logit(t: Tracer, x: Any, eps: float | None = None) -> Any:
     x = floating(t, x)
     x = x if eps is None else clamp(t, x, eps, 1 - eps)
@@ -200,7 +200,7 @@ def logit(t: Tracer, x: Any, eps: float | None = None) -> Any:
 # ---- hyperbolic functions -------------------------------------------------------------------------------------------
 
 
-@row("sinh")
+@register_torch("sinh")
 def sinh(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     size = t.pointwise("abs", x)
@@ -210,13 +210,13 @@ def sinh(t: Tracer, x: Any) -> Any:
     return copysign(t, _where(t, size < 1, small, large), x)
 
 
-@row("cosh")
+@register_torch("cosh")
 def cosh(t: Tracer, x: Any) -> Any:
     size = t.pointwise("abs", floating(t, x))
     return t.pointwise("exp", size - _LN2) + t.pointwise("exp", -size - _LN2)
 
 
-@row("asinh", "arcsinh")
+@register_torch("asinh", "arcsinh")
 def asinh(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     size = t.pointwise("abs", x)
@@ -225,7 +225,7 @@ def asinh(t: Tracer, x: Any) -> Any:
     return copysign(t, _where(t, size < _LARGE, small, t.pointwise("log", size) + _LN2), x)
 
 
-@row("acosh", "arccosh")
+@register_torch("acosh", "arccosh")
 def acosh(t: Tracer, x: Any) -> Any:
     beyond = floating(t, x) - 1
     small = t.pointwise("log1p", beyond + t.pointwise("sqrt", beyond * 2 + beyond * beyond))
@@ -233,7 +233,7 @@ def acosh(t: Tracer, x: Any) -> Any:
     return _where(t, x < 1, math.nan, found)  # less than -1 it would be a square's root
 
 
-@row("atanh", "arctanh")
+@register_torch("atanh", "arctanh")
 def atanh(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     size = t.pointwise("abs", x)
@@ -251,7 +251,7 @@ def _atan_of_unit(t: Tracer, x: Any) -> Any:
     return 4 * x * _polynomial(square, [(-1) ** n / (2 * n + 1) for n in range(_ATAN_TERMS)])
 
 
-@row("atan", "arctan")
+@register_torch("atan", "arctan")
 def atan(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     size = t.pointwise("abs", x)
@@ -259,7 +259,7 @@ def atan(t: Tracer, x: Any) -> Any:
     return copysign(t, _where(t, size > 1, math.pi / 2 - angle, angle), x)
 
 
-@row("atan2", "arctan2")
+@register_torch("atan2", "arctan2")
 def atan2(t: Tracer, y: Any, x: Any) -> Any:
     y, x = meeting(t, y, x)
     a, b = t.pointwise("abs", y), t.pointwise("abs", x)
@@ -271,19 +271,19 @@ def atan2(t: Tracer, y: Any, x: Any) -> Any:
     return copysign(t, _where(t, signbit(t, x), math.pi - angle, angle), y)
 
 
-@row("asin", "arcsin")
+@register_torch("asin", "arcsin")
 def asin(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     return atan2(t, x, t.pointwise("sqrt", (1 - x) * (1 + x)))
 
 
-@row("acos", "arccos")
+@register_torch("acos", "arccos")
 def acos(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     return 2 * atan2(t, t.pointwise("sqrt", 1 - x), t.pointwise("sqrt", 1 + x))
 
 
-@row("hypot")
+@register_torch("hypot")
 def hypot(t: Tracer, x: Any, y: Any) -> Any:
     a, b = (t.pointwise("abs", v) for v in meeting(t, x, y))
     low: Any = t.pointwise("minimum", a, b)
@@ -294,7 +294,7 @@ def hypot(t: Tracer, x: Any, y: Any) -> Any:
     return _where(t, endless, math.inf, length)
 
 
-@row("sinc")
+@register_torch("sinc")
 def sinc(t: Tracer, x: Any) -> Any:
     angle = floating(t, x) * math.pi
     return _where(t, x == 0, 1.0, t.pointwise("sin", angle) / angle)
@@ -303,7 +303,7 @@ def sinc(t: Tracer, x: Any) -> Any:
 # ---- the normal distribution ----------------------------------------------------------------------------------------
 
 
-@row("erfc")
+@register_torch("erfc")
 def erfc(t: Tracer, x: Any) -> Any:
     x = floating(t, x)
     size = t.pointwise("abs", x)
@@ -311,7 +311,7 @@ def erfc(t: Tracer, x: Any) -> Any:
     return _where(t, x < 0, 2 - tail, tail)
 
 
-@row("erfcx")
+@register_torch("erfcx")
 def erfcx(t: Tracer, x: Any) -> Any:
     """``exp(x**2) * erfc(x)``."""
     x = floating(t, x)
@@ -325,7 +325,7 @@ def _erfcx_of_positive(t: Tracer, x: Any) -> Any:
     return s * _polynomial(2 * s - 1, _ERFCX)
 
 
-@row("ndtr")
+@register_torch("ndtr")
 def ndtr(t: Tracer, x: Any) -> Any:
     """The normal distribution's share below ``x``."""
     return 0.5 * erfc(t, floating(t, x) * -math.sqrt(0.5))

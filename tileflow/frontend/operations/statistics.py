@@ -15,26 +15,26 @@ from .reductions import amax, amin, count, norm, reduce, sum_, var_mean
 from .reshape import axis_of
 from .scans import associative_scan
 from .special import floating, logaddexp
-from .torch_table import named, row
+from .torch_registry import named, register_torch
 from .views import unsqueeze
 
 
-@row("aminmax")
+@register_torch("aminmax")
 def aminmax(t: Tracer, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     return named("aminmax", amin(t, x, dim, keepdim), amax(t, x, dim, keepdim))
 
 
-@row("count_nonzero")
+@register_torch("count_nonzero")
 def count_nonzero(t: Tracer, x: Any, dim: Any = None) -> Any:
     return reduce(t, "sum", t.cast(t.pointwise("ne", x, 0), "int64"), dim, False)
 
 
-@row("nansum")
+@register_torch("nansum")
 def nansum(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     return sum_(t, _without_nan(t, x), dim, keepdim, dtype=dtype)
 
 
-@row("nanmean")
+@register_torch("nanmean")
 def nanmean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     x = x if dtype is None else t.cast(x, dtype_name(dtype))
     counted = t.cast(x == x, x.value.type.dtype)
@@ -45,7 +45,7 @@ def _without_nan(t: Tracer, x: Any) -> Any:
     return t.pointwise("where", x == x, x, 0) if x.is_floating_point() else x
 
 
-@row("std_mean")
+@register_torch("std_mean")
 def std_mean(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
@@ -53,14 +53,14 @@ def std_mean(
     return t.pointwise("sqrt", variance), average
 
 
-@row("cosine_similarity")
+@register_torch("cosine_similarity")
 def cosine_similarity(t: Tracer, x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     lengths = (t.pointwise("maximum", norm(t, x, 2, dim, True), eps) for x in (x1, x2))
     first, second = lengths
     return reduce(t, "sum", (x1 / first) * (x2 / second), dim, False)
 
 
-@row("dist")
+@register_torch("dist")
 def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
     return norm(t, a - b, p)
 
@@ -75,21 +75,21 @@ def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
     return total if reduction == "sum" else total / count(t, loss, None)
 
 
-@row("mse_loss")
+@register_torch("mse_loss")
 def mse_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
 ) -> Any:
     return _reduced(t, (x - target) * (x - target), reduction)
 
 
-@row("l1_loss")
+@register_torch("l1_loss")
 def l1_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
 ) -> Any:
     return _reduced(t, t.pointwise("abs", x - target), reduction)
 
 
-@row("smooth_l1_loss")
+@register_torch("smooth_l1_loss")
 def smooth_l1_loss(
     t: Tracer,
     x: Any,
@@ -103,7 +103,7 @@ def smooth_l1_loss(
     return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
 
 
-@row("huber_loss")
+@register_torch("huber_loss")
 def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, **unused: Any) -> Any:
     gap = t.pointwise("abs", x - target)
     return _reduced(t, t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta)), reduction)
@@ -112,12 +112,12 @@ def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: f
 # ---- running extremes -----------------------------------------------------------------------------------------------
 
 
-@row("cummax")
+@register_torch("cummax")
 def cummax(t: Tracer, x: Any, dim: int) -> Any:
     return named("cummax", *_running(t, x, dim, lambda a, b: b >= a))
 
 
-@row("cummin")
+@register_torch("cummin")
 def cummin(t: Tracer, x: Any, dim: int) -> Any:
     return named("cummin", *_running(t, x, dim, lambda a, b: b <= a))
 
@@ -142,6 +142,6 @@ def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
     return found
 
 
-@row("logcumsumexp")
+@register_torch("logcumsumexp")
 def logcumsumexp(t: Tracer, x: Any, dim: int) -> Any:
     return associative_scan(t, lambda a, b: logaddexp(t, a, b), floating(t, x), dim)

@@ -12,7 +12,7 @@ from ..trace import Tracer, show
 from ..values import SymInt, TileProxy, TileValue
 from .reductions import reduce
 from .reshape import axis_of, value_of
-from .torch_table import row
+from .torch_registry import register_torch
 from .views import unsqueeze
 
 
@@ -97,7 +97,7 @@ def _position(t: Tracer, dim: Dim, index: Any) -> Any:
     return index + (t.size(dim.extent) if dim.tile is None else t.valid_lanes(dim.tile))
 
 
-@row("gather")
+@register_torch("gather")
 def gather(t: Tracer, x: Any, dim: int, index: Any) -> TileValue:
     """``result[i][j] = x[index[i][j]][j]`` for ``dim`` 0; other dimensions are those of ``x``."""
     value, places = value_of(t, x), value_of(t, index)

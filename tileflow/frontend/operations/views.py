@@ -14,10 +14,10 @@ from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import TileValue
 from .reshape import axis_of, reshape, shape_of, value_of
-from .torch_table import row
+from .torch_registry import register_torch
 
 
-@row("unsqueeze")
+@register_torch("unsqueeze")
 def unsqueeze(t: Tracer, x: Any, dim: int) -> TileValue:
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims) + 1)
@@ -27,7 +27,7 @@ def unsqueeze(t: Tracer, x: Any, dim: int) -> TileValue:
     return t.emit(OpKind.UNSQUEEZE, (value,), TileType(value.type.dtype, dims), AxisAttrs(axis))
 
 
-@row("squeeze")
+@register_torch("squeeze")
 def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
     """Drop dimensions of the constant extent 1; a tile's dimension is never one, whatever its block size."""
     value = value_of(t, x)
@@ -39,7 +39,7 @@ def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
     return t.wrap(value)
 
 
-@row("permute")
+@register_torch("permute")
 def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
     value = value_of(t, x)
     order = shape_of(dims)
@@ -59,7 +59,7 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
     )
 
 
-@row("transpose", "swapaxes", "swapdims")
+@register_torch("transpose", "swapaxes", "swapdims")
 def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
     rank = len(value_of(t, x).dims)
     order = list(range(rank))
@@ -68,7 +68,7 @@ def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
     return permute(t, x, order)
 
 
-@row("movedim", "moveaxis")
+@register_torch("movedim", "moveaxis")
 def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
     rank = len(value_of(t, x).dims)
     pairs = [(source, destination)] if isinstance(source, int) else zip(source, destination, strict=True)
@@ -77,7 +77,7 @@ def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
     return permute(t, x, [places[n] if n in places else next(rest) for n in range(rank)])
 
 
-@row("t")
+@register_torch("t")
 def t_(t: Tracer, x: Any) -> TileValue:
     rank = len(value_of(t, x).dims)
     if rank > 2:
@@ -90,7 +90,7 @@ def t_(t: Tracer, x: Any) -> TileValue:
     return x if rank < 2 else transpose(t, x, 0, 1)
 
 
-@row("expand", "broadcast_to")
+@register_torch("expand", "broadcast_to")
 def expand(t: Tracer, x: Any, *sizes: Any) -> TileValue:
     """``-1`` keeps a size."""
     value = value_of(t, x)
@@ -102,19 +102,19 @@ def expand(t: Tracer, x: Any, *sizes: Any) -> TileValue:
     return t.expand(t.wrap(value), dims)
 
 
-@row("expand_as")
+@register_torch("expand_as")
 def expand_as(t: Tracer, x: Any, other: Any) -> TileValue:
     return t.expand(x, other.value.dims)
 
 
-@row("broadcast_tensors")
+@register_torch("broadcast_tensors")
 def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
     values = [value_of(t, x) for x in shape_of(tiles)]
     dims = t.broadcast([v.dims for v in values])
     return tuple(t.expand(t.wrap(v), dims) for v in values)
 
 
-@row("view")
+@register_torch("view")
 def view(t: Tracer, x: Any, *sizes: Any, dtype: torch.dtype | None = None) -> TileValue:
     """Other dimensions, or another dtype of the same width."""
     sizes = sizes if dtype is None else (dtype,)

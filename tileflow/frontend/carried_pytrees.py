@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import TraceError
 
-Structure = tuple[type, tuple["Structure", ...]] | None  # None: a leaf
+TreeSpec = tuple[type, tuple["TreeSpec", ...]] | None  # None: a leaf
 
 
 def _kind(value: Any) -> type:
@@ -15,18 +15,18 @@ def _kind(value: Any) -> type:
     return list if isinstance(value, list) else type(value)
 
 
-def structure_of(value: Any) -> Structure:
-    return common_structure(value, value)
+def tree_spec(value: Any) -> TreeSpec:
+    return common_spec(value, value)
 
 
-def common_structure(a: Any, b: Any) -> Structure:
+def common_spec(a: Any, b: Any) -> TreeSpec:
     """The tuples and lists that both are made of; where they differ, a leaf."""
     if _kind(a) is _kind(b) and isinstance(a, (tuple, list)) and len(a) == len(b):
-        return _kind(a), tuple(common_structure(x, y) for x, y in zip(a, b, strict=True))
+        return _kind(a), tuple(common_spec(x, y) for x, y in zip(a, b, strict=True))
     return None
 
 
-def take_apart(structure: Structure, value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def flatten(structure: TreeSpec, value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The leaves of ``value``, named ``name[0][1]``. Raises TraceError where it is not of ``structure``."""
     if structure is None:
         yield name, value
@@ -39,24 +39,24 @@ def take_apart(structure: Structure, value: Any, name: str) -> Iterator[tuple[st
             hint="a list grows in unrolled loops only: range of a few, tfl.static_range",
         )
     for number, (part, item) in enumerate(zip(parts, value, strict=True)):
-        yield from take_apart(part, item, f"{name}[{number}]")
+        yield from flatten(part, item, f"{name}[{number}]")
 
 
-def put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
-    """The inverse of :func:`take_apart`."""
+def unflatten(structure: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """The inverse of :func:`flatten`."""
     if structure is None:
         return next(leaves)
     kind, parts = structure
-    items = [put_together(part, leaves) for part in parts]
+    items = [unflatten(part, leaves) for part in parts]
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
 
-def all_apart(structures: Sequence[Structure], values: Sequence[Any], names: Sequence[str]) -> list[tuple[str, Any]]:
+def flatten_all(structures: Sequence[TreeSpec], values: Sequence[Any], names: Sequence[str]) -> list[tuple[str, Any]]:
     """The leaves of several values in order."""
     triples = zip(structures, values, names, strict=True)
-    return [leaf for structure, value, name in triples for leaf in take_apart(structure, value, name)]
+    return [leaf for structure, value, name in triples for leaf in flatten(structure, value, name)]
 
 
-def all_together(structures: Sequence[Structure], leaves: Sequence[Any]) -> tuple[Any, ...]:
+def unflatten_all(structures: Sequence[TreeSpec], leaves: Sequence[Any]) -> tuple[Any, ...]:
     remaining = iter(leaves)
-    return tuple(put_together(structure, remaining) for structure in structures)
+    return tuple(unflatten(structure, remaining) for structure in structures)

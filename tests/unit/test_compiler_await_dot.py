@@ -1,4 +1,4 @@
-"""Which products of a loop a turn waits for before it ends (passes/settle.py)."""
+"""Which products of a loop a turn waits for before it ends (passes/await_dot.py)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from tileflow.api import load_kernel
 from tileflow.ir.graph import KernelIR
 from tileflow.ir.types import Value
 from tileflow.passes import specialise
+from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.passes.transpose import transposable
 from tileflow.target import target
 
 H200 = target("nvidia-h200")
 
 
-def settled(ir: KernelIR, transposed: Iterable[str] = ()) -> list[str]:
+def awaited(ir: KernelIR, transposed: Iterable[str] = ()) -> list[str]:
     """The names of the sums that are waited for."""
     found = []
-    for op in specialise(ir, (), transposed=transposed).walk():
-        if op.kind == "settle":
+    for op in specialise(ir, StructuralChoice(transposed_products=tuple(transposed))).walk():
+        if op.kind == "await_dot":
             assert isinstance(op.inputs[0], Value) and op.loc is not None
             found.append(op.loc.text.strip().partition(" = ")[0])
     return found
@@ -38,14 +39,14 @@ def of_gallery(name: str, **sizes: Any) -> tuple[KernelIR, ...]:
 def test_what_is_unpacked_is_waited_for_where_it_is_the_left_operand() -> None:
     """Right operands are in shared memory, whose buffers no turn shares with the next."""
     (ir,) = of_gallery("int4_matmul:int4_matmul", m=512, n=512, k=512)
-    assert [len(settled(ir, sites)) for sites in ((), transposable(ir))] == [0, 1]
+    assert [len(awaited(ir, sites)) for sites in ((), transposable(ir))] == [0, 1]
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_waits_for_no_sum(causal: bool) -> None:
     for name in ("attention", "attention_backward"):
         for ir in of_gallery(f"attention:{name}", batch=1, heads=2, m=512, d=64, causal=causal):
-            assert not settled(ir), name
+            assert not awaited(ir), name
 
 
 # ---- one rule at a time --------------------------------------------------------------------------
@@ -153,10 +154,10 @@ def two_sums(x, y, w):
 def test_what_a_turn_waits_for(function: Callable[..., Any], waited: list[str]) -> None:
     half = torch.empty(512, 512, dtype=torch.bfloat16, device="meta")
     (ir,) = tileflow.kernel(function).lower((half, half, half), H200).regions
-    assert settled(ir) == waited
+    assert awaited(ir) == waited
 
 
 def test_full_precision_is_not_in_the_order_of_warp_groups() -> None:
     half, full = (torch.empty(512, 512, dtype=t, device="meta") for t in (torch.bfloat16, torch.float32))
     (ir,) = tileflow.kernel(chained).lower((full, half, full), H200).regions
-    assert settled(ir) == ["acc"]
+    assert awaited(ir) == ["acc"]

@@ -100,7 +100,7 @@ _RESTLESS = (
 )  # fmt: skip
 
 
-def settled(
+def infer_invariants(
     source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names, constants: Names
 ) -> tuple[dict[ast.For, KeyInvariants], frozenset[str]]:
     """What is settled at each tile loop, and the settings of torch's that host code can see, which a key must hold.

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from ..lazy_dataclass import dataclass
-from .lanes import Identity, Lanes, is_elastic, lanes_of, tag
+from .dim_identity import Identity, Lanes, is_elastic, lanes_of, tag
 
 _PRODUCTS = {"matmul": 0, "__matmul__": 0, "mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the operands begin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tail:
+class PartialTile:
     """What a tensor becomes again. ``old``: block-wide; ``met``: by dimension the tile's lanes that it met, or None;
     ``during``: the iteration of the innermost loop."""
 
@@ -27,17 +27,17 @@ class Tail:
     during: object
 
 
-def settled(value: Any, running: Collection[object]) -> Any:
+def widen(value: Any, running: Collection[object]) -> Any:
     """``value`` with every tensor inside block-wide again where the iteration in which it met a tile is not one of
     those that are ``running``."""
     if type(value) in (tuple, list):
-        return type(value)(settled(v, running) for v in value)
-    tail: Tail | None = getattr(value, "tileflow_tail", None) if isinstance(value, torch.Tensor) else None
-    if tail is None or any(tail.during is iteration for iteration in running):
+        return type(value)(widen(v, running) for v in value)
+    partial: PartialTile | None = getattr(value, "tileflow_partial", None) if isinstance(value, torch.Tensor) else None
+    if partial is None or any(partial.during is iteration for iteration in running):
         return value
-    result = tail.old.to(value.dtype, copy=True)
+    result = partial.old.to(value.dtype, copy=True)
     result[tuple(slice(0, n) for n in value.shape)] = value
-    lanes = zip(tail.met, lanes_of(tail.old), lanes_of(value), strict=True)
+    lanes = zip(partial.met, lanes_of(partial.old), lanes_of(value), strict=True)
     return tag(result, tuple(wide if met else own for met, wide, own in lanes))
 
 
@@ -55,7 +55,7 @@ def fitted(func: Any, args: Sequence[Any]) -> Sequence[Any]:
     return found
 
 
-def keep_tail(func: Any, before: Sequence[Any], args: Sequence[Any], out: Any, during: object) -> None:
+def keep_partial(func: Any, before: Sequence[Any], args: Sequence[Any], out: Any, during: object) -> None:
     """Note at ``out`` what it becomes after the iteration, ``args`` being what ``fitted`` made of ``before``."""
     if not isinstance(out, torch.Tensor):
         return
@@ -65,14 +65,14 @@ def keep_tail(func: Any, before: Sequence[Any], args: Sequence[Any], out: Any, d
             continue
         if (wide.dtype == torch.bool) != (out.dtype == torch.bool):
             continue
-        tail: Tail | None = getattr(wide, "tileflow_tail", None)
+        partial: PartialTile | None = getattr(wide, "tileflow_partial", None)
         now = lanes_of(out)
-        if tail is None:
+        if partial is None:
             pairs = zip(lanes_of(wide), now, strict=True)
             met = tuple(new if is_elastic(old) and _is_a_loops(new) else None for old, new in pairs)
-            tail = Tail(wide, met, during)
-        if any(tail.met) and all(own in (None, new) for own, new in zip(tail.met, now, strict=True)):
-            out.tileflow_tail = tail  # type: ignore[attr-defined]
+            partial = PartialTile(wide, met, during)
+        if any(partial.met) and all(own in (None, new) for own, new in zip(partial.met, now, strict=True)):
+            out.tileflow_partial = partial  # type: ignore[attr-defined]
             return
 
 

@@ -13,14 +13,14 @@ from types import TracebackType
 
 from ..errors import InternalError, Location, MissingAttribute, TileflowError, TraceError
 from ..runtime.libraries import is_kernel_text
-from .trace import code_location
+from .code_locations import code_location
 
 _PACKAGE = __name__.partition(".")[0]
 REPORT = "please report this with the kernel, or with kernel.repro(...) under a config that works"
 _RECORDED = "device code must be what tileflow can record"
 
 
-def place(error: BaseException, files: Collection[str]) -> Location | None:
+def user_location(error: BaseException, files: Collection[str]) -> Location | None:
     """The innermost of the user's places that an exception went through."""
     found = None
     for step in _steps(error):
@@ -29,9 +29,9 @@ def place(error: BaseException, files: Collection[str]) -> Location | None:
     return found
 
 
-def explained(error: Exception, files: Collection[str], missing: Collection[str] = ()) -> TileflowError:
+def translate_error(error: Exception, files: Collection[str], missing: Collection[str] = ()) -> TileflowError:
     """The error to raise for ``error``. ``missing``: names of device code that are bound nowhere."""
-    where = place(error, files)
+    where = user_location(error, files)
     if isinstance(error, TileflowError):
         return type(error)(error.constraint, got=error.got, where=where, hint=error.hint)
     match error:

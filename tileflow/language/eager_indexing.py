@@ -14,7 +14,7 @@ import torch
 from ..errors import ShapeError, TraceError
 from ..lazy_dataclass import dataclass
 from .alignment import stood
-from .lanes import BLOCK, Identity, Lanes, counted, lanes_of, tag
+from .dim_identity import BLOCK, Identity, Lanes, counted, lanes_of, tag
 from .rules import OUTER_CONSTANTS
 
 
@@ -70,7 +70,7 @@ class _Along:
     inside: torch.Tensor | None = None
 
 
-class Places:
+class IndexedElements:
     """The elements that an index names. ``shape``: of the result, with the axes that None inserts; ``lanes``: what its
     dimensions are. ``reads``: of a load, which broadcasts sizes of 1."""
 

@@ -1,6 +1,6 @@
 """The table: torch function -> handler. One row a name, for every spelling of it: ``torch.f``, ``Tensor.f``, ``F.f``.
 
-Handlers take the tracer, then torch's own arguments. The families register their rows by :func:`row`.
+Handlers take the tracer, then torch's own arguments. The families register their rows by :func:`register_torch`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from ...errors import UnsupportedOp
-from ..spellings import remedy
+from ..torch_aliases import remedy
 from ..trace import Tracer
 
 Handler = Callable[..., Any]
@@ -25,7 +25,7 @@ FACTORIES: dict[Any, Handler] = {}
 _NAMESPACES = (torch, torch.Tensor, F, torch.special, torch.linalg)
 
 
-def row(*names: str) -> Callable[[H], H]:
+def register_torch(*names: str) -> Callable[[H], H]:
     """Register a handler for every torch function and method of these names."""
 
     def register(handler: H) -> H:

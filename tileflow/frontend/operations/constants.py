@@ -1,4 +1,4 @@
-"""Numbers as tiles. Those who read the tables of torch's functions find them here under one name."""
+"""Numbers as tiles."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from ...errors import TraceError
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import TileValue
-from .factories import arange
-from .pointwise import binary
-from .torch_table import FACTORIES, METHODS, TABLE, handler_for, nearest, row
-
-__all__ = ["FACTORIES", "METHODS", "TABLE", "arange", "binary", "handler_for", "nearest"]
+from .torch_registry import FACTORIES, register_torch
 
 
 def constant(t: Tracer, data: Any, *, dtype: Any = None, device: Any = None, **unused: Any) -> Any:
@@ -36,6 +32,6 @@ def constant(t: Tracer, data: Any, *, dtype: Any = None, device: Any = None, **u
 FACTORIES[torch.tensor] = FACTORIES[torch.as_tensor] = FACTORIES[torch.scalar_tensor] = constant
 
 
-@row("new_tensor")
+@register_torch("new_tensor")
 def new_tensor(t: Tracer, x: Any, data: Any, *, dtype: Any = None, **unused: Any) -> Any:
     return constant(t, data, dtype=dtype)

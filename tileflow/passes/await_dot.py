@@ -22,8 +22,8 @@ from ..ir.types import Value
 from .rewrite import Fresh, with_body
 
 
-def settle_products(ir: KernelIR) -> KernelIR:
-    """A ``settle`` at the end of each loop for the products that it only adds up and whose left operand is computed
+def await_dots(ir: KernelIR) -> KernelIR:
+    """An ``await_dot`` at the end of each loop for the products that it only adds up and whose left operand is computed
     of no other product of the turn."""
     makers = ir.definitions
     fresh = Fresh(ir)
@@ -32,12 +32,12 @@ def settle_products(ir: KernelIR) -> KernelIR:
         ops = [op.with_(regions=tuple(visit(r, op.kind is OpKind.FOR) for r in op.regions)) for op in block.ops]
         if not is_loop:
             return Block(block.params, tuple(ops), block.results)
-        settled: dict[Operand, Operand] = {}
+        awaited: dict[Operand, Operand] = {}
         for total in block.results:
-            if isinstance(total, Value) and total not in settled and _is_in_flight(total, block, makers):
-                settled[total] = out = fresh.value(total.type, total)
-                ops.append(Op(OpKind.SETTLE, (total,), (out,), NO_ATTRS, (), makers[total].loc))
-        return Block(block.params, tuple(ops), tuple(settled.get(r, r) for r in block.results))
+            if isinstance(total, Value) and total not in awaited and _is_in_flight(total, block, makers):
+                awaited[total] = out = fresh.value(total.type, total)
+                ops.append(Op(OpKind.AWAIT_DOT, (total,), (out,), NO_ATTRS, (), makers[total].loc))
+        return Block(block.params, tuple(ops), tuple(awaited.get(r, r) for r in block.results))
 
     return with_body(ir, visit(ir.body, is_loop=False))
 

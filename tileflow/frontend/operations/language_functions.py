@@ -18,24 +18,24 @@ from ..indexing import load, store
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TileValue
-from .device_table import DEVICE, device_function
 from .factories import arange
+from .language_registry import DEVICE, register_language
 from .reductions import reduce as reduce_tile
 
 __all__ = ["DEVICE", "PYTHON"]
 
 
-@device_function("tile")
+@register_language("tile")
 def tile(t: Tracer, begin_or_end: Any, end: Any = None, block_size: Any = None) -> TileLoop:
     return _loop(begin_or_end, end, block_size, scalar=False)
 
 
-@device_function("grid")
+@register_language("grid")
 def grid(t: Tracer, begin_or_end: Any, end: Any = None, step: Any = 1) -> TileLoop:
     return _loop(begin_or_end, end, step, scalar=True)
 
 
-@device_function("jagged_tile")
+@register_language("jagged_tile")
 def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
     value = t.operand(lengths)
     if not isinstance(value, Value) or len(value.dims) != 1 or value.dims[0].tile is None or is_float(value.type.dtype):
@@ -61,12 +61,12 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
     return TileLoop(box.begins, box.ends, box.blocks, box.several, scalar)
 
 
-@device_function("full")
+@register_language("full")
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
     return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
 
 
-@device_function("zeros")
+@register_language("zeros")
 def zeros(t: Tracer, shape: Any, dtype: Any = None) -> Any:
     return full(t, shape, 0, dtype)
 
@@ -76,19 +76,19 @@ def _items(index: Any) -> Any:
     return tuple(index) if isinstance(index, list) else index
 
 
-@device_function("load")
+@register_language("load")
 def load_(
     t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0
 ) -> Any:
     return load(t, tensor, _items(index), extra_mask, eviction_policy, other)
 
 
-@device_function("store")
+@register_language("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
     store(t, tensor, _items(index), value, extra_mask)
 
 
-@device_function("specialize")
+@register_language("specialize")
 def specialize(t: Tracer, value: Any) -> Any:
     if isinstance(value, TileValue):
         raise TraceError(
@@ -100,7 +100,7 @@ def specialize(t: Tracer, value: Any) -> Any:
     return t.specialize(value.expr) if isinstance(value, SymInt) else value
 
 
-@device_function("arange")
+@register_language("arange")
 def arange_(t: Tracer, start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
     return arange(t, start_or_end, end, step, dtype=dtype)
 
@@ -154,13 +154,13 @@ def _range(t: Tracer, *args: Any) -> Any:
     return scalar_loop(start, stop, step)
 
 
-@device_function("static_range")
+@register_language("static_range")
 def static_range(t: Tracer, *args: Any) -> Any:
     """Turns that are written out: the sizes are constants of the kernel from here on."""
     return list(range(*(t.specialize(a.expr) if isinstance(a, SymInt) else a for a in args)))
 
 
-@device_function("barrier")
+@register_language("barrier")
 def barrier(t: Tracer) -> None:
     raise TraceError(
         "a barrier stands between two outermost tile loops",

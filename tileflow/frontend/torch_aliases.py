@@ -31,7 +31,7 @@ REMEDIES = {
 }  # fmt: skip
 
 
-def spelled(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def canonical_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Operands by position, and torch's own names for numpy's."""
     if not kwargs:
         return args, {}

@@ -11,7 +11,7 @@ M = TypeVar("M", bound=Meaning)
 DEVICE: dict[str, Meaning] = {}
 
 
-def device_function(name: str) -> Callable[[M], M]:
+def register_language(name: str) -> Callable[[M], M]:
     """Register what ``tfl.<name>`` means while tracing: it takes the tracer, then the function's own arguments."""
 
     def register(meaning: M) -> M:

@@ -1,0 +1,46 @@
+"""torch functions in device code that no traced argument announces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..errors import TraceError
+from .operations.torch_registry import FACTORIES
+from .trace import Tracer
+from .values import tracers_of
+
+
+class TraceMode(TorchFunctionMode):
+    """Sees the torch functions that no traced argument announces: factories, and real tensors in device code."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.tracer = tracer
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.tracer.is_plain:
+            return func(*args, **kwargs)
+        if func in FACTORIES:
+            return self.tracer.run(FACTORIES[func], func.__name__, args, kwargs)
+        if any(True for _ in tracers_of(args, kwargs)):
+            return self.tracer.torch_call(func, args, kwargs)
+        if any(isinstance(a, torch.Tensor) and a.ndim for a in args):
+            raise TraceError(
+                "device code reads tensors that reach it as arguments or variables of the kernel",
+                got=f"torch.{func.__name__} on a tensor found elsewhere",
+                where=self.tracer.location(),
+                hint="pass the tensor to the kernel",
+            )
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and result.ndim:
+            raise TraceError(
+                "device code makes tiles, of sizes and numbers",
+                got=f"torch.{func.__name__}, which makes a tensor",
+                where=self.tracer.location(),
+                hint="compute it from tfl.arange(n), or make the tensor in host code and index it",
+            )
+        return result

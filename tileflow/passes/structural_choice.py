@@ -1,0 +1,20 @@
+"""What a config chooses of a region's operations themselves: what :func:`tileflow.passes.specialise` goes by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StructuralChoice:
+    """One structural variant of a region, by its operations' call sites; the default leaves all as they are.
+
+    ``rolled_reductions``: these become loops over blocks of the dimension. ``subtiled_stores``: these are done in two
+    halves, with what leads to them. ``transposed_products``: these are computed as the transposed product of the
+    swapped operands. ``unit_blocks``: the block symbols that are 1, so that products over such batches are of matrices.
+    """
+
+    rolled_reductions: tuple[str, ...] = ()
+    subtiled_stores: tuple[str, ...] = ()
+    transposed_products: tuple[str, ...] = ()
+    unit_blocks: tuple[str, ...] = ()

@@ -1,0 +1,22 @@
+"""The structural variant of a region that a config asks for."""
+
+from __future__ import annotations
+
+from ..config import Config
+from ..ir.graph import KernelIR
+from ..passes.roll import rollable
+from ..passes.structural_choice import StructuralChoice
+from ..passes.subtile import subtilable
+from ..passes.transpose import transposable
+from ..passes.unit_batches import batch_blocks
+from .knobs import SUBTILE, TRANSPOSED
+
+
+def structural_choice(ir: KernelIR, config: Config) -> StructuralChoice:
+    """What the structural knobs of ``config`` say of the prepared region ``ir``."""
+    return StructuralChoice(
+        rolled_reductions=tuple(site for site in rollable(ir) if config[site] != 0),
+        subtiled_stores=tuple(site for site in subtilable(ir) if SUBTILE.chosen(config, site) == 2),
+        transposed_products=tuple(site for site in transposable(ir) if TRANSPOSED.chosen(config, site)),
+        unit_blocks=tuple(symbol for symbol in batch_blocks(ir) if config.get(symbol, 0) == 1),
+    )
