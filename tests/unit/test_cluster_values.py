@@ -28,7 +28,7 @@ from tileflow import cost
 from tileflow.config import Config
 from tileflow.errors import ClusterError, InternalError, SpecError
 from tileflow.ir.traffic import Traffic
-from tileflow.measure.types import DeviceFacts, Measurement, Outcome, Place, Status
+from tileflow.measure.types import DeviceFacts, Measurement, Outcome, RankedResult, Status
 from tileflow.target import CATALOGUE, target
 
 H200 = Node("1", "a", ((DEVICE_CLASS, "nvidia-h200"),), cpus=8, gpus=4)
@@ -153,7 +153,7 @@ def test_no_part_of_a_record_holds_what_a_journal_refuses(number: float) -> None
     made: list[Callable[[], object]] = [
         lambda: Outcome(Status.INCORRECT, max_err=number),
         lambda: Outcome(Status.OK, verify_s=number),
-        lambda: Place(Outcome(Status.OK), number),
+        lambda: RankedResult(Outcome(Status.OK), number),
         lambda: DeviceFacts(power_w=number),
         lambda: Measurement((1.0, number), 1.0, 1.0, 1.0, 0.0),
         lambda: Measurement((1.0,), 1.0, 1.0, 1.0, number),
