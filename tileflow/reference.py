@@ -14,11 +14,12 @@ from typing import Any
 
 from . import language
 from .compat.helion import language as helion
+from .compat.helion.names import ADAPTED, SAME
 from .emit.dtypes import compute_dtype
+from .frontend.language_registry import PYTHON
 from .frontend.operations import FAMILIES
-from .frontend.operations.language_functions import PYTHON
-from .frontend.operations.torch_registry import FACTORIES, METHODS
 from .frontend.torch_aliases import REMEDIES
+from .frontend.torch_registry import FACTORIES, METHODS
 from .ir.types import FLOAT_BITS, INT_BITS
 from .language.atomics import DTYPES
 
@@ -137,9 +138,9 @@ def _hints(table: Mapping[str, str]) -> list[tuple[str, str]]:
 def _helion() -> Iterator[str]:
     yield "## tileflow.compat.helion.language"
     yield "The same functions as above, for kernels in that dialect ([helion.md](helion.md)):"
-    yield _names(name for name in helion.SAME if name not in helion.missing())
+    yield _names(name for name in SAME if name not in helion.missing())
     yield "With other arguments:"
-    adapted = [(name, getattr(helion, name)) for name in helion.ADAPTED]
+    adapted = [(name, getattr(helion, name)) for name in ADAPTED]
     yield _names(f"{name}{'' if isinstance(found, type) else _signature(found)}" for name, found in adapted)
     yield "Refused:"
     yield _table(("name", "write"), _hints(helion.REFUSED))

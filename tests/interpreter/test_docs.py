@@ -14,7 +14,7 @@ from tileflow_experiments.spec import parse
 
 import tileflow
 import tileflow.language
-from tileflow.frontend.operations.language_functions import DEVICE
+from tileflow.frontend.language_registry import DEVICE
 
 PAGES = Path(__file__).parent.parent.parent / "docs"
 TEXT = (PAGES / "language.md").read_text()

@@ -20,6 +20,7 @@ import tileflow.compat.helion as helion
 import tileflow.compat.helion.language as hl
 from tileflow import api, errors
 from tileflow.compat.helion import _testing, autotuner, language, notes
+from tileflow.compat.helion.names import ADAPTED, SAME
 from tileflow.compat.helion.sites import sites_of
 from tileflow.compat.helion.translate import from_native, to_native
 from tileflow.compat.helion.wording import in_the_dialect
@@ -299,7 +300,7 @@ def test_index_tiles_of_one_loop_are_flagged(caplog: pytest.LogCaptureFixture) -
 
 # ---- names --------------------------------------------------------------------------------------
 
-DOCUMENTED = {*language.SAME, *language.ADAPTED, *language.REFUSED}
+DOCUMENTED = {*SAME, *ADAPTED, *language.REFUSED}
 NOT_YET = {"breakpoint"}
 
 

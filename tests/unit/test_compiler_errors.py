@@ -524,7 +524,7 @@ def test_an_internal_error_names_the_operation_and_asks_for_the_repro(monkeypatc
 
 
 def test_a_handler_that_breaks_is_an_internal_error_at_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tileflow.frontend.operations import torch_registry
+    from tileflow.frontend import torch_registry
 
     ours: dict[str, Any] = {"__name__": "tileflow.frontend.broken"}
     exec("def broken(tracer, x):\n    return {}[0]\n", ours)

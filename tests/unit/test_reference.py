@@ -11,14 +11,15 @@ import pytest
 
 from tileflow import language
 from tileflow.frontend import operations
-from tileflow.frontend.operations.language_registry import DEVICE
-from tileflow.frontend.operations.torch_registry import METHODS
+from tileflow.frontend.language_registry import DEVICE
+from tileflow.frontend.torch_registry import METHODS
 from tileflow.reference import page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "language-reference.md"
 _COUNTS = """
-from tileflow.frontend.operations.language_registry import DEVICE
-from tileflow.frontend.operations.torch_registry import FACTORIES, METHODS, TABLE
+import tileflow.frontend.lower  # which traces
+from tileflow.frontend.language_registry import DEVICE
+from tileflow.frontend.torch_registry import FACTORIES, METHODS, TABLE
 print(len(DEVICE), len(METHODS), len(FACTORIES), len(TABLE))
 """
 
@@ -44,8 +45,8 @@ def counted(first: str) -> list[str]:
 @pytest.mark.parametrize(
     "first",
     [
-        "tileflow.frontend.operations.language_registry",  # 14: a worker that had read this alone lacked tfl.dot
-        "tileflow.frontend.operations.torch_registry",
+        "tileflow.frontend.language_registry",  # 14: a worker that had read this alone lacked tfl.dot
+        "tileflow.frontend.torch_registry",
         "tileflow.frontend.trace",
         "tileflow.frontend.values",
         "tileflow.emit.escapes",

@@ -14,7 +14,7 @@ from tileflow import runtime
 from tileflow.api import load_kernel
 from tileflow.errors import CallError
 from tileflow.frontend.meaning import may_multiply, serialise
-from tileflow.frontend.operations.torch_registry import METHODS
+from tileflow.frontend.torch_registry import METHODS
 from tileflow.runtime.call_cache import CallCache
 
 

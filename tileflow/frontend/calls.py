@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TraceError
 from ..runtime.libraries import is_library
 from .captured_objects import is_captured, is_torch_method, method_of
+from .language_registry import ALWAYS, DEVICE, PYTHON, QUALIFIED
 from .rewrite import rewrite_function
 from .split import HOST_MARK
+from .torch_registry import FACTORIES, TABLE
 from .values import SymInt, TensorRef, TileProxy, TileValue
 
 if TYPE_CHECKING:
@@ -22,11 +24,6 @@ if TYPE_CHECKING:
 
 def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
-    from .operations.escapes import print_
-    from .operations.language_functions import ALWAYS, DEVICE, PYTHON
-    from .operations.scans import BY_NAME
-    from .operations.torch_registry import FACTORIES, TABLE
-
     t = control.tracer
     if is_captured(function):
         return call(control, method_of(function), args, kwargs)
@@ -51,11 +48,11 @@ def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[st
         )
     if isinstance(function, functools.partial):
         return call(control, function.func, (*function.args, *args), {**function.keywords, **kwargs})
-    by_name = BY_NAME.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
+    by_name = QUALIFIED.get((getattr(function, "__module__", None) or "", getattr(function, "__name__", "")))
     if by_name is not None:
         return t.run(by_name, function.__name__, args, kwargs)
     if function is builtins.print:  # also where another stands in its place, as in processes of Ray
-        return print_(t, *args, **kwargs)
+        return ALWAYS[print](t, *args, **kwargs)
     if _is_builtin(function) and function in _HIGHER:
         return _HIGHER[function](control, *args)
     if _is_builtin(function) and function in FACTORIES:  # nor for those of what it makes

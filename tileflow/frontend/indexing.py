@@ -14,10 +14,12 @@ from ..ir.kinds import OpKind
 from ..ir.types import Dim, TileType, Value, is_float
 from .promotion import promote
 from .resolve import Resolved, resolve, written
+from .syntax_registry import register_syntax
 from .trace import Tracer
 from .values import TensorRef, TileValue
 
 
+@register_syntax("load")
 def load(
     tracer: Tracer,
     ref: TensorRef,
@@ -71,6 +73,7 @@ def _filled(tracer: Tracer, ref: TensorRef, index: Any, mask: Any, eviction: str
     return tracer.cast(tracer.pointwise("where", mask, loaded, other), ref.dtype_name)
 
 
+@register_syntax("store")
 def store(tracer: Tracer, ref: TensorRef, index: Any, value: Any, extra_mask: Any = None) -> None:
     """Record ``ref[index] = value``; the value is broadcast and converted to the tensor's dtype."""
     place = destination(tracer, ref, index, (value,), extra_mask)

@@ -24,13 +24,14 @@ from ..ir.races import race
 from ..language.knobs import check_choices, limits
 from ..runtime.dispatch import host_knob
 from ..runtime.paths import read_name
+from . import operations
 from .capture import Capturer, Memory, memory_of
 from .control import Control, TileLoop
 from .error_translation import translate_error, user_location
 from .host_values import SymbolicInt, constant, expr_of
+from .language_registry import DEVICE
 from .liveness import local_names
 from .meta_likes import MetaLikes
-from .operations.language_functions import DEVICE
 from .rewrite import rewrite_region
 from .source import function_source, location
 from .split import HostFunction, RegionSource
@@ -39,6 +40,8 @@ from .structural_names import StructuralNames
 from .trace import Tracer
 from .trace_mode import TraceMode
 from .values import UNDEFINED, TileProxy
+
+_FAMILIES = operations.FAMILIES  # imported, they have filled the registries that tracing reads
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from types import FunctionType
 from ..errors import TileflowError
 from .calls import is_user
 from .liveness import Names, local_names
-from .operations.torch_registry import METHODS
 from .source import function_source, resolve
+from .torch_registry import METHODS
 from .values import TileValue
 
 _LEAVES = frozenset({"store", "device_print", "inline_asm_elementwise", "inline_triton", "triton_kernel"})

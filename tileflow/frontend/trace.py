@@ -27,6 +27,7 @@ from .code_locations import frame_location
 from .promotion import dtype_name, kind_of, number_as, operand_dtype, promote, result_dtype, torch_dtype
 from .structural_names import StructuralNames
 from .torch_aliases import canonical_arguments
+from .torch_registry import handler_for
 from .values import SymInt, TensorRef, TileProxy, TileValue, Undefined
 
 LEAST_EXTENT = 1 << 12  # of the loops of a variant that takes any
@@ -527,9 +528,7 @@ class Tracer:
 
     def torch_call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A torch function on traced values."""
-        from .operations.torch_registry import handler_for
-
-        handler, name = handler_for(self, func)
+        handler, name = handler_for(func, self.location())
         if kwargs.get("out", self) is None:  # torch's Python functions spell their defaults out
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return self.run_torch(handler, name, args, kwargs)

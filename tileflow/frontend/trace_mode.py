@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..errors import TraceError
-from .operations.torch_registry import FACTORIES
+from .torch_registry import FACTORIES
 from .trace import Tracer
 from .values import tracers_of
 

@@ -13,6 +13,8 @@ from ..expr import Expr
 from ..ir.kinds import OpKind
 from ..ir.types import Dim, Value
 from .promotion import torch_dtype
+from .syntax_registry import SYNTAX
+from .torch_registry import METHODS, nearest
 
 if TYPE_CHECKING:
     import torch
@@ -92,8 +94,6 @@ class TileValue:
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_registry import METHODS, nearest
-
         handler = METHODS.get(name)
         if handler is None:
             raise MissingAttribute(
@@ -105,9 +105,8 @@ class TileValue:
         return lambda *args, **kwargs: self.tracer.run_torch(handler, name, (self, *args), kwargs)
 
     def __getitem__(self, index: Any) -> TileValue:
-        from .operations.tile_index import index_tile
-
-        return index_tile(self.tracer, self, index)
+        found: TileValue = SYNTAX["index_tile"](self.tracer, self, index)
+        return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TraceError(
@@ -175,9 +174,8 @@ class TileValue:
 
 def _operator(fn: str, reflected: bool) -> Any:
     def apply(self: TileValue, other: Any) -> Any:
-        from .operations.pointwise import binary
-
-        return binary(self.tracer, fn, other, self) if reflected else binary(self.tracer, fn, self, other)
+        a, b = (other, self) if reflected else (self, other)
+        return SYNTAX["binary"](self.tracer, fn, a, b)
 
     return apply
 
@@ -269,14 +267,11 @@ class TensorRef:
         return self.tracer.specialize(self.dims[0])
 
     def __getitem__(self, index: Any) -> TileValue:
-        from .indexing import load
-
-        return load(self.tracer, self, index)
+        found: TileValue = SYNTAX["load"](self.tracer, self, index)
+        return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from .indexing import store
-
-        store(self.tracer, self, index, value)
+        SYNTAX["store"](self.tracer, self, index, value)
 
     def _operator(self, name: str, *others: Any) -> Any:
         """Any operator: of a 0-d tensor, or a module's, it is of its value, of others it is a mistake."""
@@ -290,8 +285,6 @@ class TensorRef:
         )
 
     def __getattr__(self, name: str) -> Any:
-        from .operations.torch_registry import METHODS
-
         if name in _FACTORIES:  # they ask for the dtype only
             return lambda *args, **kwargs: self.tracer.run(METHODS[name], name, (self, *args), kwargs)
         if name.endswith("_") and not name.endswith("__"):
@@ -366,11 +359,9 @@ class SymInt:
         return self.tracer.pointwise("div", other, self)
 
     def __pow__(self, exponent: Any) -> Any:
-        from .operations.pointwise import binary
-
         if isinstance(exponent, int) and exponent >= 0:
             return self.tracer.size(math.prod([self.expr] * exponent, start=Expr.of(1)))
-        return binary(self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)
+        return SYNTAX["binary"](self.tracer, "pow", self, float(exponent) if isinstance(exponent, int) else exponent)
 
     def __rpow__(self, base: Any) -> Any:
         return base ** int(self)

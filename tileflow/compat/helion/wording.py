@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import TileflowError
-from .language import ADAPTED, SAME
+from .names import ADAPTED, SAME
 
 _NAMES = frozenset({*SAME, *ADAPTED})
 _FUNCTION = re.compile(r"\b(?:tfl|tileflow\.language)\.(\w+)")

@@ -1,7 +1,7 @@
 """What torch's functions and the language's own mean while device code is traced: one module a family.
 
-A family fills the registries (``torch_registry``, ``language_registry``) as it is imported. This package imports all
-of them, so that whoever reads a registry finds it complete, by whatever module of it the package came to be imported.
+A family fills the registries (``torch_registry``, ``language_registry``, ``syntax_registry``) as it is imported. This
+package imports all of them; whoever traces imports the package (:mod:`..lower`), so that the registries are complete.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import (
     activations,
     atomics,
+    brackets,
     constants,
     einsum,
     escapes,
@@ -35,6 +36,7 @@ from . import (
 FAMILIES = (
     activations,
     atomics,
+    brackets,
     constants,
     einsum,
     escapes,

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from ...errors import TraceError
+from ..torch_registry import register_torch
 from ..trace import Tracer
 from .packing import chunk
 from .pointwise import clamp
 from .reductions import implicit_dim, softmax
-from .torch_registry import register_torch
 
 
 @register_torch("relu")

@@ -8,8 +8,6 @@ from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType
 from ..trace import Tracer
 from ..values import TileValue
-from .tile_index import gather
-from .views import unsqueeze
 
 
 def run(t: Tracer, start: int, length: int, step: int = 1) -> TileValue:
@@ -23,6 +21,7 @@ def taken(t: Tracer, x: TileValue, axis: int, places: TileValue) -> TileValue:
     """The elements of a dimension that a 1-D tile of ints names."""
     dims = x.value.dims
     for _ in range(axis + 1, len(dims)):
-        places = unsqueeze(t, places, -1)
+        places = places.unsqueeze(-1)
     own = places.value.dims[0]
-    return gather(t, x, axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
+    found: TileValue = x.gather(axis, t.expand(places, (*dims[:axis], own, *dims[axis + 1 :])))
+    return found

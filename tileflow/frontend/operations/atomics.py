@@ -10,9 +10,9 @@ from ...ir.kinds import OpKind
 from ...ir.types import TileType
 from ...language.atomics import DTYPES, check
 from ..indexing import destination
+from ..language_registry import DEVICE, Meaning
 from ..trace import Tracer
 from ..values import TensorRef
-from .language_registry import DEVICE, Meaning
 
 
 def _atomic(t: Tracer, fn: str, ref: Any, index: Any, values: tuple[Any, ...], sem: str, extra_mask: Any) -> Any:

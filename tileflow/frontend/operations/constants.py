@@ -8,9 +8,9 @@ import torch
 
 from ...errors import TraceError
 from ..promotion import dtype_name
+from ..torch_registry import FACTORIES, register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .torch_registry import FACTORIES, register_torch
 
 
 def constant(t: Tracer, data: Any, *, dtype: Any = None, device: Any = None, **unused: Any) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ShapeError, TraceError
+from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .matmul import accumulator, dot
 from .reductions import reduce
 from .reshape import value_of
-from .torch_registry import register_torch
 from .views import permute, unsqueeze
 
 

@@ -13,10 +13,10 @@ from ...ir.attributes import ForeignAttrs, InlineAsmAttrs, PrintAttrs
 from ...ir.graph import Block, Op, Operand
 from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
+from ..language_registry import ALWAYS, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
-from .language_registry import register_language
 from .triton_text import ARGUMENT, has_result, jit_function, parse
 
 Reference = Callable[..., Any]
@@ -157,6 +157,9 @@ def print_(t: Tracer, *values: Any, **options: Any) -> None:
     texts = [str(v) if _is_text(v) else v for v in values]
     count = next((n for n, v in enumerate(texts) if not isinstance(v, str)), len(texts))
     device_print(t, " ".join(texts[:count]), *texts[count:])
+
+
+ALWAYS[print] = print_
 
 
 def _is_text(value: Any) -> bool:

@@ -18,9 +18,9 @@ from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, is_float
 from ..affine import affine, is_known, tile_between
 from ..promotion import dtype_name
+from ..torch_registry import FACTORIES, register_torch
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileProxy, TileValue
-from .torch_registry import FACTORIES, register_torch
 
 Shape = tuple[Any, ...]
 _IDLE = frozenset({"device", "layout", "pin_memory", "requires_grad", "memory_format"})  # these say nothing of a tile

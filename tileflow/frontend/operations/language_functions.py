@@ -15,14 +15,12 @@ from ...ir.types import Value, is_float
 from ...language.bounds import axes
 from ..control import TileLoop, scalar_loop
 from ..indexing import load, store
+from ..language_registry import ALWAYS, PYTHON, register_language
 from ..promotion import dtype_name
 from ..trace import Tracer
 from ..values import SymInt, TileValue
 from .factories import arange
-from .language_registry import DEVICE, register_language
 from .reductions import reduce as reduce_tile
-
-__all__ = ["DEVICE", "PYTHON"]
 
 
 @register_language("tile")
@@ -187,24 +185,26 @@ def _no_breakpoint(t: Tracer, *args: Any, **kwargs: Any) -> None:
     )
 
 
-PYTHON: dict[Any, Callable[..., Any]] = {
-    min: _fold("minimum", "min"),
-    max: _fold("maximum", "max"),
-    abs: _pointwise("abs"),
-    int: _int,
-    float: _float,
-    bool: _bool,
-    any: _any_or_all("logical_or"),
-    all: _any_or_all("logical_and"),
-    range: _range,
-    math.exp: _pointwise("exp"),
-    math.log: _pointwise("log"),
-    math.log2: _pointwise("log2"),
-    math.sqrt: _pointwise("sqrt"),
-    math.sin: _pointwise("sin"),
-    math.cos: _pointwise("cos"),
-    math.floor: _pointwise("floor"),
-    math.ceil: _pointwise("ceil"),
-}
+PYTHON.update(
+    {
+        min: _fold("minimum", "min"),
+        max: _fold("maximum", "max"),
+        abs: _pointwise("abs"),
+        int: _int,
+        float: _float,
+        bool: _bool,
+        any: _any_or_all("logical_or"),
+        all: _any_or_all("logical_and"),
+        range: _range,
+        math.exp: _pointwise("exp"),
+        math.log: _pointwise("log"),
+        math.log2: _pointwise("log2"),
+        math.sqrt: _pointwise("sqrt"),
+        math.sin: _pointwise("sin"),
+        math.cos: _pointwise("cos"),
+        math.floor: _pointwise("floor"),
+        math.ceil: _pointwise("ceil"),
+    }
+)
 
-ALWAYS: dict[Any, Callable[..., Any]] = {breakpoint: _no_breakpoint}  # also where no argument is traced
+ALWAYS[breakpoint] = _no_breakpoint

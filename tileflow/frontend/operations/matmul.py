@@ -14,13 +14,13 @@ from ...ir.graph import Operand
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, is_float
 from ...runtime import ambient
+from ..language_registry import register_language
 from ..promotion import dtype_name, promote
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
-from .language_registry import register_language
 from .reductions import reduce
 from .reshape import value_of
-from .torch_registry import register_torch
 from .views import squeeze, transpose, unsqueeze
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...errors import ShapeError, TraceError
 from ...ir.types import Dim
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
 from .along import taken
@@ -17,7 +18,6 @@ from .reductions import count, reduce
 from .reshape import axis_of, reshape
 from .slices import part, size_of
 from .statistics import lanes
-from .torch_registry import register_torch
 from .views import unsqueeze
 
 _CHANNEL = 1

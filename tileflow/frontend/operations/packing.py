@@ -15,14 +15,15 @@ from ...ir.attributes import NO_ATTRS
 from ...ir.graph import Op
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, Value, fills_registers
+from ..language_registry import register_language
 from ..promotion import promote
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
 from .along import run, taken
-from .language_registry import register_language
-from .reshape import axis_of, known, part_of_block, to_dims, value_of
+from .extents import known
+from .reshape import axis_of, part_of_block, to_dims, value_of
 from .tile_index import pick
-from .torch_registry import register_torch
 from .views import movedim, narrow, unsqueeze
 
 _TWO = Dim(Expr.of(2))

@@ -17,7 +17,7 @@ from ...ir.types import Dim, TileType, Value
 from ..trace import Tracer, show
 from ..values import TileValue
 from .along import run, taken
-from .reshape import known, runs
+from .extents import known, runs
 
 
 def reshaped(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:

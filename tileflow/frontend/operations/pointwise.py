@@ -9,9 +9,10 @@ import torch
 
 from ...errors import TraceError
 from ..promotion import dtype_name, kind_of, result_dtype, rounded
+from ..syntax_registry import register_syntax
+from ..torch_registry import METHODS, TABLE, Handler, register_torch
 from ..trace import Tracer
 from ..values import SymInt, TensorRef, TileValue
-from .torch_registry import METHODS, TABLE, Handler, register_torch
 
 _UNARY = (
     "neg",
@@ -51,6 +52,7 @@ _BINARY = {
 _ALIASES = {"neg": ("negative",), "abs": ("absolute",), "trunc": ("fix",), "sigmoid": ("expit",), "sign": ("sgn",)}
 
 
+@register_syntax("binary")
 def binary(t: Tracer, fn: str, a: Any, b: Any) -> Any:
     """A binary operator; powers by small constants become products and roots."""
     if fn == "pow":

@@ -16,11 +16,11 @@ from ...errors import ShapeError, TraceError
 from ...expr import Expr
 from ...ir.types import Dim, is_float
 from ..promotion import torch_dtype
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .packing import cat
 from .slices import part, size_of
-from .torch_registry import register_torch
 
 MOST_MEMBERS = 64  # of a window: each is a slice of its own
 

@@ -20,12 +20,12 @@ from ...ir.ops import LARGEST_SPAN
 from ...ir.types import Dim, TileType, Value, is_float
 from ...language.streams import NAMES, TORCH, stream_at
 from ...runtime.ambient import TORCH_SEED
+from ..language_registry import register_language
 from ..promotion import dtype_name
+from ..torch_registry import FACTORIES, register_torch
 from ..trace import Tracer
 from ..values import TileProxy, TileValue
 from .escapes import foreign
-from .language_registry import register_language
-from .torch_registry import FACTORIES, register_torch
 from .triton_text import ARGUMENT
 
 

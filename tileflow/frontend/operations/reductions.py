@@ -16,9 +16,9 @@ from ...ir.attributes import ArangeAttrs, ReduceAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import INT32_MAX, Dim, TileType, Value
 from ..promotion import dtype_name
+from ..torch_registry import TABLE, register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
-from .torch_registry import TABLE, register_torch
 from .views import squeeze, unsqueeze
 
 

@@ -17,9 +17,11 @@ from ...expr import Expr
 from ...ir.attributes import ReshapeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, Value, fills_registers
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import TileValue
-from .torch_registry import register_torch
+from .extents import count, known, runs
+from .padded import reshaped
 
 _LARGE = 1 << 16  # in place of a block size
 
@@ -80,8 +82,6 @@ def to_dims(t: Tracer, value: Value, dims: Sequence[Dim]) -> TileValue:
         if d not in found:
             _no_lengths(t, d, value.dims)
     if not _keeps_lanes(t, value.dims, found):
-        from .padded import reshaped
-
         return reshaped(t, value, found)
     result = tuple(d if d in value.dims else _with_known_sizes(t, d) for d in found)
     conditions = [*(_has_whole_tiles(t, name) for name in torn), *((Expr.sym(s) % n).eq(0) for s, n in halves.items())]
@@ -125,14 +125,6 @@ def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
 @register_torch("view_as", "reshape_as")
 def view_as(t: Tracer, x: Any, other: Any) -> TileValue:
     return to_dims(t, value_of(t, x), tuple(d.bare() for d in other.value.dims))
-
-
-def count(dims: Sequence[Dim]) -> Expr:
-    """How many elements."""
-    total = Expr.of(1)
-    for d in dims:
-        total = total * d.extent
-    return total
 
 
 def _is_rest(size: Any) -> bool:
@@ -233,38 +225,11 @@ def _keeps_lanes(t: Tracer, old: Sequence[Dim], new: Sequence[Dim]) -> bool:
     return True
 
 
-def runs(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[list[Dim], list[Dim]]]:
-    """Dimensions that have as many elements before and after, the fewest together."""
-    found: list[tuple[list[Dim], list[Dim]]] = []
-    before, after = list(old), list(new)
-    while before or after:
-        a, b = (before[:1], after[:1]) if before and after else (before, after)
-        while (x := count(a)) != (y := count(b)) and (len(a) < len(before) or len(b) < len(after)):
-            more_before = len(b) == len(after) or not _exceeds(x, y)
-            more_after = len(a) == len(before) or not _exceeds(y, x)
-            a, b = before[: len(a) + more_before], after[: len(b) + more_after]
-        found.append((a, b))
-        before, after = before[len(a) :], after[len(b) :]
-    return found
-
-
-def _exceeds(x: Expr, y: Expr) -> bool:
-    """Whether one size is known to be more than another."""
-    if x.constant is not None and y.constant is not None:
-        return x.constant > y.constant
-    return x != y and x.quotient(y) is not None
-
-
 def _is_power(t: Tracer, d: Dim) -> bool:
     """Whether a size is a power of two for every config: block sizes are."""
     extent = known(t, d.extent)
     size = extent.substitute({s: _LARGE for s in extent.symbols() if not s.startswith("tunable:")}).constant
     return size is not None and fills_registers(size)
-
-
-def known(t: Tracer, e: Expr) -> Expr:
-    """``e`` with the sizes in it as numbers, guarded; block sizes stay."""
-    return e.substitute({s: t.specialize(Expr.sym(s)) for s in sorted(e.symbols() & t.hints.keys())})
 
 
 # ---- parts of blocks ------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from ...ir.graph import Operand
 from ...ir.kinds import OpKind
 from ...ir.types import TileType, Value
 from ...language.scaled import DTYPES, GROUP, PACKED
+from ..language_registry import register_language
 from ..promotion import dtype_name
 from ..trace import Tracer, show
 from ..values import TileValue
-from .language_registry import register_language
 from .reshape import value_of
 
 

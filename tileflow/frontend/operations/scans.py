@@ -14,11 +14,11 @@ from ...ir.opdef import Trait
 from ...ir.types import TileType, Value
 from ...language.scans import arguments, results
 from ..control import Control
+from ..language_registry import QUALIFIED, register_language
+from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
-from .language_registry import register_language
 from .reductions import accumulate
-from .torch_registry import register_torch
 
 _SCALAR = having(Trait.ON_SCALARS)
 
@@ -59,10 +59,6 @@ def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, rev
     return found if is_tuple else found[0]
 
 
-# torch's own is in none of its public modules: it is known by its name, wherever a kernel has it from
-BY_NAME: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
 def _of_torch(
     t: Tracer, combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
 ) -> Any:
@@ -82,7 +78,7 @@ def _of_torch(
     return list(found) if isinstance(xs, list) else found
 
 
-BY_NAME["torch._higher_order_ops.associative_scan", "associative_scan"] = _of_torch
+QUALIFIED["torch._higher_order_ops.associative_scan", "associative_scan"] = _of_torch
 
 
 @register_language("reduce")

@@ -14,13 +14,14 @@ from ...expr import Expr
 from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import Dim, TileType, fills_registers
+from ..torch_registry import register_torch
 from ..trace import Tracer, show
 from ..values import SymInt, TileValue
 from .along import run, taken
+from .extents import known
 from .packing import chunk, unbind
-from .reshape import axis_of, known, reshape, to_dims, value_of
+from .reshape import axis_of, reshape, to_dims, value_of
 from .tile_index import gather, pick
-from .torch_registry import register_torch
 from .views import movedim, unsqueeze
 
 _MOST_PARTS = 8  # cut by splits; narrower ones are gathered

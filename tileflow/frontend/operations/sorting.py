@@ -14,6 +14,7 @@ from ...errors import TraceError
 from ...ir.attributes import AxisAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import is_float, itemsize
+from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .reductions import any_
@@ -21,7 +22,6 @@ from .reshape import axis_of
 from .slices import part, size_of
 from .statistics import lanes
 from .tile_index import gather
-from .torch_registry import named, register_torch
 from .views import movedim, view
 
 _ALL_BITS = 0x7FFFFFFF  # but the sign's; as a float a NaN

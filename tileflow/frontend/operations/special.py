@@ -13,10 +13,10 @@ import torch
 
 from ...ir.types import is_float, itemsize
 from ..promotion import dtype_name
+from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .pointwise import clamp
-from .torch_registry import register_torch
 from .views import view
 
 _LN2 = math.log(2)

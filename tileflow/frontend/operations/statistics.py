@@ -9,13 +9,13 @@ from ...ir.attributes import ArangeAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import TileType
 from ..promotion import dtype_name
+from ..torch_registry import named, register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .reductions import amax, amin, count, norm, reduce, sum_, var_mean
 from .reshape import axis_of
 from .scans import associative_scan
 from .special import floating, logaddexp
-from .torch_registry import named, register_torch
 from .views import unsqueeze
 
 

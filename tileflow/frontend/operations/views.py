@@ -11,10 +11,10 @@ from ...ir.attributes import AxisAttrs, PermuteAttrs
 from ...ir.kinds import OpKind
 from ...ir.types import ONE, Dim, TileType, itemsize
 from ..promotion import dtype_name
+from ..torch_registry import register_torch
 from ..trace import Tracer
 from ..values import TileValue
 from .reshape import axis_of, reshape, shape_of, value_of
-from .torch_registry import register_torch
 
 
 @register_torch("unsqueeze")

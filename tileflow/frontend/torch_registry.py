@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 
-from ...errors import UnsupportedOp
-from ..torch_aliases import remedy
-from ..trace import Tracer
+from ..errors import Location, UnsupportedOp
+from .torch_aliases import remedy
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -46,7 +45,7 @@ def named(name: str, *values: Any) -> Any:
     return getattr(torch.return_types, name)(values)
 
 
-def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
+def handler_for(func: Any, where: Location | None) -> tuple[Handler, str]:
     """The row of a torch function. Raises UnsupportedOp, naming the nearest rows."""
     found = TABLE.get(func)
     if found is not None:
@@ -55,7 +54,7 @@ def handler_for(tracer: Tracer, func: Any) -> tuple[Handler, str]:
     raise UnsupportedOp(
         "a torch function in a tile loop must be one that tileflow implements",
         got=f"torch.{name}",
-        where=tracer.location(),
+        where=where,
         hint=nearest(name),
     )
 

@@ -1,4 +1,4 @@
-"""The traced meanings of the language's functions, by name; each family registers its own."""
+"""The traced meanings of the language's functions by name, and of Python's own; each family registers its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ Meaning = Callable[..., Any]
 M = TypeVar("M", bound=Meaning)
 
 DEVICE: dict[str, Meaning] = {}
+# Python's own functions, where an argument is traced, and those that have a meaning of their own even where none is.
+PYTHON: dict[Any, Meaning] = {}
+ALWAYS: dict[Any, Meaning] = {}
+# By module and name, those that no public module offers.
+QUALIFIED: dict[tuple[str, str], Meaning] = {}
 
 
 def register_language(name: str) -> Callable[[M], M]:
