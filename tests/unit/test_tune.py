@@ -323,7 +323,7 @@ def test_the_page_about_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caps
     monkeypatch.setattr(tune, "_device_class", lambda calls: GPU)
     monkeypatch.setattr(tune, "_spec", lambda device, budget_s, strategy, seed: spec(device, 0.3, "random", seed))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    page = (Path(__file__).parents[2] / "docs/tuning-your-kernel.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/guides/tuning.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 6
     monkeypatch.chdir(tmp_path)

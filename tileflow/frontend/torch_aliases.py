@@ -24,7 +24,7 @@ REMEDIES = {
     "scatter": "tfl.store(tensor, [index], tile)", "scatter_add": "tfl.atomic_add(tensor, [index], tile)",
     "index_add": "tfl.atomic_add(tensor, [index], tile)", "pad": "tfl.load(tensor, index, extra_mask=...)",
     "fill_": "tile = torch.full_like(tile, value)", "zero_": "tile = torch.zeros_like(tile)",
-    "copy_": "tile = other", "scaled_dot_product_attention": "write the loop over keys: docs/language.md has products",
+    "copy_": "tile = other", "scaled_dot_product_attention": "write the loop over keys: docs/guides/kernels.md has products",
     "one_hot": "index[:, None] == tfl.arange(n)[None, :]", "vdot": "torch.dot(a, b)",
     "conv1d": "a sum over the taps of shifted tiles: x[tile + k]",
     "cross_entropy": "torch.log_softmax(x, -1), and torch.gather or a comparison with the labels",
