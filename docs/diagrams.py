@@ -17,9 +17,11 @@ BOX_WIDTH, BOX_HEIGHT = 132, 54
 
 # One palette for both schemes of the site: the drawing brings its background, so that it is read on either.
 STYLE = """
-  .page { fill: #ffffff } .band { fill: #f3f5f9 } .box { fill: #ffffff; stroke: #5b6b8c } .file { fill: #fff6e0; stroke: #b07c12 }
+  .page { fill: #ffffff } .band { fill: #f3f5f9 } .box { fill: #ffffff; stroke: #5b6b8c }
+  .file { fill: #fff6e0; stroke: #b07c12 }
   text { font-family: system-ui, sans-serif; fill: #1c2333 } .title { font-size: 15px; font-weight: 600 }
-  .name { font-size: 13px; font-weight: 600 } .note { font-size: 12px } .wire { stroke: #5b6b8c; fill: none; stroke-width: 1.5 }
+  .name { font-size: 13px; font-weight: 600 } .note { font-size: 12px }
+  .wire { stroke: #5b6b8c; fill: none; stroke-width: 1.5 }
   .tip { fill: #5b6b8c }
   @media (prefers-color-scheme: dark) {
     .page { fill: #14161c } .band { fill: #1e222c } .box { fill: #2a3040; stroke: #93a4c8 }

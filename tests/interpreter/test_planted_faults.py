@@ -1,5 +1,5 @@
-"""The table of planted faults in docs/guides/checking.md is what the check finds. That no right kernel of the gallery is
-refused by the same check is test_gallery.py's."""
+"""The table of planted faults in docs/guides/checking.md is what the check finds. That no right kernel of the gallery
+is refused by the same check is test_gallery.py's."""
 
 from __future__ import annotations
 

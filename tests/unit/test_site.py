@@ -1,4 +1,4 @@
-"""The site of docs/: every page has its place, every link and mention leads somewhere, and it builds without a warning."""
+"""The site of docs/: pages have their places, links and mentions lead somewhere, it builds without a warning."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 
 TREE = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(TREE).as_posix() for path in (TREE / "docs").rglob("*.md"))
+MENTION = re.compile(r"\bdocs/[\w/-]+\.md\b")
+TEXT = (".py", ".md", ".yaml", ".ipynb")
 FOLDERS = ("tileflow", "search", "cluster", "experiments", "examples", "tests", "scripts", "configs", "docs")
 
 
@@ -41,9 +43,9 @@ def test_mentions_of_pages_are_of_pages_that_there_are() -> None:
     mentions = {}
     for folder in FOLDERS:
         for path in (TREE / folder).rglob("*"):
-            if path.suffix in (".py", ".md", ".yaml", ".ipynb") or path.parent.name == "scripts" and path.is_file():
-                mentions |= dict.fromkeys(re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text()), path)
-    mentions |= dict.fromkeys(re.findall(r"\bdocs/[\w/-]+\.md\b", (TREE / "CHANGELOG.md").read_text()), TREE / "CHANGELOG.md")
+            if path.suffix in TEXT or (path.parent.name == "scripts" and path.is_file()):
+                mentions |= dict.fromkeys(MENTION.findall(path.read_text()), path)
+    mentions |= dict.fromkeys(MENTION.findall((TREE / "CHANGELOG.md").read_text()), TREE / "CHANGELOG.md")
     assert len(mentions) > 5
     assert {page: path for page, path in mentions.items() if page not in PAGES} == {}
 
@@ -65,4 +67,5 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     api = (tmp_path / "site" / "reference" / "api.html").read_text()
     assert "tileflow.api.Kernel" in api and "triton_source" in api, "docstrings are on the page"
     search = (tmp_path / "site" / "explanations" / "search.html").read_text()
-    assert "search/tileflow_search" in search and 'href="../../search' not in search, "the site holds no sources to link to"
+    assert "search/tileflow_search" in search
+    assert 'href="../../search' not in search, "the site holds no sources to link to"

@@ -1,4 +1,5 @@
-"""Every knob there is, each once: search space, emission, default config and docs/reference/knobs.md take it from here."""
+"""Every knob there is, each once: search space, emission and default config take it from here, as does
+docs/reference/knobs.md."""
 
 from __future__ import annotations
 
