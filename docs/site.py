@@ -1,13 +1,40 @@
-"""mkdocs' hook: what pages say of files of the repository, which the site does not hold, becomes their paths."""
+"""mkdocs' hooks: notebooks become pages, and links to files that the site does not hold become their paths."""
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s:#]+)(?:#[^)\s]*)?\)")
 _NOT_ON_THE_SITE = ("../", "data/")
+_NOTEBOOKS = Path(__file__).parents[1] / "examples" / "notebooks"
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Every notebook of the examples as ``notebooks/NAME.md``, with what its cells showed."""
+    from mkdocs.structure.files import File
+
+    for path in sorted(_NOTEBOOKS.glob("*.ipynb")):
+        files.append(
+            File.generated(config, f"notebooks/{path.stem}.md", content=_as_page(json.loads(path.read_text())))
+        )
+    return files
+
+
+def _as_page(notebook: dict[str, Any]) -> str:
+    parts = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(text)
+            continue
+        parts.append(f"```python\n{text}\n```")
+        shown = (o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell["outputs"])
+        parts += [f"```text\n{''.join(output).strip()}\n```" for output in shown if "".join(output).strip()]
+    return "\n\n".join(parts) + "\n"
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from experiments_fakes import GPU, sweep_spec, tools
 from tileflow_experiments import closing, journal, mlflow_log, sweep
 from tileflow_experiments.journal import Folded
-from tileflow_experiments.tables import winner
 
 from tileflow.measure.types import Status
 from tileflow.runtime.bundle import load_tables

@@ -21,7 +21,8 @@ FOLDERS = ("tileflow", "search", "cluster", "experiments", "examples", "tests", 
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (TREE / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-    assert {f"docs/{page}" for page in re.findall(r"[\w/-]+\.md", navigation)} == {*PAGES}
+    made = {f"docs/notebooks/{path.stem}.md" for path in (TREE / "examples/notebooks").glob("*.ipynb")}
+    assert {f"docs/{page}" for page in re.findall(r"[\w/-]+\.md", navigation)} == {*PAGES} | made
 
 
 def links_of(page: str) -> list[str]:
@@ -66,6 +67,8 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     assert run.returncode == 0 and "WARNING" not in run.stderr, run.stderr[-4000:]
     api = (tmp_path / "site" / "reference" / "api.html").read_text()
     assert "tileflow.api.Kernel" in api and "triton_source" in api, "docstrings are on the page"
+    notebook = (tmp_path / "site" / "notebooks" / "write_and_tune.html").read_text()
+    assert "speed-up" in notebook, "what its cells showed is on the page"
     search = (tmp_path / "site" / "explanations" / "search.html").read_text()
     assert "search/tileflow_search" in search
     assert 'href="../../search' not in search, "the site holds no sources to link to"
