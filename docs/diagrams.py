@@ -42,6 +42,7 @@ class Box:
     file: bool = False
 
     def svg(self) -> str:
+        """The rectangle and its two lines of text."""
         shape = "file" if self.file else "box"
         middle = self.x + BOX_WIDTH // 2
         return (
