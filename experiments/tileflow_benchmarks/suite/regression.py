@@ -104,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="beyond the intervals (0.02)")
     parser.add_argument("--equal", action="store_true", help="print the cells that did not change, too")
     options = parser.parse_args(arguments)
-    runs = [run_from(json.loads(path.read_text())) for path in (options.old, options.new)]
-    changes = compare(*runs, beside=options.beside, tolerance=options.tolerance)
+    old, new = (run_from(json.loads(path.read_text())) for path in (options.old, options.new))
+    changes = compare(old, new, beside=options.beside, tolerance=options.tolerance)
     for change in changes:
         if options.equal or change.verdict is not Verdict.EQUAL:
             print(change.line)
