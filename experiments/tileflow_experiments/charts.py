@@ -117,7 +117,9 @@ def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: Tri
             mark = _points(name, [place[0]], [place[1]], colour, [str(record.config)])
             traces.append(mark | {"marker": {"color": colour, "size": 13, "symbol": "diamond"}})
     return _figure(
-        traces, {"title": {"text": "FLOP per byte"}, "type": "log"}, {"title": {"text": "FLOP/s"}, "type": "log"}
+        traces,
+        {"title": {"text": "FLOP per byte"}, "type": "log"},
+        {"title": {"text": "FLOP/s"}, "type": "log", "exponentformat": "SI"},
     )
 
 
