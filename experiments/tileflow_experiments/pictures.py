@@ -21,7 +21,7 @@ PALETTE = (
     DEFAULT,
 )  # the last three mean levels where there are any
 
-_STYLE = {
+_STYLE: Any = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "text.color": MUTED,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from .results import EAGER, OURS, Result, Run, run_from
+from .results import EAGER, OURS, CellResult, SuiteRun, run_from
 
 TOLERANCE = 0.02  # what a cell differs by from one run to the next (docs/measurements/benchmarks.md)
 
@@ -51,14 +51,14 @@ class Change:
         return f"{self.verdict.value:7} {self.title}: {self.ratio:.3f}x ± {self.interval:.1%}"
 
 
-def compare(old: Run, new: Run, beside: str = EAGER, tolerance: float = TOLERANCE) -> list[Change]:
+def compare(old: SuiteRun, new: SuiteRun, beside: str = EAGER, tolerance: float = TOLERANCE) -> list[Change]:
     """Every cell of either run, the worst first. ``beside``: the yardstick; empty: microseconds as they are."""
     before, after = ({result.cell.title: result for result in run.results} for run in (old, new))
     changes = [_change(title, before.get(title), after.get(title), beside, tolerance) for title in before | after]
     return sorted(changes, key=lambda change: ([*Verdict].index(change.verdict), change.ratio or 0.0, change.title))
 
 
-def _change(title: str, old: Result | None, new: Result | None, beside: str, tolerance: float) -> Change:
+def _change(title: str, old: CellResult | None, new: CellResult | None, beside: str, tolerance: float) -> Change:
     one, other = (None if result is None else _measured(result, beside) for result in (old, new))
     if one is None:
         return Change(title, Verdict.NEW if other is not None else Verdict.EQUAL, why="" if other else "no time before")
@@ -73,7 +73,7 @@ def _change(title: str, old: Result | None, new: Result | None, beside: str, tol
     return Change(title, verdict, ratio, interval)
 
 
-def _measured(result: Result, beside: str) -> tuple[float, float] | None:
+def _measured(result: CellResult, beside: str) -> tuple[float, float] | None:
     """Time over the yardstick's, and the relative half of its interval; None where one of the two has no time."""
     parts = [_timed(result, name) for name in ((OURS, beside) if beside else (OURS,))]
     if any(part is None for part in parts):
@@ -83,14 +83,14 @@ def _measured(result: Result, beside: str) -> tuple[float, float] | None:
     return value, math.hypot(*(interval for _, interval in known))
 
 
-def _timed(result: Result, name: str) -> tuple[float, float] | None:
+def _timed(result: CellResult, name: str) -> tuple[float, float] | None:
     median_us = result.us(name)
     if not median_us:
         return None
     return median_us, (result.timings[name].ci95_us or 0.0) / median_us
 
 
-def _reason(result: Result, beside: str) -> str:
+def _reason(result: CellResult, beside: str) -> str:
     errors = (f"{name}: {t.error}" for name in (OURS, beside) if (t := result.timings.get(name)) and t.error)
     return next(errors, "no time")
 
