@@ -21,7 +21,10 @@ _RUNTIME = TREE / "tileflow" / "runtime" / "pyproject.toml"
 
 
 class DistributionHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Gives each wheel its files of ``tileflow/``."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the files, and to the runtime's wheel the C extension; called by hatchling before a build."""
         if self.target_name != "wheel" or version == "editable":  # an editable install finds what lies in the tree
             return
         is_runtime = Path(self.root).resolve() == _RUNTIME.parent.resolve()

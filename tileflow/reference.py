@@ -1,7 +1,7 @@
 """The language's reference page, made from the tables that the compiler itself reads.
 
-``python -m tileflow.reference > docs/language-reference.md`` writes it; a test fails where the page is another. The
-guide, docs/language.md, says what the rules mean.
+``python -m tileflow.reference > docs/reference/language.md`` writes it; a test fails where the page is another. The
+guide, docs/guides/kernels.md, says what the rules mean.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .language.atomics import DTYPES
 _HEAD = """\
 # Language reference
 
-Made by `python -m tileflow.reference > docs/language-reference.md` from the tables that the compiler reads. How kernels
-are written, and what the rules mean, is in [language.md](language.md)."""
+Made by `python -m tileflow.reference > docs/reference/language.md` from the tables that the compiler reads. How kernels
+are written, and what the rules mean, is in [the guide](../guides/kernels.md)."""
 
 
 def page() -> str:
@@ -137,7 +137,7 @@ def _hints(table: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _helion() -> Iterator[str]:
     yield "## tileflow.compat.helion.language"
-    yield "The same functions as above, for kernels in that dialect ([helion.md](helion.md)):"
+    yield "The same functions as above, for kernels in that dialect ([its guide](../guides/helion.md)):"
     yield _names(name for name in SAME if name not in helion.missing())
     yield "With other arguments:"
     adapted = [(name, getattr(helion, name)) for name in ADAPTED]

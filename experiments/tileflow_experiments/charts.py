@@ -12,10 +12,10 @@ from typing import Any
 from tileflow.target import target
 
 from .figures import best_so_far
+from .pictures import BEST, DEFAULT, MUTED, ROOF, TRIALS
 from .records import TrialRecord
 from .tables import Winner
 
-MUTED, TRIALS, BEST, DEFAULT, ROOF = "#8a8a8a", "#5b8def", "#2ca25f", "#e6842a", "#c0504d"
 _GRID = "rgba(128,128,128,0.25)"
 _HEIGHT = 340  # px
 _FEW = 6  # configs measured, below which no knob can be said to matter
@@ -117,7 +117,9 @@ def roofline(records: Sequence[TrialRecord], winner: Winner | None, default: Tri
             mark = _points(name, [place[0]], [place[1]], colour, [str(record.config)])
             traces.append(mark | {"marker": {"color": colour, "size": 13, "symbol": "diamond"}})
     return _figure(
-        traces, {"title": {"text": "FLOP per byte"}, "type": "log"}, {"title": {"text": "FLOP/s"}, "type": "log"}
+        traces,
+        {"title": {"text": "FLOP per byte"}, "type": "log"},
+        {"title": {"text": "FLOP/s"}, "type": "log", "exponentformat": "SI"},
     )
 
 

@@ -335,9 +335,12 @@ def _require_cluster(wanted: SweepSpec) -> None:
 
 
 def _finish(stopped: str, out: Path) -> None:
-    """The last line and the exit code: the sweep's own end counts before its log's."""
+    """The closing table, the last line and the exit code: the sweep's own end counts before its log's."""
+    from . import closing
     from .tracking import state as states
 
+    for line in closing.of_sweep(out / "journal.jsonl", out / "tables"):
+        typer.echo(line)
     logged = states.read(out)
     for line in logged.lines() if logged is not None else ():
         typer.echo(line, err=True)

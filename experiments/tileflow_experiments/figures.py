@@ -7,6 +7,7 @@ from typing import Any
 
 from tileflow.target import target
 
+from .pictures import BEST, DEFAULT, ROOF, TRIALS, level, style
 from .records import TrialRecord
 
 
@@ -29,20 +30,45 @@ def best_so_far(records: Sequence[TrialRecord]) -> list[tuple[int, float, float]
 
 
 def convergence(records: Sequence[TrialRecord], title: str) -> Any:
-    """Best time so far against trials and against seconds."""
+    """Best time so far against trials and against seconds; default and roofline as lines."""
+    with style():
+        return _convergence(records, title)
+
+
+def _convergence(records: Sequence[TrialRecord], title: str) -> Any:
     figure = _figure()
     curve = best_so_far(records)
+    default = next((r for r in records if r.seed_source == "default" and r.time_us is not None), None)
+    roof = next((b.roofline_us for r in records if (b := r.result.build) is not None and b.roofline_us), None)
     for position, (column, label) in enumerate(((0, "trials"), (1, "seconds")), 1):
         axes = figure.add_subplot(1, 2, position)
-        axes.step([point[column] for point in curve], [point[2] for point in curve], where="post")
+        axes.step(
+            [point[column] for point in curve],
+            [point[2] for point in curve],
+            where="post",
+            color=BEST,
+            label="best so far",
+        )
+        if default is not None and default.time_us is not None:
+            level(axes, default.time_us, "default", DEFAULT)
+        if roof is not None:
+            level(axes, roof, "roofline", ROOF)
+        axes.set_yscale("log")
         axes.set_xlabel(label)
-        axes.set_ylabel("best time so far (us)")
-    figure.suptitle(title + _how(records), fontsize=9)
+        axes.set_ylabel("time, us")
+    axes.legend()
+    figure.suptitle(title + _how(records))
     return figure
 
 
 def roofline(records: Sequence[TrialRecord], title: str) -> Any:
-    """Achieved FLOP/s of every good trial against the arithmetic intensity, under the datasheet's roof."""
+    """Achieved FLOP/s of every good trial against the arithmetic intensity, under the datasheet's roof; the best is
+    marked."""
+    with style():
+        return _roofline(records, title)
+
+
+def _roofline(records: Sequence[TrialRecord], title: str) -> Any:
     figure = _figure()
     axes = figure.add_subplot(1, 1, 1)
     moved = [(r.time_us, r.result.build.traffic) for r in records if r.result.build is not None]
@@ -56,12 +82,15 @@ def roofline(records: Sequence[TrialRecord], title: str) -> Any:
     ridge = peak / bandwidth
     low = min([x for x, _ in points] + [ridge]) / 4
     high = max([x for x, _ in points] + [ridge]) * 4
-    axes.loglog([low, ridge, high], [low * bandwidth, peak, peak], color="black", label=f"{device.name}, datasheet")
-    axes.loglog([x for x, _ in points], [y for _, y in points], "o", markersize=3, label="trials")
+    axes.loglog([low, ridge, high], [low * bandwidth, peak, peak], color=ROOF, label=f"{device.name}, datasheet")
+    axes.loglog([x for x, _ in points], [y for _, y in points], "o", markersize=3, color=TRIALS, label="trials")
+    if points:
+        best = max(points, key=lambda point: point[1])
+        axes.loglog(*best, "D", markersize=8, color=BEST, label="best")
     axes.set_xlabel("FLOP per byte")
     axes.set_ylabel("FLOP/s")
-    axes.legend(fontsize=8)
-    figure.suptitle(title + _how(records), fontsize=9)
+    axes.legend()
+    figure.suptitle(title + _how(records))
     return figure
 
 

@@ -2,7 +2,7 @@
 
 Study, MLflow, Parquet and tables are folds of it. The driver alone writes it, under an exclusive lock; anyone may
 read it at any time. A line is whole once its newline is there, so a crash loses at most the line it was in. A line that
-was damaged afterwards costs itself alone. docs/journal.md describes the lines.
+was damaged afterwards costs itself alone. docs/reference/journal.md describes the lines.
 """
 
 from __future__ import annotations

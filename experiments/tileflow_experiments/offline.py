@@ -86,7 +86,7 @@ def _table(kernel: str, rows: list[BuiltRow]) -> Table:
         entries,
         devices={name: DeviceInfo.of(target(name)) for name in {row.order.device_class: None for row in rows}},
         key_schema=tuple(KeyField(field.name, "exact") for field in key_schema_of(entries)),
-        default=Fallback(rows[0].config, reason=f"the zero-search default of {rows[0].problem.key}"),
+        default=Fallback(rows[0].config, reason=f"the default config of {rows[0].problem.key}"),
         defaults=defaults_of(rows, kernel),
         validators=tuple(Validator(name, value, "warn") for name, value in rows[0].compiled_by),
         created_by=CreatedBy(tileflow.__version__),

@@ -109,7 +109,7 @@ class TrialRecord:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Every field of docs/journal.md, in its order; None or an empty value where there is nothing."""
+        """Every field of docs/reference/journal.md, in its order; None or an empty value where there is nothing."""
         result, outcome = self.result, self.result.outcome
         build = result.build if result.build is not None else Build("")
         used, times, card = build.most_used, outcome.measurement, outcome.device

@@ -297,12 +297,7 @@ def _run(
         except JournalFull as error:
             runner.stop(str(error))
             log.error("%s", error)
-    unwritten = ""
-    try:
-        write_outputs(outputs, tasks, found.built, portable)
-    except OutputError as error:
-        unwritten = str(error)
-        log.error("%s", error)
+    unwritten = _unwritten(outputs, tasks, found.built, portable)
     if logger is not None:
         if runner.stopping:
             logger.abandon(MLFLOW_STOP_S)
@@ -314,6 +309,18 @@ def _run(
         _named(found.unchecked, len(tasks), "studies have an unchecked winner"),
     )
     return "; ".join(filter(None, (runner.stopping or found.stopping, *missing, unwritten)))
+
+
+def _unwritten(
+    outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
+) -> str:
+    """Write tables, bundle and reports; what found no room, which is logged too."""
+    try:
+        write_outputs(outputs, tasks, built, portable)
+    except OutputError as error:
+        log.error("%s", error)
+        return str(error)
+    return ""
 
 
 def _driver(sweep: SweepSpec, tasks: Sequence[TuningTask], evaluator: Evaluator, journal: Journal) -> Driver:

@@ -39,8 +39,8 @@ from tileflow.runtime.table import Entry, Table
 from tileflow.runtime.user_tables import keep, read, user_folder
 from tileflow.target import target
 
+from . import closing, sweep
 from . import journal as journals
-from . import sweep
 from .progress import Progress
 from .records import StudyKey
 from .spec import KernelSpec, SweepSpec, parse
@@ -49,7 +49,6 @@ from .tuning_task import TuningTask
 from .work import Tools
 
 CHATTY = ("ray", "tileflow", "tileflow_experiments", "tileflow_cluster", "mlflow", "alembic")
-KEY_CHARS = 60
 
 log = logging.getLogger("tileflow")
 
@@ -286,32 +285,17 @@ def _closing_table(
     outputs: Outputs,
     stopped: str,
 ) -> str:
-    """Default, best and speed-up of each call, then where the rows are."""
-    reasons = journals.stopped(journals.fold(journals.read(outputs.journal)).events)
-    lines = [("kernel", "call", "default", "best", "speed-up", "")]
-    for call, row in zip(calls, rows, strict=True):
-        key = call.problem.key
-        what = call.kernel.__name__, key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 3]}..."
-        why = reasons.get(call.study(device).id, "")
-        if row is None:
-            lines.append((*what, "", "", "", f"no config works: {why.splitlines()[0]}" if why else "no config works"))
-        else:
-            lines.append((*what, *_times(row)))
-    widths = [max(len(line[i]) for line in lines) for i in range(5)]
-    text = ["  ".join([*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[5]]) for line in lines]
+    """What each call's search came to, then where the rows are."""
+    folded = journals.fold(journals.read(outputs.journal))
+    reasons = journals.stopped(folded.events)
+    outcomes = [
+        closing.Outcome(call.kernel.__name__, call.problem.key, row, reasons.get(call.study(device).id, ""))
+        for call, row in zip(calls, rows, strict=True)
+    ]
+    text = closing.table(outcomes, folded)
     text += [f"row{'s' if len(calls) > 1 else ''} in {path}" for path in dict.fromkeys(kept.values())]
     if stopped:
         text.append(f"stopped before its end: {stopped}")
     if stopped or not kept:
         text.append(f"what was logged is in {outputs.folder / 'tune.log'}")
-    return "\n".join(line.rstrip() for line in text)
-
-
-def _times(row: Entry) -> tuple[str, str, str, str]:
-    how = "" if row.origin == "measured" else f"{row.origin} for {row.device}"
-    if row.best_us is None:
-        return "", "", "", how
-    best = f"{row.best_us:.1f} us"
-    if row.default_us is None:
-        return "fails", best, "", how
-    return f"{row.default_us:.1f} us", best, f"{row.default_us / row.best_us:.2f}x", how
+    return "\n".join(text)

@@ -2,9 +2,9 @@
 
 A fault is a change of a kernel's generated text, run by Triton's interpreter; of a call as a whole, for what a text run
 one program after another cannot show; or, for sizes that an interpreter does not reach, a function that computes as the
-faulty kernel would. ``docs/checking.md`` holds the table:
+faulty kernel would. ``docs/guides/checking.md`` holds the table:
 
-    python tests/interpreter/planted_faults.py --write docs/checking.md
+    python tests/interpreter/planted_faults.py --write docs/guides/checking.md
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def test_short_ranges_are_written_out_and_long_ones_are_loops() -> None:
     assert text(False).count("tl.load") == 2 and f"tl.range(0, {UNROLLED + 1}, 1" in text(False)
 
 
-def mistakes() -> list[tuple[Any, str]]:
+def mistakes() -> list[tuple[Any, str]]:  # noqa: C901
     @tileflow.kernel
     def barrier_inside(x: torch.Tensor) -> None:
         for tile in tfl.tile(x.size(0)):

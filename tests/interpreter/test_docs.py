@@ -17,7 +17,7 @@ import tileflow.language
 from tileflow.frontend.language_registry import DEVICE
 
 PAGES = Path(__file__).parent.parent.parent / "docs"
-TEXT = (PAGES / "language.md").read_text()
+TEXT = (PAGES / "guides/kernels.md").read_text()
 
 
 def blocks_of(text: str) -> list[tuple[str, str]]:
@@ -26,7 +26,7 @@ def blocks_of(text: str) -> list[tuple[str, str]]:
     return [(re.findall(r"^#+ (.*)$", text[: text.index(block)], re.MULTILINE)[-1], block) for block in blocks]
 
 
-PROGRAMS = ("language.md", "autograd.md", "helion.md", "integrations.md")
+PROGRAMS = ("guides/kernels.md", "guides/gradients.md", "guides/helion.md", "guides/integrations.md")
 BLOCKS = [b for page in PROGRAMS for b in blocks_of((PAGES / page).read_text())]
 
 

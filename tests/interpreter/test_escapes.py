@@ -96,7 +96,7 @@ def reads_a_table(x):
     return x + TABLE["a"]
 
 
-def mistakes() -> list[tuple[Any, str]]:
+def mistakes() -> list[tuple[Any, str]]:  # noqa: C901
     @tileflow.kernel
     def stops(x: torch.Tensor) -> None:
         for tile in tfl.tile(x.size(0)):

@@ -1,5 +1,5 @@
-"""The table of planted faults in docs/checking.md is what the check finds. That no right kernel of the gallery is
-refused by the same check is test_gallery.py's."""
+"""The table of planted faults in docs/guides/checking.md is what the check finds. That no right kernel of the gallery
+is refused by the same check is test_gallery.py's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import planted_faults
 import pytest
 from planted_faults import LARGE, SUBJECTS, Row
 
-PAGE = Path(__file__).parents[2] / "docs/checking.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/checking.md"
 LEAST = 0.9  # of the faults, before a table
 
 
 def documented(rows: list[Row]) -> None:
     page = PAGE.read_text()
     missing = [row for row in rows if planted_faults.table([row]).splitlines()[-1] not in page]
-    assert not missing, "run python tests/interpreter/planted_faults.py --write docs/checking.md"
+    assert not missing, "run python tests/interpreter/planted_faults.py --write docs/guides/checking.md"
 
 
 @pytest.mark.parametrize("number", range(len(SUBJECTS)), ids=[s.kernel.rpartition(":")[2] for s in SUBJECTS])

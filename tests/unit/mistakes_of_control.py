@@ -280,7 +280,7 @@ def tile_div_inner(x):
 
 @mistake(
     TraceError,
-    ("tfl.tile must be called as tileflow implements it", "docs/language-reference.md lists the operations, and what"),
+    ("tfl.tile must be called as tileflow implements it", "docs/reference/language.md lists the operations, and what"),
     "tfl.tile",
 )
 def tile_none(x):
@@ -290,7 +290,7 @@ def tile_none(x):
 
 @mistake(
     TraceError,
-    ("tfl.tile must be called as tileflow implements it", "docs/language-reference.md lists the operations, and what"),
+    ("tfl.tile must be called as tileflow implements it", "docs/reference/language.md lists the operations, and what"),
     "tfl.tile",
 )
 def tile_kw(x):

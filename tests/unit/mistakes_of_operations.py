@@ -250,7 +250,7 @@ def wrong_kw(x):
 
 @mistake(
     TraceError,
-    ("torch.sum must be called as tileflow implements it", "docs/language-reference.md lists the operations, and what"),
+    ("torch.sum must be called as tileflow implements it", "docs/reference/language.md lists the operations, and what"),
     "x[tile, :]",
 )
 def sum_dim_str(x):
@@ -383,7 +383,7 @@ def zeros_dtype(x):
 
 @mistake(
     TraceError,
-    ("tfl.zeros must be called as tileflow implements it", "docs/language-reference.md lists the operations, and what"),
+    ("tfl.zeros must be called as tileflow implements it", "docs/reference/language.md lists the operations, and what"),
     "tfl.zeros",
 )
 def zeros_noarg(x):
@@ -578,7 +578,7 @@ def scan_loads(x):
     TraceError,
     (
         "tfl.associative_scan must be called as tileflow implements it",
-        "docs/language-reference.md lists the operations, and what",
+        "docs/reference/language.md lists the operations, and what",
     ),
     "tfl.associative_scan",
 )
@@ -629,7 +629,7 @@ def scan_dim(x):
     (
         "tfl.reduce must be called as tileflow implements it",
         "but got 'str' object is not callable",
-        "docs/language-reference.md lists the operations, and what",
+        "docs/reference/language.md lists the operations, and what",
     ),
     "tfl.reduce",
 )
@@ -662,7 +662,7 @@ def rand_tile_seed(x):
 
 @mistake(
     TraceError,
-    ("tfl.rand must be called as tileflow implements it", "docs/language-reference.md lists the operations, and what"),
+    ("tfl.rand must be called as tileflow implements it", "docs/reference/language.md lists the operations, and what"),
     "tfl.rand",
 )
 def rand_noseed(x):

@@ -286,7 +286,7 @@ def captured_shape_bad2(x):
 
 @mistake(
     MissingAttribute,
-    ("a name of a module or an object in", "see docs/language-reference.md for what there is"),
+    ("a name of a module or an object in", "see docs/reference/language.md for what there is"),
     "x.foo = 1",
 )
 def captured_assign_attr(x):

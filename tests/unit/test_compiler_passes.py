@@ -340,7 +340,7 @@ def carried(function: Callable[..., Any], *args: Any) -> tuple[str, int]:
     return value.type.dtype, len(value.dims)
 
 
-def test_carried_types_reach_a_fixpoint() -> None:
+def test_carried_types_reach_a_fixpoint() -> None:  # noqa: C901
     def number(x):
         for tile in tfl.tile(x.size(0)):
             acc = 0

@@ -93,7 +93,7 @@ def test_the_version_is_the_packages() -> None:
 def test_the_page_of_variables_is_complete() -> None:
     """Each TILEFLOW_ variable that the sources read is on the page, and no other."""
     root = Path(__file__).parents[2]
-    page = set(re.findall(r"^\| `(TILEFLOW_[A-Z_]+)`", (root / "docs/environment.md").read_text(), re.M))
+    page = set(re.findall(r"^\| `(TILEFLOW_[A-Z_]+)`", (root / "docs/reference/environment.md").read_text(), re.M))
     read: set[str] = set()
     for folder in ("tileflow", "search", "cluster", "experiments", "scripts"):
         for path in sorted((root / folder).rglob("*")):

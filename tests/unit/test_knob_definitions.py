@@ -84,8 +84,8 @@ def test_names_are_those_of_tables() -> None:
 
 
 def test_the_documents_have_each_definition_under_its_heading() -> None:
-    """docs/knobs.md's tables are the definitions' rows, and nothing else."""
-    sections = re.split(r"^## ", (ROOT / "docs" / "knobs.md").read_text(), flags=re.MULTILINE)[1:]
+    """docs/reference/knobs.md's tables are the definitions' rows, and nothing else."""
+    sections = re.split(r"^## ", (ROOT / "docs" / "reference" / "knobs.md").read_text(), flags=re.MULTILINE)[1:]
     written = {s.partition("\n")[0]: [line for line in s.splitlines() if line.startswith("| `")] for s in sections}
     assert written == {heading: [knob.row for knob in knobs] for heading, knobs in TABLES.items()}
 

@@ -15,7 +15,7 @@ from tileflow.frontend.language_registry import DEVICE
 from tileflow.frontend.torch_registry import METHODS
 from tileflow.reference import page
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "language-reference.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "language.md"
 _COUNTS = """
 import tileflow.frontend.lower  # which traces
 from tileflow.frontend.language_registry import DEVICE
@@ -25,7 +25,7 @@ print(len(DEVICE), len(METHODS), len(FACTORIES), len(TABLE))
 
 
 def test_the_page_is_what_the_tables_say() -> None:
-    assert PAGE.read_text() == page(), "python -m tileflow.reference > docs/language-reference.md"
+    assert PAGE.read_text() == page(), "python -m tileflow.reference > docs/reference/language.md"
 
 
 def test_the_page_names_all_there_is() -> None:

@@ -107,9 +107,10 @@ def test_a_closure_is_tuned_with_its_arguments_alone_and_its_row_is_found_again(
     assert row.problem.key == kernel.describe(x).key and (row.device, row.origin) == (GPU, "modelled")
     said, chatter = capfd.readouterr()
     heading, line, place = said.splitlines()
-    assert heading.split() == ["kernel", "call", "default", "best", "speed-up"]
+    assert heading.split() == ["kernel", "call", "default", "best", "speed-up", "roofline", "checks"]
     assert line.startswith("scaled  x=float32[64x128] out=None  ") and f"{row.best_us:.1f} us" in line
     assert f"{row.default_us / row.best_us:.2f}x" in line
+    assert re.search(r"x  +\d+%  +passed, interpreted  modelled for nvidia-h200$", line), line
     (file,) = (tmp_path / "mine").glob("*.json")
     assert place == f"row in {file}" and file.stem == f"scaled-{kernel.semantic_hash[:16]}"
     assert chatter == "", "one table is all that is said"
@@ -323,7 +324,7 @@ def test_the_page_about_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caps
     monkeypatch.setattr(tune, "_device_class", lambda calls: GPU)
     monkeypatch.setattr(tune, "_spec", lambda device, budget_s, strategy, seed: spec(device, 0.3, "random", seed))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-    page = (Path(__file__).parents[2] / "docs/tuning-your-kernel.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/guides/tuning.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 6
     monkeypatch.chdir(tmp_path)

@@ -181,7 +181,7 @@ def interpreting() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
-def mend_interpreter() -> None:
+def mend_interpreter() -> None:  # noqa: C901
     """Make the interpreter's ``tl.dot`` right for bfloat16 operands, of which it multiplies the raw bits (3.6 to 3.9);
     give it constants and differences of bfloat16, sums of it by atomics and scaled products; round to the short types;
     and let it reduce and scan whole slices at a time, where a function of the kernel's own combines them.

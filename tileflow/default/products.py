@@ -130,7 +130,7 @@ def _chain(ir: KernelIR, scores: Op, target: Target) -> dict[str, Choice]:
 
 def _specialised(ir: KernelIR, target: Target) -> dict[str, Choice]:
     """Two consumer groups beside a producer, where each multiprocessor has a tile of 128 rows: as measured on an H200
-    (docs/warp-specialisation.md)."""
+    (docs/explanations/warp-specialisation.md)."""
     found = find_structure(ir)
     if refusal(ir, target) or not isinstance(found, Chained | GradientLoop):
         return {}

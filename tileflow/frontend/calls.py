@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .control import Control
 
 
-def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(control: Control, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: C901
     """The language by its traced meaning, users' functions rewritten, the rest as it is."""
     t = control.tracer
     if is_captured(function):

@@ -61,7 +61,7 @@ class Capturer:
         self._passed_memory = memory
         self.given: set[str] = set()
 
-    def capture(self, value: Any, path: str) -> Any:
+    def capture(self, value: Any, path: str) -> Any:  # noqa: C901
         """What device code sees of ``value``, found at ``path`` of the host frame."""
         if isinstance(value, torch.Tensor):
             with self.t.plain_torch():  # an object's attributes are captured while device code runs

@@ -80,7 +80,7 @@ def _unbound(message: str, where: Location | None, missing: Collection[str]) -> 
 
 def _near(error: AttributeError) -> str:
     near = difflib.get_close_matches(error.name or "", dir(error.obj) if error.obj is not None else (), n=3)
-    return f"near it: {', '.join(near)}" if near else "see docs/language-reference.md for what there is"
+    return f"near it: {', '.join(near)}" if near else "see docs/reference/language.md for what there is"
 
 
 def _of_type(message: str) -> str:

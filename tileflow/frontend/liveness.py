@@ -150,7 +150,7 @@ class Liveness:
             self.before[statement] = live
         return live
 
-    def _statement(self, s: ast.stmt, live: Names, exits: _Exits) -> Names:
+    def _statement(self, s: ast.stmt, live: Names, exits: _Exits) -> Names:  # noqa: C901
         match s:
             case ast.Assign():
                 return self._expression(s.value, self._targets(s.targets, live))

@@ -152,7 +152,7 @@ class _Writer:
         names = (getattr(arguments, part) for part in ("posonlyargs", "args", "vararg", "kwonlyargs", "kwarg"))
         return (*names, arguments.defaults, arguments.kw_defaults)
 
-    def value(self, v: object) -> str:
+    def value(self, v: object) -> str:  # noqa: C901
         """A value that a function refers to: constants by value, functions by what they mean, other objects by type."""
         match v:
             case enum.Enum():

@@ -414,7 +414,7 @@ REFUSED: dict[type[ast.AST], str] = {
 }
 
 
-def check_device_code(
+def check_device_code(  # noqa: C901
     nodes: Iterable[ast.AST], source: FunctionSource, local: Names, launch: ast.For | None = None
 ) -> None:
     """SplitError at the first thing that device code cannot hold.
@@ -430,7 +430,7 @@ def check_device_code(
     def refuse(what: str, node: ast.AST, hint: str) -> SplitError:
         return SplitError(f"device code cannot contain {what}", where=location(source, node), hint=hint)
 
-    def check(node: ast.AST, loop: ast.For | None) -> None:
+    def check(node: ast.AST, loop: ast.For | None) -> None:  # noqa: C901
         if type(node) in REFUSED:
             raise refuse(REFUSED[type(node)], node, "move it into host code, or write it with for, if and while")
         if isinstance(node, ast.Return) and launch is not None:

@@ -62,5 +62,5 @@ def handler_for(func: Any, where: Location | None) -> tuple[Handler, str]:
 def nearest(name: str) -> str:
     """What to write for a function that the table lacks."""
     near = difflib.get_close_matches(name, METHODS, n=3)
-    listed = f"near it: {', '.join(near)}" if near else "see docs/language-reference.md for the list"
+    listed = f"near it: {', '.join(near)}" if near else "see docs/reference/language.md for the list"
     return remedy(name, METHODS) or listed

@@ -542,7 +542,7 @@ def _whole(x: Any) -> Any:
 def _call_hint(message: str) -> str:
     if "'out'" in message:
         return "a tile is a value: assign the result"
-    return "docs/language-reference.md lists the operations, and what differs from torch"
+    return "docs/reference/language.md lists the operations, and what differs from torch"
 
 
 def _is_short(operand: Operand) -> bool:

@@ -14,7 +14,7 @@ from ..errors import CallError
 from . import flash
 
 BACKENDS = ("auto", "tileflow", "torch")
-MOST_WON = 64  # the head size up to which the kernel was measured to be ahead of torch's: docs/performance.md
+MOST_WON = 64  # the head size up to which the kernel was ahead of torch's (docs/measurements/performance.md)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ _NEEDED = ("scope", "tolerances", "baseline", "inputs", "reference", "run_eagerl
 
 
 class MeasurableKernel(Protocol):
-    """See ``docs/architecture.md``. ``scope``: the user's function or None, for captured cells and globals.
-    ``tolerances``: what its author lets differ. ``baseline``: what results are held against where it is not the
-    reference. ``run_eagerly``: its own text as plain Python."""
+    """See ``docs/explanations/architecture.md``. ``scope``: the user's function or None, for captured cells and
+    globals. ``tolerances``: what its author lets differ. ``baseline``: what results are held against where it is not
+    the reference. ``run_eagerly``: its own text as plain Python."""
 
     @property
     def scope(self) -> Any: ...

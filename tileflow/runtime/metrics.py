@@ -1,6 +1,6 @@
 """The counters as OpenMetrics 1.0 text, for a Prometheus scraper; caches register what they hold beside them.
 
-Serve :func:`openmetrics` under CONTENT_TYPE at ``/metrics``; docs/deployment.md shows how.
+Serve :func:`openmetrics` under CONTENT_TYPE at ``/metrics``; docs/guides/deployment.md shows how.
 """
 
 from __future__ import annotations

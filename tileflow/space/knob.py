@@ -59,7 +59,7 @@ class KnobDef(Generic[C]):
 
     @property
     def row(self) -> str:
-        """Its line in the tables of docs/knobs.md."""
+        """Its line in the tables of docs/reference/knobs.md."""
         return f"| `{self.pattern}` | {self.shown or self._spelled()} | {self.where} | {self.why} |"
 
     def _spelled(self) -> str:

@@ -1,4 +1,5 @@
-"""Every knob there is, each once: search space, emission, default config and docs/knobs.md take it from here."""
+"""Every knob there is, each once: search space, emission and default config take it from here, as does
+docs/reference/knobs.md."""
 
 from __future__ import annotations
 
@@ -267,8 +268,8 @@ KPACK = LaunchKnob(
 SCHEDULE = LaunchKnob("schedule", ("pipelined", "warp_specialised"), default="pipelined",
     where="Hopper; two chained products in a loop of keys, 64 or 128 rows of queries, a loop of gradients, or one "
           "product in a loop over the inner dimension",
-    why="warps of their own for copies and for products, written in Gluon ([warp-specialisation.md]"
-        "(warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
+    why="warps of their own for copies and for products, written in Gluon ([warp-specialisation]"
+        "(../explanations/warp-specialisation.md)); most knobs of the pipelined one have no meaning then",
 )  # fmt: skip
 
 CONSUMERS = LaunchKnob(

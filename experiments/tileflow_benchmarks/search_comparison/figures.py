@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tileflow_experiments.pictures import BEST, DEFAULT, level, plain_numbers, style
+
 from .score import WITHIN, CellComparison, incumbent_us, rivals_of
 
 POINTS = 400
 
 
 def figure(comparison: CellComparison) -> Any:
-    """Median over seeds as a line, their range as a band; the pooled best, 2 % above it, and our default, dotted."""
+    """Median over seeds as a line, their range as a band; the pooled best, 2 % above it, and our default, dashed."""
+    with style():
+        return _figure(comparison)
+
+
+def _figure(comparison: CellComparison) -> Any:
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(7, 4), layout="constrained")
@@ -32,16 +39,18 @@ def figure(comparison: CellComparison) -> Any:
             alpha=0.15,
             color=line.get_color(),
         )
-    for level, style in ((comparison.best_us, "-"), (WITHIN * comparison.best_us, ":")):
-        axes.axhline(level, color="black", linewidth=0.6, linestyle=style)
+    level(axes, comparison.best_us, "the best of all searches", BEST)
+    level(axes, WITHIN * comparison.best_us, f"{WITHIN - 1:.0%} above it")
     if math.isfinite(comparison.default_us):
-        axes.axhline(comparison.default_us, color="grey", linewidth=0.8, linestyle="--", label="default, no search")
+        level(axes, comparison.default_us, "default config, no search", DEFAULT)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    plain_numbers(axes.yaxis)
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("seconds, workers up, caches empty")
-    axes.set_ylabel("re-timed us of the search's incumbent")
-    axes.set_title(comparison.cell.title, fontsize=9)
-    axes.legend(fontsize=8)
+    axes.set_ylabel("time of what the search holds, us")
+    axes.set_title(comparison.cell.title)
+    axes.legend()
     return drawn
 
 

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tileflow_experiments.pictures import level, percent, style
+
 from .compare import NEAR, RecordingComparison, StrategyRuns, geometric_mean, quartiles
 from .simulate import Replayed
 
@@ -98,6 +100,11 @@ def _table(comparison: RecordingComparison, at_seconds: Sequence[float]) -> str:
 
 def figure(comparison: RecordingComparison, seconds: float) -> Any:
     """Regret against seconds and against measurements: the median over seeds, and the quartiles as a band."""
+    with style():
+        return _figure(comparison, seconds)
+
+
+def _figure(comparison: RecordingComparison, seconds: float) -> Any:
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(10, 4), layout="constrained")
@@ -115,14 +122,16 @@ def figure(comparison: RecordingComparison, seconds: float) -> Any:
             axis.fill_between(
                 points, [_drawable(v) for v in lows], [_drawable(v) for v in highs], alpha=0.15, color=line.get_color()
             )
-        axis.axhline(NEAR - 1, color="black", linewidth=0.6, linestyle=":")
+        level(axis, NEAR - 1, f"{NEAR - 1:.0%}")
         axis.set_xscale("log")
         axis.set_yscale("symlog", linthresh=0.01)
         axis.set_ylim(bottom=0)
+        percent(axis.yaxis)
+        axis.xaxis.set_major_formatter("{x:g}")
         axis.set_xlabel(label)
         axis.set_ylabel("regret against the recording's best")
-    axis.legend(fontsize=8)
-    drawn.suptitle(comparison.recording.header.title, fontsize=9)
+    axis.legend()
+    drawn.suptitle(comparison.recording.header.title)
     return drawn
 
 

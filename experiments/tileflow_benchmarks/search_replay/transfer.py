@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tileflow_experiments.pictures import style
 from tileflow_experiments.tuning_task import Prepare, prepare
 from tileflow_search.default import DefaultStrategy
 from tileflow_search.transfer import ProblemFeatures, TransferGroup
@@ -157,6 +158,11 @@ def markdown(series: Series) -> str:
 
 def figure(series: Series) -> Any:
     """Seconds and measurements to within 2 %, and measurements in all, by shape number: medians and quartiles."""
+    with style():
+        return _figure(series)
+
+
+def _figure(series: Series) -> Any:
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(12, 4), layout="constrained")
@@ -180,7 +186,7 @@ def figure(series: Series) -> Any:
         axis.set_ylabel(label)
         axis.set_ylim(bottom=0)
     axis.legend()
-    drawn.suptitle(f"{series.kernel} on {series.device_class}", fontsize=9)
+    drawn.suptitle(f"{series.kernel} on {series.device_class}")
     return drawn
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tileflow_experiments.pictures import DEFAULT, PALETTE, TRIALS, level, plain_numbers, style
+
 from .ratios import geomean, share
 from .report import PEERS
 from .results import EAGER, OURS, CellResult
 
-_COLOURS = ("#1b6ca8", "#e08e45", "#6b9e78", "#9b72aa", "#b0413e")
+AIM = 90  # % of the roofline
 
 
 def draw(results: Sequence[CellResult], folder: Path) -> list[str]:
@@ -18,12 +20,13 @@ def draw(results: Sequence[CellResult], folder: Path) -> list[str]:
 
     matplotlib.use("Agg")
     drawn = []
-    if any(r.us(EAGER) for r in results):
-        _over_eager(results, folder / "over_eager.png")
-        drawn.append("over_eager.png")
-    if any(share(r, OURS) for r in results):
-        _roofline(results, folder / "roofline.png")
-        drawn.append("roofline.png")
+    with style():
+        if any(r.us(EAGER) for r in results):
+            _over_eager(results, folder / "over_eager.png")
+            drawn.append("over_eager.png")
+        if any(share(r, OURS) for r in results):
+            _roofline(results, folder / "roofline.png")
+            drawn.append("roofline.png")
     return drawn
 
 
@@ -37,12 +40,15 @@ def _over_eager(results: Sequence[CellResult], path: Path) -> None:
     for n, name in enumerate(contenders):
         heights = [_speed_over_eager(results, kernel, name) for kernel in kernels]
         places = [k + (n - (len(contenders) - 1) / 2) * width for k in range(len(kernels))]
-        axes.bar(places, heights, width, label=name, color=_COLOURS[n % len(_COLOURS)])
-    axes.axhline(1, color="black", linewidth=0.8)
+        above = [height - 1 for height in heights]  # bars begin at eager, and hang from it where it is faster
+        axes.bar(places, above, width, bottom=1, label=name, color=PALETTE[n % len(PALETTE)])
+    level(axes, 1, "eager")
     axes.set_yscale("log", base=2)
+    plain_numbers(axes.yaxis, "{x:g}x")
     axes.set_ylabel("times as fast as eager")
+    axes.grid(visible=False, axis="x")
     axes.set_xticks(range(len(kernels)), kernels, rotation=40, ha="right")
-    axes.legend(ncols=len(contenders), frameon=False)
+    axes.legend(ncols=len(contenders) + 1)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
@@ -58,12 +64,19 @@ def _roofline(results: Sequence[CellResult], path: Path) -> None:
     from matplotlib import pyplot
 
     cells = [(r.cell.title, part, r.cell.bound) for r in results if (part := share(r, OURS)) is not None]
-    figure, axes = pyplot.subplots(figsize=(9, 0.5 + 0.2 * len(cells)), layout="constrained")
-    colours = [_COLOURS[0] if bound == "memory" else _COLOURS[1] for _, _, bound in cells]
-    axes.barh(range(len(cells)), [100 * part for _, part, _ in cells], color=colours)
-    axes.axvline(90, color="black", linewidth=0.8, linestyle=":")
+    figure, axes = pyplot.subplots(figsize=(9, 1.6 + 0.18 * len(cells)), layout="constrained")
+    for of_memory, label, colour in (
+        (True, "bound by memory: of the copy bandwidth", TRIALS),
+        (False, "bound by products: of a bf16 product's rate", DEFAULT),
+    ):
+        mine = [(n, 100 * part) for n, (_, part, bound) in enumerate(cells) if (bound == "memory") == of_memory]
+        if mine:
+            axes.barh(*zip(*mine, strict=True), color=colour, label=label)
+    level(axes, AIM, f"the aim, {AIM} %", upright=True)
     axes.set_yticks(range(len(cells)), [title for title, _, _ in cells], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlabel("% of the roofline measured in the same run (copy bandwidth; bf16 product)")
+    axes.set_ylim(len(cells) - 0.5, -0.5)
+    axes.set_xlabel("% of the roofline, measured in the same run")
+    axes.grid(visible=False, axis="y")
+    figure.legend(loc="outside upper right", ncols=1)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

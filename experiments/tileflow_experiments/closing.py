@@ -1,0 +1,104 @@
+"""The table that a search ends with: default, best, how near the roofline, what was checked, and where the rows are.
+
+Times come from the rows that were exported; the roofline and the checks from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tileflow.measure.types import Status
+from tileflow.runtime.bundle import load_tables
+from tileflow.runtime.table import Entry
+
+from . import journal as journals
+from .journal import Folded
+from .records import StudyKey, TrialRecord
+from .verify import WRONG
+
+HEAD = ("kernel", "call", "default", "best", "speed-up", "roofline", "checks", "")
+SHOWN = 60  # characters of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search came to. ``row``: None where no config works. ``why``: what stopped it, if anything did."""
+
+    kernel: str
+    call: str
+    row: Entry | None
+    why: str = ""
+
+
+def table(outcomes: Iterable[Outcome], folded: Folded) -> list[str]:
+    """Lines of text, columns below their headings."""
+    lines = [HEAD, *(_cells(outcome, folded) for outcome in outcomes)]
+    last = len(HEAD) - 1
+    widths = [max(len(line[i]) for line in lines) for i in range(last)]
+    padded = ([*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[last]] for line in lines)
+    return ["  ".join(cells).rstrip() for cells in padded]
+
+
+def of_sweep(journal: Path, tables: Path) -> list[str]:
+    """The table of a sweep that was exported, and where its rows are. Raises TableError, JournalError."""
+    folded = journals.fold(journals.read(journal))
+    stopped = journals.stopped(folded.events)
+    loaded = load_tables(tables)[0] if any(tables.glob("*.json")) else ()
+    rows = {row.trial_id: row for one in loaded for row in one.entries if row.trial_id}
+    outcomes = []
+    for key, records in folded.trials.items():
+        row = next((rows[r.trial_id] for r in records if r.trial_id in rows), None)
+        outcomes.append(Outcome(key.kernel, f"{key.shown} on {key.device_class}", row, stopped.get(key.id, "")))
+    return [*table(outcomes, folded), f"rows in {tables}"] if outcomes else []
+
+
+def _cells(outcome: Outcome, folded: Folded) -> tuple[str, ...]:
+    call = outcome.call if len(outcome.call) <= SHOWN else f"{outcome.call[: SHOWN - 3]}..."
+    reason = outcome.why.splitlines()[0] if outcome.why else ""
+    row = outcome.row
+    if row is None:
+        note = f"no config works: {reason}" if reason else "no config works"
+        return outcome.kernel, call, "", "", "", "", "", note
+    trials = [r for group in folded.trials.values() for r in group if row.trial_id and r.trial_id == row.trial_id]
+    note = "" if row.origin == "measured" else f"{row.origin} for {row.device}"
+    if reason:
+        note = f"{note}, stopped: {reason}" if note else f"stopped: {reason}"
+    return (outcome.kernel, call, *_times(row), _roofline(row, trials), _checks(row, trials, folded), note)
+
+
+def _times(row: Entry) -> tuple[str, str, str]:
+    if row.best_us is None:
+        return "", "", ""
+    best = f"{row.best_us:.1f} us"
+    if row.default_us is None:
+        return "fails", best, ""
+    return f"{row.default_us:.1f} us", best, f"{row.default_us / row.best_us:.2f}x"
+
+
+def _roofline(row: Entry, trials: Sequence[TrialRecord]) -> str:
+    """The share of the best time that the call's bytes or operations need at the datasheet's rates."""
+    roof = next((b.roofline_us for r in trials if (b := r.result.build) is not None and b.roofline_us), None)
+    return "" if roof is None or not row.best_us else f"{roof / row.best_us:.0%}"
+
+
+def _checks(row: Entry, trials: Sequence[TrialRecord], folded: Folded) -> str:
+    """How the row's config was checked, and how many others of its search were found wrong."""
+    searches = list(dict.fromkeys(r.study for r in trials))
+    said = _on_the_device(row, trials, folded) if row.origin == "measured" else _interpreted(row, searches, folded)
+    wrong = sum(r.result.outcome.status in WRONG for key in searches for r in folded.trials[key])
+    return f"{said}, {wrong} config{'s' if wrong > 1 else ''} wrong" if wrong else said
+
+
+def _on_the_device(row: Entry, trials: Sequence[TrialRecord], folded: Folded) -> str:
+    """The largest error of the search's check and of those of the final race."""
+    again = [r for t in trials for r in folded.remeasures.get(t.study, ()) if r.config == row.config]
+    errors = [e for r in (*trials, *again) if (e := r.result.outcome.max_err) is not None]
+    return f"passed at {max(errors):.0%} of tolerance" if errors else "passed"
+
+
+def _interpreted(row: Entry, searches: Sequence[StudyKey], folded: Folded) -> str:
+    ids, config = {key.id for key in searches}, row.config.to_dict()
+    made = (e for e in journals.events(folded.events, "interpreted") if e["study"] in ids and e["config"] == config)
+    return "passed, interpreted" if any(e["status"] == Status.OK.value for e in made) else "not checked"
