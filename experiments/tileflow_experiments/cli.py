@@ -17,6 +17,7 @@ import typer
 from tileflow.errors import SpecError, TileflowError
 
 from .cli_bundle import bundles
+from .cli_exchange import export_table, trials, write_spec
 from .cli_table import table
 from .here import import_from_here
 
@@ -35,6 +36,9 @@ sweeps = typer.Typer(help="Run a sweep, go on with one, look at one.", no_args_i
 app.add_typer(sweeps, name="sweep")
 app.add_typer(table, name="table")
 app.add_typer(bundles, name="bundle")
+app.add_typer(trials, name="trials")
+table.command("export")(export_table)
+sweeps.command("spec")(write_spec)
 
 Out = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 Told = Annotated[str, typer.Argument(metavar="SWEEP", help="As `tileflow sweep status` names it, or how that begins.")]
