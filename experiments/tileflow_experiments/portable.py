@@ -1,7 +1,8 @@
 """Rows that need no search, built for any device class on a machine without a GPU.
 
 A *portable* row is a kernel's default on a device class: variants that together take any size, stride and alignment of
-its kinds of arguments. A *static* row is the default config of one problem, with its sizes as constants.
+its kinds of arguments. A *static* row is the default config of one problem, or one that a table has, with its sizes
+as constants; a *dynamic* one has its sizes as parameters.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ MOST_SHRINKS = 8  # of a default that the device has too little for
 @dataclass(frozen=True, slots=True)
 class Order:
     """A row to build. ``kernel``: ``module:qualname``, which this process can import. ``problem``: an example, or the
-    problem of a static row: keyword arguments of the kernel's ``inputs``."""
+    problem of another kind of row: keyword arguments of the kernel's ``inputs``. ``config``: the default one where not
+    given."""
 
     kernel: str
     problem: ProblemItems
     device_class: str
-    kind: Literal["portable", "static"] = "portable"
+    kind: Literal["portable", "static", "dynamic"] = "portable"
+    config: Config | None = None
 
     @property
     def title(self) -> str:
@@ -136,7 +139,7 @@ def build_row(order: Order) -> BuiltRow:
     modelled_us = None
     if order.kind == "static":
         modelled_us = _modelled_us(kernel, config, binaries, lowered)
-    else:  # its guards decide about sizes
+    elif order.kind == "portable":  # its guards decide about sizes
         requirements = tuple(r for r in requirements if all(s.startswith("target.") for s in r.check.symbols()))
     return BuiltRow(
         order,
@@ -152,21 +155,22 @@ def build_row(order: Order) -> BuiltRow:
 
 
 def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered) -> tuple[Config, tuple[Binary, ...]]:
-    """The default config, or where the device has too little for it, a smaller one; and its machine code."""
+    """The order's config, else the default one, or where the device has too little for that, a smaller one; and its
+    machine code."""
     from tileflow.build.compile import build
     from tileflow.default import smaller_config
 
-    config = lowered.space.repair(lowered.default)
+    config = lowered.space.repair(lowered.default) if order.config is None else order.config
     for shrinks in range(MOST_SHRINKS + 1):
         try:
-            if order.kind == "static":
-                sources = lowered.emit(config)
-            else:
+            if order.kind == "portable":
                 sources = portable_sources(kernel, args, lowered.target, config)
+            else:
+                sources = lowered.emit(config)
             return config, tuple(build(source, lowered.target) for source in sources)
         except OutOfResources:
             smaller = smaller_config(config, lowered.space)
-            if smaller is None or shrinks == MOST_SHRINKS:
+            if order.config is not None or smaller is None or shrinks == MOST_SHRINKS:
                 raise
             config = smaller
     raise AssertionError("the last turn returns or raises")

@@ -1,0 +1,1 @@
+"""Tables that ship: rows for the serving shapes of ``configs/pretuned/problems.yaml``, and their distribution."""

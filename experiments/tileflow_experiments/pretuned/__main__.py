@@ -1,0 +1,129 @@
+"""The pretuned tables, from problems to a wheel; runs in the tree's root, as ``scripts/pretuned``.
+
+scripts/pretuned tune OUT [--seconds N] [--only WORDS]   on a GPU: a sweep, then its rows into configs/pretuned/tables
+scripts/pretuned model [--only WORDS] [--stale]          without one: zero-search configs with modelled times
+scripts/pretuned check [--json]                          which kernels the rows are still rows of; 1 where one is not
+scripts/pretuned wheel DEST [--only WORDS]               binaries from the tables, and the wheel tileflow-pretuned
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tileflow.errors import SpecError, TileflowError
+
+from ..here import import_from_here
+from ..spec import Budget, KernelSpec, SweepSpec, read
+from . import tables as stored
+from .package import write_wheel
+
+BAD_INPUT, STALE, STOPPED = 2, 1, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1 where a table is stale, 2 for bad input, 3 for a sweep that stopped before its end."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    options = _parser().parse_args(arguments)
+    import_from_here()
+    try:
+        return int(options.run(options))
+    except TileflowError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, run in (("tune", tune), ("model", model), ("check", check), ("wheel", wheel)):
+        command = commands.add_parser(name, help=(run.__doc__ or "").splitlines()[0])
+        command.set_defaults(run=run)
+        command.add_argument("--only", default="", help="kernels whose name holds one of these words, by commas")
+        command.add_argument("--processes", type=int, default=0, help="that compile; 0: one a core")
+        match name:
+            case "tune":
+                command.add_argument("out", type=Path, help="the sweep's folder")
+                command.add_argument("--seconds", type=float, help="for each problem; the spec's where not given")
+            case "model":
+                command.add_argument("--stale", action="store_true", help="only kernels that changed or have no table")
+            case "check":
+                command.add_argument("--json", action="store_true")
+            case "wheel":
+                command.add_argument("dest", type=Path, help="the folder for the wheel")
+    return parser
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Run the sweep on this host's cards, and write its rows."""
+    from tileflow.measure.device import identity
+    from tileflow.runtime import load_tables
+
+    from .. import sweep
+    from ..cli import tools
+
+    found = read(stored.PROBLEMS)
+    budget = found.budget if options.seconds is None else Budget(seconds=options.seconds)
+    here = identity().device_class
+    wanted = replace(found, kernels=_named(found, options.only), device_classes=(here,), budget=budget)
+    sweep.check_spec(wanted)
+    stopped = sweep.run(wanted, options.out.absolute(), replace(tools(), to_mlflow=False))
+    measured = [stored.without_code(table) for table in load_tables(options.out / "tables")[0]]
+    _say(stored.update(measured, stored.TABLES))
+    if stopped:
+        print(f"stopped before its end: {stopped}", file=sys.stderr)
+    return STOPPED if stopped else 0
+
+
+def model(options: argparse.Namespace) -> int:
+    """Write zero-search rows, with modelled times, where nothing was measured."""
+    found = read(stored.PROBLEMS)
+    kernels = _named(found, options.only)
+    if options.stale:
+        known = stored.states(stored.TABLES) if any(stored.TABLES.glob("*.json")) else []
+        current = {state.kernel for state in known if not state.why_stale}
+        kernels = tuple(kernel for kernel in kernels if kernel.kernel not in current)
+    for kernel in kernels:  # one at a time: what is done stays done
+        rows = stored.modelled([kernel], found.device_classes, options.processes)
+        _say(stored.update(rows, stored.TABLES))
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Say which kernels the rows are still rows of."""
+    found = [state for state in stored.states(stored.TABLES) if _is_named(state.kernel, options.only)]
+    print(stored.as_json(found) if options.json else "\n".join(state.line for state in found))
+    return STALE if any(state.why_stale for state in found) else 0
+
+
+def wheel(options: argparse.Namespace) -> int:
+    """Build the binaries and the wheel."""
+    found = [table for _, table in stored.read(stored.TABLES) if _is_named(table.kernel.ref, options.only)]
+    if not found:
+        raise SpecError("a wheel must have kernels", got=f"none with {options.only}", where="--only")
+    print(write_wheel(found, options.dest, options.processes))
+    return 0
+
+
+def _named(spec: SweepSpec, words: str) -> tuple[KernelSpec, ...]:
+    kernels = tuple(kernel for kernel in spec.kernels if _is_named(kernel.kernel, words))
+    if not kernels:
+        raise SpecError("the problems must have a kernel of that name", got=words, where="--only")
+    return kernels
+
+
+def _is_named(kernel: str, words: str) -> bool:
+    return not words or any(word in kernel for word in words.split(","))
+
+
+def _say(changed: Sequence[Path]) -> None:
+    for path in changed:
+        print(path, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
