@@ -19,7 +19,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 
 import experiments_fakes as fakes
-from tileflow_experiments import cli, sweep
+from tileflow_experiments import sweep
 from tileflow_experiments.exchange import vllm_moe
 from tileflow_experiments.pretuned import __main__ as command
 from tileflow_experiments.pretuned import package
@@ -135,7 +135,7 @@ def test_one_command_sweeps_and_writes_what_it_measured(tmp_path: Path, monkeypa
     monkeypatch.setattr(stored, "PROBLEMS", problems)
     monkeypatch.setattr(stored, "TABLES", tmp_path / "tables")
     monkeypatch.setattr("tileflow.measure.device.identity", lambda: SimpleNamespace(device_class=fakes.GPU))
-    monkeypatch.setattr(cli, "tools", fakes.tools)
+    monkeypatch.setattr(command, "tools", fakes.tools)
     monkeypatch.setattr(sweep, "check_spec", lambda wanted: None)
     assert command.main(["tune", str(tmp_path / "sweep")]) == 0
     ((path, found),) = stored.read(tmp_path / "tables")

@@ -41,7 +41,8 @@ from tileflow.runtime import (
     write_bundle,
 )
 from tileflow.runtime import load as register
-from tileflow.runtime.codec import parse_json
+from tileflow.runtime.abi import TensorMap
+from tileflow.runtime.codec import decode, encode, parse_json
 from tileflow.runtime.key_invariants import KeyInvariants
 from tileflow.runtime.limits import DTYPES, ELEMENT_WORDS, FLOAT_WORDS, INT_WORDS
 from tileflow.runtime.paths import Path as CapturePath
@@ -360,6 +361,13 @@ def test_paths_are_names_in_the_form_that_python_reads(name: str) -> None:
         CapturePath.parse(name)
     with pytest.raises(TableError):
         Symbol.parse(name + ".shape.0")
+
+
+def test_a_descriptor_s_block_may_be_a_long_row() -> None:
+    """A row of 16384 in 8 bits is stored so by a config that a sweep found; its table could not be written."""
+    box = TensorMap((Expr.sym("x.shape.0"), Expr.sym("x.shape.1")), (Expr.of(1), Expr.of(1)), (1, 256), 1, 0, 0)
+    arg = LaunchArg("x", "descriptor", "tensordesc<fp8e4nv[1, 16384]>", "x", tensor_map=box)
+    assert decode(LaunchArg, encode(arg)) == arg
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 1e999}', "[NaN]", "9" * 5000, str(1 << 64), "[" * 100_000])

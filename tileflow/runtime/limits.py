@@ -27,7 +27,7 @@ _MAX_GRID = (1 << 31) - 1  # blocks along one axis
 MAX_CLUSTER = 16  # blocks, where the device allows more than the portable 8
 _MAX_SCRATCH = 1 << 26  # bytes a block
 _TARGET_SYMBOLS = frozenset(next(iter(CATALOGUE.values())).symbols())
-DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\d{1,4}(?:, ?\d{1,4}){0,4})\]>")
+DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[(\d{1,7}(?:, ?\d{1,7}){0,4})\]>")  # at most 2**20 elements
 
 Name = Annotated[str, Text(256)]
 Dims = Annotated[tuple[Expr, ...], Items(1, 5)]  # what the copy engine takes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tileflow.errors import SpecError, TileflowError
 
 from ..here import import_from_here
 from ..spec import Budget, KernelSpec, SweepSpec, read
+from ..work import Tools
 from . import tables as stored
 from .package import write_wheel
 
@@ -64,7 +66,6 @@ def tune(options: argparse.Namespace) -> int:
     from tileflow.runtime import load_tables
 
     from .. import sweep
-    from ..cli import tools
 
     found = read(stored.PROBLEMS)
     budget = found.budget if options.seconds is None else Budget(seconds=options.seconds)
@@ -77,6 +78,18 @@ def tune(options: argparse.Namespace) -> int:
     if stopped:
         print(f"stopped before its end: {stopped}", file=sys.stderr)
     return STOPPED if stopped else 0
+
+
+def tools() -> Tools:
+    """Workers of this machine, which need no Ray; those of the Ray that ``RAY_ADDRESS`` names, where it does."""
+    if os.environ.get("RAY_ADDRESS"):
+        from ..cli import tools as on_ray
+
+        return on_ray()
+    from tileflow_cluster.local_evaluator import LocalEvaluator
+    from tileflow_cluster.pipeline import TileflowStages
+
+    return Tools(lambda wanted: LocalEvaluator(TileflowStages(), wanted.device_classes))
 
 
 def model(options: argparse.Namespace) -> int:
