@@ -94,7 +94,7 @@ def step(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """The loss, with the gradients of all parameters new."""
     model.zero_grad(set_to_none=True)
     loss: torch.Tensor = model(input_ids=ids, labels=ids).loss
-    loss.backward()
+    torch.autograd.backward(loss)
     return loss.detach()
 
 
@@ -124,12 +124,11 @@ def run_way(way: str, sizes: Sizes, batch: int, is_dry: bool) -> Found:
 
 
 def _timed_ms(call: Callable[[], object]) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
     call()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end))
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1000
 
 
 def in_a_child(way: str, batch: int, tables: Path | None) -> Found:
@@ -150,8 +149,8 @@ def compared(rounds: Mapping[str, Sequence[Found]]) -> Found:
     for way, found in rounds.items():
         if found:
             ways[way] = {name: median(f[name] for f in found) for name in found[0]}
-    base = ways.get(BASELINE)
-    for result in ways.values() if base is not None else ():
+    base: Found = ways.get(BASELINE, {})
+    for result in ways.values() if base else ():
         off = {name: abs(result[name] / base[name] - 1) for name in MOST_DEVIATION}
         result["deviation"] = {name: round(value, 5) for name, value in off.items()}
         result["is_right"] = result["grads"] == base["grads"] and all(

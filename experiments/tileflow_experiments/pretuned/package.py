@@ -17,7 +17,7 @@ import tileflow
 from tileflow.errors import BuildError, TableError
 from tileflow.runtime.bundle import Bundle
 from tileflow.runtime.snapshots import write_bundle
-from tileflow.runtime.table import Entry, Table, launches_of
+from tileflow.runtime.table import Table, launches_of
 
 from ..portable import BuiltRow, Order, defaults_of, homes
 from ..standalone import write_package
@@ -67,15 +67,12 @@ def orders(tables: Sequence[Table]) -> list[Order]:
     for table in tables:
         is_near = any(field.kind != "exact" for field in table.key_schema)
         for entry in table.entries:
-            wanted += [_order(entry, kind) for kind in (("static", "dynamic") if is_near else ("static",))]
+            own = Order(table.kernel.ref, arguments(entry.problem), entry.device, "static", entry.config)
+            wanted += [own, replace(own, kind="dynamic")] if is_near else [own]
         middle = homes((table.kernel.ref, entry.device, entry.problem) for entry in table.entries)
-        wanted += [replace(_order(table.entries[n], "portable"), config=None) for n in middle]
+        for entry in (table.entries[n] for n in middle):
+            wanted.append(Order(table.kernel.ref, arguments(entry.problem), entry.device))
     return wanted
-
-
-def _order(entry: Entry, kind: str) -> Order:
-    assert kind in ("static", "dynamic", "portable")
-    return Order(entry.problem.kernel, arguments(entry.problem), entry.device, kind, entry.config)
 
 
 def write_binaries(tables: Sequence[Table], out: Path, processes: int = 0) -> Bundle:
