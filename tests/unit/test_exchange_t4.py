@@ -105,7 +105,7 @@ def test_results_follow_the_schemas_that_others_ship(written: list[Path], packag
 
 def test_each_ending_has_its_word_and_only_good_trials_a_time(written: list[Path]) -> None:
     folded = journals.fold(journals.read(JOURNAL))
-    settled = [r for records in folded.trials.values() for r in records if r.settled]
+    settled = [r for records in folded.trials.values() for r in records if r.completed]
     found = [r for path in written for r in json.loads(path.read_text())["results"]]
     assert Counter(r["invalidity"] for r in found) == Counter(t4.INVALIDITY[r.status] for r in settled)
     assert {r["invalidity"] for r in found} > {"correct"}, "the journal has failures too"

@@ -57,7 +57,7 @@ def export(folded: Folded, folder: Path) -> list[Path]:
 
     Raises SpecError where the journal has no trial that says anything about a config.
     """
-    searches = {key: [r for r in records if r.settled] for key, records in folded.trials.items()}
+    searches = {key: [r for r in records if r.completed] for key, records in folded.trials.items()}
     searches = {key: records for key, records in searches.items() if records}
     if not searches:
         raise SpecError("a sweep must have trials to export", got="none that ended", where=folded.header["sweep_id"])

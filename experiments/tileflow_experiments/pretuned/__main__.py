@@ -1,7 +1,7 @@
 """The pretuned tables, from problems to a wheel; runs in the tree's root, as ``scripts/pretuned``.
 
 scripts/pretuned tune OUT [--seconds N] [--only WORDS]   on a GPU: a sweep, then its rows into configs/pretuned/tables
-scripts/pretuned model [--only WORDS] [--stale]          without one: zero-search configs with modelled times
+scripts/pretuned model [--only WORDS] [--stale]          without one: default configs with modelled times
 scripts/pretuned check [--json]                          which kernels the rows are still rows of; 1 where one is not
 scripts/pretuned wheel DEST [--only WORDS]               binaries from the tables, and the wheel tileflow-pretuned
 """
@@ -93,7 +93,7 @@ def tools() -> Tools:
 
 
 def model(options: argparse.Namespace) -> int:
-    """Write zero-search rows, with modelled times, where nothing was measured."""
+    """Write rows of default configs, with modelled times, where nothing was measured."""
     found = read(stored.PROBLEMS)
     kernels = _named(found, options.only)
     if options.stale:

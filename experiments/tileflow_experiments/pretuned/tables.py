@@ -73,7 +73,7 @@ def _state(path: Path, table: Table) -> State:
 
 
 def modelled(kernels: Iterable[KernelSpec], devices: Sequence[str], processes: int = 0) -> list[Table]:
-    """Tables of zero-search configs with the times that the cost model gives them, marked as such.
+    """Tables of default configs with the times that the cost model gives them, marked as such.
 
     Raises BuildError where one cannot be built: its registers and shared memory are a part of its time.
     """
