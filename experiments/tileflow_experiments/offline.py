@@ -10,7 +10,7 @@ from typing import Any
 from tileflow_cluster.protocol import ProblemItems, toolchain_text
 
 import tileflow
-from tileflow.errors import BuildError, SpecError
+from tileflow.errors import SpecError
 from tileflow.runtime.bundle import Bundle
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import (
@@ -27,7 +27,7 @@ from tileflow.runtime.table import (
 )
 from tileflow.target import target
 
-from .portable import BuiltRow, Failure, Order, build_rows, defaults_of, homes
+from .portable import BuiltRow, Order, build_rows, defaults_of, homes, require_built
 from .spec import KernelSpec
 
 
@@ -59,14 +59,7 @@ def build_bundle(wanted: Sequence[Order], out: Path, processes: int = 0, keep: i
     where one cannot be built."""
     for order in wanted:
         target(order.device_class)
-    rows = build_rows(wanted, processes=processes)
-    if failures := [row for row in rows if isinstance(row, Failure)]:
-        raise BuildError(
-            "every row must build",
-            got=f"{len(failures)} of {len(rows)} that do not",
-            hint="\n  ".join(f"{f.order.title}: {f.error}" for f in failures),
-        )
-    built = [row for row in rows if isinstance(row, BuiltRow)]
+    built = require_built(build_rows(wanted, processes=processes))
     return write_bundle(tables(built), [binary for row in built for binary in row.binaries], out, keep=keep)
 
 

@@ -19,7 +19,7 @@ from tileflow_cluster.protocol import ProblemItems
 
 from tileflow.build.worker import BuildProcess
 from tileflow.config import Config
-from tileflow.errors import OutOfResources, TileflowError
+from tileflow.errors import BuildError, OutOfResources, TileflowError
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.table import Fallback, Requirement, launches_of, requirements_of
@@ -121,6 +121,18 @@ def build_rows(
         for future in [pool.submit(work, cache) for _ in range(workers)]:
             future.result()
     return [results[number] for number in sorted(results)]
+
+
+def require_built(rows: Iterable[BuiltRow | Failure]) -> list[BuiltRow]:
+    """All of ``rows``. Raises BuildError with every one that does not build."""
+    every = list(rows)
+    if failures := [row for row in every if isinstance(row, Failure)]:
+        raise BuildError(
+            "every row must build",
+            got=f"{len(failures)} of {len(every)} that do not",
+            hint="\n  ".join(f"{f.order.title}: {f.error}" for f in failures),
+        )
+    return [row for row in every if isinstance(row, BuiltRow)]
 
 
 def build_row(order: Order) -> BuiltRow:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import experiments_fakes as fakes
 from tileflow_experiments import sweep
 from tileflow_experiments.exchange import vllm_moe
+from tileflow_experiments.portable import build_rows, require_built
 from tileflow_experiments.pretuned import __main__ as command
 from tileflow_experiments.pretuned import package
 from tileflow_experiments.pretuned import tables as stored
@@ -154,11 +155,11 @@ def test_rows_of_another_version_are_not_built(tmp_path: Path) -> None:
     assert not (tmp_path / "bundle").exists()
 
 
-def test_a_row_that_does_not_build_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_does_not_build_is_told_by_name() -> None:
     wanted = package.orders([table(entry(5, is_measured=True))])
     assert [order.kind for order in wanted] == ["static", "dynamic", "portable"]  # sizes near it are served too
-    with pytest.raises(BuildError, match="every pretuned row must build") as raised:
-        stored.built(wanted[:1], 1)
+    with pytest.raises(BuildError, match="every row must build") as raised:
+        require_built(build_rows(wanted[:1], processes=1))
     assert "static m:k" in str(raised.value)
 
 

@@ -19,9 +19,9 @@ from tileflow.runtime.bundle import Bundle
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import Table, launches_of
 
-from ..portable import BuiltRow, Order, defaults_of, homes
+from ..portable import BuiltRow, Order, build_rows, defaults_of, homes, require_built
 from ..standalone import write_package
-from .tables import arguments, built
+from .tables import arguments
 
 PACKAGE = "tileflow_pretuned"
 _PROJECT = """\
@@ -83,7 +83,7 @@ def write_binaries(tables: Sequence[Table], out: Path, processes: int = 0) -> Bu
     """
     for table in tables:
         _require_current(table)
-    rows = built(orders(tables), processes)
+    rows = require_built(build_rows(orders(tables), processes=processes))
     binaries = [binary for row in rows for binary in row.binaries]
     return write_bundle([with_code(table, rows) for table in tables], binaries, out)
 

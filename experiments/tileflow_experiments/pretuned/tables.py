@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tileflow.api import load_kernel
-from tileflow.errors import BuildError, TableError
+from tileflow.errors import TableError
 from tileflow.runtime.problem import Problem
 from tileflow.runtime.recorded import RECORDED, text_of
 from tileflow.runtime.table import Entry, Fallback, Table, dump_table, load_table
 
 from ..offline import tables as tables_of_rows
-from ..portable import BuiltRow, Failure, Order, build_rows
+from ..portable import Order, build_rows, require_built
 from ..spec import KernelSpec, Parameter
 
 FOLDER = Path("configs") / "pretuned"
@@ -80,19 +80,7 @@ def modelled(kernels: Iterable[KernelSpec], devices: Sequence[str], processes: i
     orders = [
         Order(k.kernel, problem, device, "static") for k in kernels for device in devices for problem in k.problems
     ]
-    return [without_code(table) for table in tables_of_rows(built(orders, processes))]
-
-
-def built(orders: Sequence[Order], processes: int = 0) -> list[BuiltRow]:
-    """All rows. Raises BuildError with every one that does not build."""
-    rows = build_rows(orders, processes=processes)
-    if failures := [row for row in rows if isinstance(row, Failure)]:
-        raise BuildError(
-            "every pretuned row must build",
-            got=f"{len(failures)} of {len(rows)} that do not",
-            hint="\n  ".join(f"{f.order.title}: {f.error}" for f in failures),
-        )
-    return [row for row in rows if isinstance(row, BuiltRow)]
+    return [without_code(table) for table in tables_of_rows(require_built(build_rows(orders, processes=processes)))]
 
 
 def without_code(table: Table) -> Table:
