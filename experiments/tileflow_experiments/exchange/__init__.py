@@ -1,1 +1,1 @@
-"""Other projects' formats: what is written for them, and what is read of theirs. docs/guides/integrations.md has a page."""
+"""Other projects' formats: what is written for them, and what is read of theirs: docs/guides/integrations.md."""
