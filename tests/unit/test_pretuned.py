@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import experiments_fakes as fakes
 from tileflow_experiments import sweep
 from tileflow_experiments.exchange import vllm_moe
-from tileflow_experiments.portable import build_rows, require_built
+from tileflow_experiments.portable import BuiltRow, Failure, Order, build_rows, require_built
 from tileflow_experiments.pretuned import __main__ as command
 from tileflow_experiments.pretuned import package
 from tileflow_experiments.pretuned import tables as stored
@@ -161,6 +161,31 @@ def test_a_row_that_does_not_build_is_told_by_name() -> None:
     with pytest.raises(BuildError, match="every row must build") as raised:
         require_built(build_rows(wanted[:1], processes=1))
     assert "static m:k" in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["portable", "static"])
+def test_a_default_that_does_not_build_is_left_out_and_a_row_is_not(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = load_table(FOLDER / "tileflow.kernels.rms.rms_norm_forward.json")
+
+    def build(orders: list[Order], processes: int) -> list[BuiltRow | Failure]:
+        error = TableError("a row must be lucky")
+        fine = [
+            BuiltRow(o, "", "", e.problem, e.config, (), (), ()) for o, e in zip(orders, whole.entries, strict=False)
+        ]
+        return [Failure(row.order, error) if row.order.kind == kind else row for row in fine] + [
+            Failure(o, error) for o in orders if o.kind == "portable"
+        ]
+
+    monkeypatch.setattr(package, "build_rows", build)
+    if kind == "static":
+        with pytest.raises(BuildError, match="every row must build"):
+            package.write_binaries([whole], tmp_path / "bundle")
+        return
+    bundle = package.write_binaries([whole], tmp_path / "bundle")
+    assert [len(t.entries) for t in bundle.tables] == [10] and not bundle.tables[0].defaults
+    assert caplog.text.count("without the default portable tileflow.kernels.rms:rms_norm_forward") == 2
 
 
 def test_check_says_which_are_stale(

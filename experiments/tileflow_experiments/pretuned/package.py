@@ -6,6 +6,7 @@ It needs torch and ``tileflow-runtime``. ``tileflow_pretuned.load()`` serves the
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,12 @@ from tileflow.runtime.bundle import Bundle
 from tileflow.runtime.snapshots import write_bundle
 from tileflow.runtime.table import Table, launches_of
 
-from ..portable import BuiltRow, Order, build_rows, defaults_of, homes, require_built
+from ..portable import BuiltRow, Failure, Order, build_rows, defaults_of, homes, require_built
 from ..standalone import write_package
 from .tables import arguments
 
 PACKAGE = "tileflow_pretuned"
+log = logging.getLogger(__name__)
 _PROJECT = """\
 [build-system]
 requires = ["hatchling"]
@@ -78,12 +80,16 @@ def orders(tables: Sequence[Table]) -> list[Order]:
 def write_binaries(tables: Sequence[Table], out: Path, processes: int = 0) -> Bundle:
     """The bundle ``out`` of the tables with their machine code.
 
-    Raises BuildError where a row does not build, and TableError, before anything is built, for rows of another version
-    of a kernel than this tree's.
+    A default that does not build is logged and left out, as a sweep does. Raises BuildError where a row does not, and
+    TableError, before anything is built, for rows of another version of a kernel than this tree's.
     """
     for table in tables:
         _require_current(table)
-    rows = require_built(build_rows(orders(tables), processes=processes))
+    found = build_rows(orders(tables), processes=processes)
+    defaults = [row for row in found if isinstance(row, Failure) and row.order.kind == "portable"]
+    for failure in defaults:
+        log.error("without the default %s: %s", failure.order.title, failure.error)
+    rows = require_built(row for row in found if row not in defaults)
     binaries = [binary for row in rows for binary in row.binaries]
     return write_bundle([with_code(table, rows) for table in tables], binaries, out)
 
