@@ -86,6 +86,7 @@ class Config:
 
     @staticmethod
     def of(values: Mapping[str, Choice]) -> Config:
+        """The config with these choices, sorted by knob."""
         return Config(tuple(sorted(values.items())))
 
     def __getitem__(self, knob: str) -> Choice:
@@ -95,12 +96,15 @@ class Config:
         raise ConfigError("a config must name every knob that is asked of it", got=knob, hint=f"it has {self}")
 
     def get(self, knob: str, default: Choice) -> Choice:
+        """The choice of ``knob``; ``default`` where the config does not name it."""
         return next((choice for name, choice in self.items if name == knob), default)
 
     def with_(self, changes: Mapping[str, Choice]) -> Config:
+        """This config with other choices for the knobs in ``changes``, and those that it lacked added."""
         return Config.of(dict(self.items) | dict(changes))
 
     def to_dict(self) -> dict[str, Choice]:
+        """The choices by knob, for JSON and for printing."""
         return dict(self.items)
 
     @cached_property
@@ -177,6 +181,7 @@ class ConfigSpace:
         return result
 
     def knob(self, name: str) -> Knob:
+        """The knob of that name. Raises ConfigError, which lists the knobs, where there is none."""
         try:
             return self._by_name[name]
         except KeyError:
@@ -218,6 +223,7 @@ class ConfigSpace:
         return [c for c, check in zip(self.constraints, checks, strict=True) if not check(env)]
 
     def is_valid(self, config: Config) -> bool:
+        """Whether ``config`` satisfies every constraint of the space."""
         return bool(self._functions().valid(self._environment(config)))
 
     def repair(self, config: Config) -> Config:

@@ -49,6 +49,7 @@ class Modelled:
 
     @property
     def total_us(self) -> float:
+        """Microseconds of the call: the larger of memory and compute, plus the overhead."""
         return max(self.memory_us, self.compute_us) + self.overhead_us
 
 

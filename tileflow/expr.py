@@ -139,9 +139,11 @@ class Expr(_Kept):
         return _binary("cdiv", self, Expr.of(other))
 
     def min(self, other: ExprLike) -> Expr:
+        """The smaller of both."""
         return _binary("min", self, Expr.of(other))
 
     def max(self, other: ExprLike) -> Expr:
+        """The larger of both."""
         return _binary("max", self, Expr.of(other))
 
     def next_pow2(self) -> Expr:
@@ -150,24 +152,31 @@ class Expr(_Kept):
 
     # Comparisons are methods: ``==`` between Exprs is identity of canonical forms.
     def eq(self, other: ExprLike) -> Expr:
+        """1 where both are equal, else 0. ``==`` compares the expressions themselves."""
         return _binary("eq", self, Expr.of(other))
 
     def ne(self, other: ExprLike) -> Expr:
+        """1 where both differ, else 0. ``!=`` compares the expressions themselves."""
         return _binary("ne", self, Expr.of(other))
 
     def lt(self, other: ExprLike) -> Expr:
+        """1 where this one is less than ``other``, else 0."""
         return _binary("lt", self, Expr.of(other))
 
     def le(self, other: ExprLike) -> Expr:
+        """1 where this one is at most ``other``, else 0."""
         return _binary("le", self, Expr.of(other))
 
     def and_(self, other: ExprLike) -> Expr:
+        """1 where both are true, else 0."""
         return _binary("and", self, Expr.of(other))
 
     def or_(self, other: ExprLike) -> Expr:
+        """1 where one of both is true, else 0."""
         return _binary("or", self, Expr.of(other))
 
     def not_(self) -> Expr:
+        """1 where this one is 0, else 0."""
         return _unary("not", self)
 
     # ---- asking ---------------------------------------------------------------------------------

@@ -42,7 +42,8 @@ class Kernel(Subject, Shown, Protocol):
     cache: CallCache
 
     @property
-    def interprets(self) -> bool: ...
+    def interprets(self) -> bool:
+        """Whether calls run as plain Python over tiles or by Triton's interpreter, wherever their tensors are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Example:
 
     @staticmethod
     def of(leaf: Any) -> Example:
+        """The example of one leaf; a tensor gives shape, strides and dtype, and anything else itself."""
         if isinstance(leaf, torch.Tensor):
             return Example(None, tuple(map(_example, leaf.shape)), tuple(map(_example, leaf.stride())), leaf.dtype)
         return Example(_example(leaf))

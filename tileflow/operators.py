@@ -58,11 +58,13 @@ class Subject(Protocol):
     host: HostFunction
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """What graphs know the kernel by, in every process."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    def refuse_grad(self, values: Iterable[Any]) -> None: ...
+    def refuse_grad(self, values: Iterable[Any]) -> None:
+        """Raises CallError where autograd would record a call with these tensors."""
 
 
 class Rule(Protocol):
@@ -73,11 +75,14 @@ class Rule(Protocol):
     """
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """What tells this rule from others for the same kernel, in every process."""
 
-    def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None: ...
+    def setup(self, ctx: Any, template: Hashable, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
+        """Save in ``ctx`` what :meth:`backward` needs of the arguments and the outputs."""
 
-    def backward(self, ctx: Any, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]: ...
+    def backward(self, ctx: Any, grads: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+        """The gradient of each leaf, given those of the outputs; None for a leaf that has none."""
 
 
 @dataclass(frozen=True, eq=False)

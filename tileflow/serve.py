@@ -77,17 +77,34 @@ class Kernel(Protocol):
     cache: CallCache
 
     @property
-    def semantic_hash(self) -> str: ...
-    def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
-    def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]: ...
-    def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered: ...
+    def semantic_hash(self) -> str:
+        """The hash of the kernel's source, by which its rows are found in a table."""
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The problem of a call: which arguments it has, with their sizes, strides and dtypes."""
+
+    def positional_args(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The call's arguments in the order of the signature, defaults filled in."""
+
+    def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered:
+        """The kernel lowered for these arguments and this target."""
+
     def lower_launch(
         self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
-    ) -> Lowered: ...
-    def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]: ...
-    def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher: ...
-    def run_eagerly(self, *args: Any, **kwargs: Any) -> Any: ...
-    def stand_in(self, *args: Any, **kwargs: Any) -> Any: ...
+    ) -> Lowered:
+        """One launch lowered, with the local variables of the host code at that place."""
+
+    def launchers(self, lowered: Lowered, config: Config, device: torch.device) -> dict[int, list[Launcher]]:
+        """The launchers of a config by region, compiled if they must be."""
+
+    def launcher(self, source: TritonSource, target: Target, device: torch.device) -> Launcher:
+        """The launcher of one source for a device, compiled if it must be."""
+
+    def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the call as plain PyTorch, tile by tile."""
+
+    def stand_in(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the call in plain torch: by the author's reference or by the kernel's own text over real tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

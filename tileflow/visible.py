@@ -58,9 +58,14 @@ class Kernel(Protocol):
     scope: FunctionType
 
     @property
-    def semantic_hash(self) -> str: ...
-    def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
-    def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered: ...
+    def semantic_hash(self) -> str:
+        """The hash of the kernel's source."""
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The problem of a call: which arguments it has, with their sizes, strides and dtypes."""
+
+    def lower(self, args: Sequence[Any], target: Target, mode: str = ...) -> Lowered:
+        """The kernel lowered for these arguments and this target."""
 
 
 @dataclass(frozen=True, slots=True)

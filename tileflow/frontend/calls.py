@@ -138,6 +138,7 @@ def _is_builtin(function: Any) -> bool:
 
 
 def is_user(function: Any) -> bool:
+    """Whether a function is the author's own: neither of a library nor a built-in of Python."""
     return not is_library(getattr(function, "__module__", None)) and _root(function) != "builtins"
 
 

@@ -123,6 +123,7 @@ def captured(value: Any, path: str, capture: Capture, baked: bool, given: bool) 
 
 
 def is_captured(value: Any) -> bool:
+    """Whether ``value`` stands for an object that the region captures."""
     return isinstance(value, CapturedObject)
 
 

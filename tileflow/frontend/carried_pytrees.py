@@ -16,6 +16,7 @@ def _kind(value: Any) -> type:
 
 
 def tree_spec(value: Any) -> TreeSpec:
+    """The structure of ``value``: its tuples and lists, with a leaf for everything else."""
     return common_spec(value, value)
 
 
@@ -58,5 +59,6 @@ def flatten_all(structures: Sequence[TreeSpec], values: Sequence[Any], names: Se
 
 
 def unflatten_all(structures: Sequence[TreeSpec], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """One value for each structure, built from ``leaves`` in order."""
     remaining = iter(leaves)
     return tuple(unflatten(structure, remaining) for structure in structures)

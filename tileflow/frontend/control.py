@@ -254,16 +254,21 @@ class Control:
         return branch(self.tracer, test, (lambda: (then(),), lambda: (other(),)), ("the value",))[0]
 
     def and_(self, a: Any, b: Callable[[], Any], loc: int) -> Any:
+        """The meaning of ``a and b()``: a pointwise op where the kernel computes ``a``; else Python's own, which calls
+        ``b`` only if ``a`` is true."""
         if not is_open(self.tracer, a):
             return b() if self.static_bool(a, loc) else a
         return both(self.tracer, "logical_and", a, b())
 
     def or_(self, a: Any, b: Callable[[], Any], loc: int) -> Any:
+        """The meaning of ``a or b()``: a pointwise op where the kernel computes ``a``; else Python's own, which calls
+        ``b`` only if ``a`` is false."""
         if not is_open(self.tracer, a):
             return a if self.static_bool(a, loc) else b()
         return both(self.tracer, "logical_or", a, b())
 
     def not_(self, a: Any, loc: int) -> Any:
+        """The meaning of ``not a``: a pointwise op where the kernel computes ``a``, else a bool."""
         return opposite(self.tracer, a) if is_open(self.tracer, a) else not self.static_bool(a, loc)
 
     def static_bool(self, test: Any, loc: int) -> bool:

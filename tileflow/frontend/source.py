@@ -23,10 +23,12 @@ class Lines(Protocol):
     """Whatever knows its file and that file's lines."""
 
     @property
-    def file(self) -> str: ...
+    def file(self) -> str:
+        """The path of the file."""
 
     @property
-    def lines(self) -> Sequence[str]: ...
+    def lines(self) -> Sequence[str]:
+        """The lines of the file, without their ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

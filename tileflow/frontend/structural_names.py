@@ -11,6 +11,7 @@ class StructuralNames:
         self._counts: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
+        """``name`` with the count of those before it, and the region's suffix."""
         count = self._counts.get(name, 0)
         self._counts[name] = count + 1
         return (name if count == 0 else f"{name}#{count}") + self._suffix
@@ -20,6 +21,7 @@ class StructuralNames:
         return dict(self._counts)
 
     def restore(self, snapshot: dict[str, int]) -> None:
+        """Go back to the counts of ``snapshot``: names given since are given again."""
         self._counts = dict(snapshot)
 
     def numbered(self, name: str) -> str:

@@ -96,15 +96,18 @@ class Tracer:
     # ---- scopes ---------------------------------------------------------------------------------
 
     def open_scope(self) -> None:
+        """Begin a block, of a loop's body or of a branch: ops go there until :meth:`close_scope`."""
         self._scope_count += 1
         self.scopes.append(self._scope_count)
         self.builder.push()
 
     def close_scope(self) -> tuple[Any, ...]:
+        """End the innermost block and return its ops; its values are out of reach from then on."""
         self.scopes.pop()
         return self.builder.pop()
 
     def wrap(self, value: Value) -> TileValue:
+        """``value`` as device code sees it, of the scope that is open now."""
         return TileValue(value, self, self.scopes[-1])
 
     def operand(self, x: Any) -> Operand:
@@ -162,6 +165,7 @@ class Tracer:
     # ---- recording ------------------------------------------------------------------------------
 
     def emit(self, kind: OpKind, inputs: tuple[Operand, ...], type_: TileType, attrs: Attrs = NO_ATTRS) -> TileValue:
+        """The result of an op appended now, with the place of the user's line."""
         return self.wrap(self.builder.add(kind, inputs, type_, attrs, self.location()))
 
     def pointwise(self, fn: str, *args: Any) -> TileValue:
@@ -206,6 +210,7 @@ class Tracer:
         return self.emit(OpKind.CAST, (value,), TileType(dtype, value.dims))
 
     def full(self, dims: tuple[Dim, ...], value: Any, dtype: str) -> TileValue:
+        """A tile filled with a number or a scalar of the kernel."""
         return self.emit(OpKind.FULL, (self.operand(value),), TileType(dtype, dims))
 
     def align(self, operand: Operand, rank: int) -> Operand:
@@ -485,6 +490,7 @@ class Tracer:
         return x if x.value.type.dtype == dtype else self.cast(x, dtype)
 
     def tile_count(self, tile: TileProxy) -> Any:
+        """How many blocks a tile's loop has. Raises TraceError where the kernel computes its bounds."""
         info = self.tiles[tile.name]
         if isinstance(info.begin, Value) or isinstance(info.end, Value):
             raise TraceError(

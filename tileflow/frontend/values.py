@@ -56,41 +56,52 @@ class TileValue:
 
     @property
     def dtype(self) -> torch.dtype:
+        """The dtype of the elements."""
         return torch_dtype(self.value.type.dtype)
 
     @property
     def shape(self) -> tuple[Any, ...]:
+        """One size for each dimension: an int where it is a constant, else a symbolic one."""
         return tuple(self.tracer.size(d.extent) for d in self.value.dims)
 
     @property
     def ndim(self) -> int:
+        """How many dimensions the tile has."""
         return len(self.value.dims)
 
     @property
     def device(self) -> torch.device:
+        """The device of the call that is traced."""
         return self.tracer.device
 
     @property
     def T(self) -> TileValue:
+        """The transpose of a matrix; a tile with fewer dimensions as it is."""
         return self.t()  # type: ignore[no-any-return]
 
     @property
     def mT(self) -> TileValue:
+        """The tile with its last two dimensions exchanged."""
         return self.transpose(-2, -1)  # type: ignore[no-any-return]
 
     def dim(self) -> int:
+        """How many dimensions the tile has."""
         return self.ndim
 
     def size(self, axis: int | None = None) -> Any:
+        """All sizes, or the one of ``axis``."""
         return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
 
     def numel(self) -> Any:
+        """The product of all sizes."""
         return self.tracer.size(math.prod((d.extent for d in self.value.dims), start=Expr.of(1)))
 
     def element_size(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
         return self.dtype.is_floating_point
 
     def __getattr__(self, name: str) -> Any:
@@ -230,37 +241,47 @@ class TensorRef:
 
     @property
     def dtype(self) -> torch.dtype:
+        """The dtype of the elements."""
         return torch_dtype(self.dtype_name)
 
     @property
     def shape(self) -> tuple[Any, ...]:
+        """One size for each dimension: an int where it is a constant, else a symbolic one."""
         return tuple(self.tracer.size(e) for e in self.dims)
 
     @property
     def ndim(self) -> int:
+        """How many dimensions the tensor has."""
         return len(self.dims)
 
     @property
     def device(self) -> torch.device:
+        """The device of the call that is traced."""
         return self.tracer.device
 
     def dim(self) -> int:
+        """How many dimensions the tensor has."""
         return self.ndim
 
     def size(self, axis: int | None = None) -> Any:
+        """All sizes, or the one of ``axis``."""
         return self.shape if axis is None else _axis_of(self.tracer, self.shape, axis)
 
     def stride(self, axis: int | None = None) -> Any:
+        """All strides in elements, or the one of ``axis``."""
         strides = tuple(self.tracer.size(e) for e in self.strides_)
         return strides if axis is None else strides[axis]
 
     def numel(self) -> Any:
+        """The product of all sizes."""
         return self.tracer.size(math.prod(self.dims, start=Expr.of(1)))
 
     def element_size(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating-point one."""
         return self.dtype.is_floating_point
 
     def __len__(self) -> int:
@@ -454,10 +475,12 @@ class TileProxy:
 
     @property
     def begin(self) -> Any:
+        """The tile's first index, with the offset of ``tile + 1``."""
         return self._shifted(OpKind.TILE_BEGIN)
 
     @property
     def end(self) -> Any:
+        """The index behind the tile's last one, with the offset of ``tile + 1``."""
         return self._shifted(OpKind.TILE_END)
 
     def _shifted(self, kind: OpKind) -> TileValue:
@@ -467,18 +490,22 @@ class TileProxy:
 
     @property
     def id(self) -> TileValue:
+        """Which block of its loop this is, counted from 0."""
         return self.tracer.tile_scalar(OpKind.TILE_ID, self)
 
     @property
     def count(self) -> Any:
+        """How many blocks the loop has. Raises TraceError where the kernel computes its bounds."""
         return self.tracer.tile_count(self)
 
     @property
     def block_size(self) -> Any:
+        """The block size: a symbol that the config decides, or a constant."""
         return self.tracer.size(self.dim.extent)
 
     @property
     def dim(self) -> Dim:
+        """The dimension that a tile of this loop has."""
         return self.tracer.tiles[self.name].dim
 
     def __add__(self, offset: Any) -> TileProxy:

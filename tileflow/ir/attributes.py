@@ -86,6 +86,8 @@ class PointwiseAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SizeAttrs(Attrs):
+    """The expression that a size op evaluates."""
+
     value: Expr
 
 
@@ -120,6 +122,8 @@ class TilePartAttrs(TileAttrs):
 
 @dataclass(frozen=True, slots=True)
 class ArangeAttrs(Attrs):
+    """``start``: the first of the consecutive ints; the op's output says how many there are."""
+
     start: Expr
 
 
@@ -149,11 +153,15 @@ class FoldAttrs(AxisAttrs):
 
 @dataclass(frozen=True, slots=True)
 class ReduceAttrs(FoldAttrs):
+    """``site``: the structural name of the reduction, after which its knobs are called."""
+
     site: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScanAttrs(FoldAttrs):
+    """``reverse``: the scan starts at the last element of the dimension."""
+
     reverse: bool
 
 
@@ -166,6 +174,8 @@ class CombineAttrs(AxisAttrs):
 
 @dataclass(frozen=True, slots=True)
 class CombineScanAttrs(AxisAttrs):
+    """``reverse``: the scan by the author's function starts at the last element of the dimension."""
+
     reverse: bool
 
 
@@ -185,6 +195,8 @@ class ReshapeAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class NibblesAttrs(Attrs):
+    """``signed``: whether a nibble holds -8 to 7, or else 0 to 15."""
+
     signed: bool
 
 
@@ -237,6 +249,8 @@ class ForeignAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class PrintAttrs(Attrs):
+    """``prefix``: the text printed before the values."""
+
     prefix: str
 
 

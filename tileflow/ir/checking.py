@@ -33,6 +33,7 @@ class Checker:
             self.refuse(op, constraint, *got)
 
     def refuse(self, op: Op, constraint: str, *got: object) -> NoReturn:
+        """Raises InternalError for ``op``: the constraint, what was found, the place, and the op written out."""
         outputs = ", ".join(f"{v}: {v.type}" for v in op.outputs)
         inputs = ", ".join(f"{v}: {v.type}" if isinstance(v, Value) else repr(v) for v in op.inputs)
         raise InternalError(
@@ -55,6 +56,7 @@ class Checker:
         return size.evaluate(self.numbers)
 
     def same_size(self, a: Expr, b: Expr) -> bool:
+        """Whether two sizes are one expression, or one number where each symbol stands for a number of its own."""
         return a == b or self.number(a) == self.number(b)
 
     def same_sizes(self, a: Iterable[Dim], b: Iterable[Dim]) -> bool:

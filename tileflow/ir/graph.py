@@ -171,10 +171,12 @@ class Tile:
 
     @property
     def dim(self) -> Dim:
+        """The dimension that a tile of this loop has: as long as a block, its lanes masked as the loop's."""
         return Dim(self.block, self.name)
 
     @property
     def index_dtype(self) -> str:
+        """The dtype of the loop's indices: int64 where the loop is wide, else int32."""
         return "int64" if self.wide else "int32"
 
     @property
@@ -254,6 +256,7 @@ class KernelIR:
         return SHAPE_MODES[self.mode]
 
     def tensor(self, path: str) -> TensorParam:
+        """The tensor parameter at ``path``. Raises KeyError where the region captures none there."""
         return self._tensors[path]
 
     @cached_property
@@ -324,6 +327,7 @@ class Builder:
         self._open: list[list[Op]] = [[]]
 
     def value(self, type_: TileType, loc: Location | None = None) -> Value:
+        """A new value with the next free id; no op defines it yet."""
         self._next += 1
         return Value(self._next - 1, type_, loc)
 
@@ -341,17 +345,21 @@ class Builder:
         return out
 
     def append(self, op: Op) -> None:
+        """Append ``op`` to the innermost open block and note its outputs, and the tensor that it writes, if any."""
         self.definitions.update(dict.fromkeys(op.outputs, op))
         if op.kind in (OpKind.STORE, OpKind.ATOMIC):
             self.writes.append((self._next, AccessAttrs.of(op).tensor))
         self._open[-1].append(op)
 
     def push(self) -> None:
+        """Open a block: ops go there until :meth:`pop`."""
         self._open.append([])
 
     def pop(self) -> tuple[Op, ...]:
+        """Close the innermost block and return its ops."""
         return tuple(self._open.pop())
 
     @property
     def ops(self) -> tuple[Op, ...]:
+        """The ops of the innermost open block so far."""
         return tuple(self._open[-1])

@@ -20,10 +20,13 @@ from .types import Dim, Value, is_float
 
 
 def load(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Masked lanes of a load hold its ``other``."""
     return float(LoadAttrs.of(op).other)
 
 
 def full(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Masked lanes of a constant tile hold the constant; a tile filled with a value of the kernel has none that is
+    known."""
     return None if isinstance(op.inputs[0], Value) else float(op.inputs[0])
 
 
@@ -39,23 +42,28 @@ def same(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def unsqueeze(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """The other axes keep what the input holds; of the inserted one nothing is known."""
     inserted = AxisAttrs.of(op).axis
     return None if axis == inserted else known.at(op.inputs[0], axis - (axis > inserted))
 
 
 def squeeze(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """The axes that are left keep what the input holds."""
     return known.at(op.inputs[0], axis + (axis >= AxisAttrs.of(op).axis))
 
 
 def permute(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Each axis holds what the input's axis that it was made of holds."""
     return known.at(op.inputs[0], PermuteAttrs.of(op).order[axis])
 
 
 def expand(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """A broadcast input says it where it has the axis itself."""
     return known.broadcast(op.inputs[0], value, axis)
 
 
 def reshape(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """A dimension that the reshape keeps holds what it held before; of the others nothing is known."""
     source = op.inputs[0]
     assert isinstance(source, Value)
     found = _reshaped(source, value.dims[axis])
@@ -69,6 +77,7 @@ def _reshaped(source: Value, dim: Dim) -> int | None:
 
 
 def join(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """An axis of both sides holds a number where both hold the same one; of the new last axis nothing is known."""
     if axis == len(value.dims) - 1:
         return None
     first, second = (known.at(v, axis) for v in op.inputs)
@@ -81,6 +90,7 @@ def nibbles(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def where_mask(known: Known, op: Op, value: Value, axis: int) -> float | None:
+    """Masked lanes of the named axes hold the second operand; of the other axes nothing is known."""
     return known.at(op.inputs[1], axis) if axis in WhereMaskAttrs.of(op).axes else None
 
 

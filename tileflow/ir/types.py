@@ -32,6 +32,7 @@ INT_BITS = {
 
 
 def is_float(dtype: str) -> bool:
+    """Whether ``dtype``, by its name, is a floating-point one."""
     return dtype in FLOAT_BITS
 
 
@@ -102,6 +103,7 @@ class Value:
 
     @property
     def dims(self) -> tuple[Dim, ...]:
+        """The dimensions of the value's type; none for a scalar."""
         return self.type.dims
 
     def __str__(self) -> str:

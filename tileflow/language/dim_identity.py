@@ -35,6 +35,7 @@ BLOCK = Lanes(elastic=True)  # the lanes of a slice by block size
 
 
 def is_elastic(own: Lanes | None) -> bool:
+    """Whether the lanes are those of a block size, of no loop: shorter ones that they meet decide their number."""
     return own is not None and own.elastic
 
 

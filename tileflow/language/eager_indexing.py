@@ -94,6 +94,7 @@ class IndexedElements:
 
     @property
     def lanes(self) -> Identity:
+        """Whose lanes each dimension of the result is, in order."""
         return tuple(self._lanes)
 
     def read(self, mask: torch.Tensor | None = None, other: Any = 0) -> torch.Tensor:

@@ -62,6 +62,7 @@ class KnobNames:
         return tuple(self._config.get(f"block:{name}") for name in self._names[key])
 
     def leave(self) -> None:
+        """End the innermost loop that was entered."""
         self._depth -= 1
 
     def host_block(self, place: CallSite) -> Choice | None:

@@ -84,6 +84,8 @@ class Lanes:
         self._dtype = like.type.dtype
 
     def compute(self, fn: str, *operands: Operand, dims: tuple[Dim, ...] = (), dtype: str = "") -> Value:
+        """The result of a pointwise function with the dimensions ``dims`` (those of ``like`` if empty), appended to the
+        ops."""
         out = self._value(dims or self._like.dims, dtype)
         self._ops.append(Op(OpKind.POINTWISE, operands, (out,), PointwiseAttrs(fn, self._dtype), (), out.loc))
         return out

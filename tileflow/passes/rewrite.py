@@ -16,6 +16,7 @@ class Fresh:
         self._next = ir.next_id
 
     def value(self, type_: TileType, like: Value | None = None) -> Value:
+        """A new value of that type; errors about it name the line of ``like``."""
         self._next += 1
         return Value(self._next - 1, type_, like.loc if like else None)
 
@@ -47,4 +48,5 @@ def rename(operand: Operand, renamed: dict[Value, Operand]) -> Operand:
 
 
 def with_body(ir: KernelIR, body: Block) -> KernelIR:
+    """``ir`` with another body; all else is kept."""
     return replace(ir, body=body)

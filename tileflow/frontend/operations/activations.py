@@ -15,16 +15,20 @@ from .reductions import implicit_dim, softmax
 
 @register_torch("relu")
 def relu(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``max(x, 0)``."""
     return t.pointwise("relu", x)
 
 
 @register_torch("silu")
 def silu(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``x * sigmoid(x)``."""
     return x * t.pointwise("sigmoid", x)
 
 
 @register_torch("gelu")
 def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
+    """``x`` times the normal distribution's cumulative function, by ``erf`` or, as ``approximate`` says, by ``tanh``.
+    Raises TraceError for any other approximation."""
     if approximate == "tanh":
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
         return 0.5 * x * (1 + t.pointwise("tanh", inner))
@@ -40,46 +44,55 @@ def gelu(t: Tracer, x: Any, approximate: str = "none") -> Any:
 
 @register_torch("leaky_relu")
 def leaky_relu(t: Tracer, x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """``x`` where it is positive, else ``x * negative_slope``."""
     return t.pointwise("where", x > 0, x, x * negative_slope)
 
 
 @register_torch("elu")
 def elu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``."""
     return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x))
 
 
 @register_torch("softplus")
 def softplus(t: Tracer, x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
     return t.pointwise("where", x * beta > threshold, x, t.pointwise("log1p", t.pointwise("exp", x * beta)) / beta)
 
 
 @register_torch("hardtanh")
 def hardtanh(t: Tracer, x: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` between ``min_val`` and ``max_val``, in the dtype of ``x``."""
     return t.cast(clamp(t, x, min_val, max_val), x.value.type.dtype)
 
 
 @register_torch("logsigmoid")
 def logsigmoid(t: Tracer, x: Any) -> Any:
+    """``log(sigmoid(x))``, written so that ``exp`` never overflows."""
     return t.pointwise("minimum", x, 0) - t.pointwise("log1p", t.pointwise("exp", -t.pointwise("abs", x)))
 
 
 @register_torch("relu6")
 def relu6(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``x`` between 0 and 6."""
     return hardtanh(t, x, 0, 6)
 
 
 @register_torch("hardsigmoid")
 def hardsigmoid(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``x + 3`` between 0 and 6, divided by 6."""
     return clamp(t, x + 3.0, 0, 6) / 6.0
 
 
 @register_torch("hardswish")
 def hardswish(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``x * hardsigmoid(x)``."""
     return x * hardsigmoid(t, x)
 
 
 @register_torch("mish")
 def mish(t: Tracer, x: Any, inplace: bool = False) -> Any:
+    """``x * tanh(softplus(x))``."""
     return x * t.pointwise("tanh", softplus(t, x))
 
 
@@ -91,37 +104,44 @@ def selu(t: Tracer, x: Any, inplace: bool = False) -> Any:
 
 @register_torch("celu")
 def celu(t: Tracer, x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``."""
     return t.pointwise("where", x > 0, x, alpha * t.pointwise("expm1", x / alpha))
 
 
 @register_torch("softsign")
 def softsign(t: Tracer, x: Any) -> Any:
+    """``x / (1 + |x|)``."""
     return x / (1 + t.pointwise("abs", x))
 
 
 @register_torch("tanhshrink")
 def tanhshrink(t: Tracer, x: Any) -> Any:
+    """``x - tanh(x)``."""
     return x - t.pointwise("tanh", x)
 
 
 @register_torch("hardshrink")
 def hardshrink(t: Tracer, x: Any, lambd: float = 0.5) -> Any:
+    """0 where ``x`` lies within ``lambd`` of 0, else ``x``."""
     inside = t.pointwise("logical_and", x >= -lambd, x <= lambd)
     return t.pointwise("where", inside, 0, x)
 
 
 @register_torch("softshrink")
 def softshrink(t: Tracer, x: Any, lambd: float = 0.5) -> Any:
+    """``x`` moved by ``lambd`` towards 0; 0 where it lies within ``lambd`` of 0. NaN stays NaN."""
     return t.pointwise("where", x > lambd, x - lambd, t.pointwise("where", x < -lambd, x + lambd, 0 * x))
 
 
 @register_torch("threshold")
 def threshold(t: Tracer, x: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """``x`` where it is above ``threshold``, else ``value``, in the dtype of ``x``."""
     return t.cast(t.pointwise("where", x <= threshold, value, x), x.value.type.dtype)
 
 
 @register_torch("prelu")
 def prelu(t: Tracer, x: Any, weight: Any) -> Any:
+    """``x`` where it is positive, else ``weight * x``. Raises TraceError for a weight with dimensions."""
     if weight.ndim:
         raise TraceError(
             "prelu's weight is a 0-d tile",
@@ -134,12 +154,14 @@ def prelu(t: Tracer, x: Any, weight: Any) -> Any:
 
 @register_torch("glu")
 def glu(t: Tracer, x: Any, dim: int = -1) -> Any:
+    """The first half of ``x`` along ``dim`` times the sigmoid of the second half."""
     a, b = chunk(t, x, 2, dim)
     return a * t.pointwise("sigmoid", b)
 
 
 @register_torch("softmin")
 def softmin(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``softmax`` of ``-x`` along ``dim``."""
     return softmax(t, -x, implicit_dim(t, x, dim, "softmin"), dtype=dtype)
 
 

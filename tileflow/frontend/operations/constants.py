@@ -34,4 +34,5 @@ FACTORIES[torch.tensor] = FACTORIES[torch.as_tensor] = FACTORIES[torch.scalar_te
 
 @register_torch("new_tensor")
 def new_tensor(t: Tracer, x: Any, data: Any, *, dtype: Any = None, **unused: Any) -> Any:
+    """The numbers in ``data`` as a tile; ``x`` says nothing about it."""
     return constant(t, data, dtype=dtype)

@@ -34,6 +34,8 @@ def inline_asm_elementwise(
     *,
     reference: Reference | None = None,
 ) -> Any:
+    """An op ``inline_asm`` over tiles that broadcast to one shape, with one result for each dtype. A ``v`` among the
+    constraints says that the text is AMD's."""
     operands = [t.operand(a) for a in args]
     tiles = [t.wrap(o) if isinstance(o, Value) else t.full((), o, _number_dtype(o)) for o in operands]
     dims = t.broadcast([tile.value.dims for tile in tiles])
@@ -70,6 +72,8 @@ def _traced_reference(t: Tracer, reference: Reference, args: Sequence[Any], outp
 
 @register_language("inline_triton")
 def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
+    """An op ``foreign`` of the author's Triton text. Raises TraceError where a result is wanted and the text does not
+    end with an expression."""
     named = dict(args) if isinstance(args, Mapping) else {str(n): a for n, a in enumerate(args)}
     body = parse(text, list(named))
     if output_like is not None and not has_result(body):
@@ -81,6 +85,7 @@ def inline_triton(t: Tracer, text: str, args: Any, output_like: Any, *, referenc
 
 @register_language("triton_kernel")
 def triton_kernel(t: Tracer, function: Any, args: Any, output_like: Any, *, reference: Reference | None = None) -> Any:
+    """An op ``foreign`` that calls a ``triton.jit`` function, with the functions that it calls in turn."""
     known: dict[str, str] = {}
     name = jit_function(function, known)
     by_name = isinstance(args, Mapping)
@@ -134,6 +139,8 @@ def _type_of(t: Tracer, like: Any) -> TileType:
 
 @register_language("device_print")
 def device_print(t: Tracer, prefix: str, *values: Any) -> None:
+    """An op ``device_print`` of one text and any number of tiles and numbers. Raises TraceError for more texts than
+    one."""
     if not isinstance(prefix, str) or any(isinstance(v, str) for v in values):
         raise TraceError(
             "a kernel prints one text, then tiles and numbers",

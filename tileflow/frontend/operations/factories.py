@@ -90,6 +90,7 @@ def filled(name: str, constant: Any) -> Callable[..., Any]:
 
 
 def full(t: Tracer, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """A tile filled with a number or a scalar of the kernel; the dtype is the one that torch would take for it."""
     _check_options(t, "full", options)
     value = _number(t, fill_value)
     return t.full(t.dims_of(size), value, dtype_name(_fill_dtype(value) if dtype is None else dtype))
@@ -117,6 +118,7 @@ register_torch("new_ones")(_new("new_ones", 1))
 
 @register_torch("new_full")
 def new_full(t: Tracer, x: Any, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """A tile filled with a number or a scalar of the kernel; the dtype is that of ``x`` where none is given."""
     _check_options(t, "new_full", options)
     return t.full(t.dims_of(size), _number(t, fill_value), dtype_name(x.dtype if dtype is None else dtype))
 

@@ -25,16 +25,20 @@ from .reductions import reduce as reduce_tile
 
 @register_language("tile")
 def tile(t: Tracer, begin_or_end: Any, end: Any = None, block_size: Any = None) -> TileLoop:
+    """A tile loop over one or more ranges, whose variables stand for blocks of indices."""
     return _loop(begin_or_end, end, block_size, scalar=False)
 
 
 @register_language("grid")
 def grid(t: Tracer, begin_or_end: Any, end: Any = None, step: Any = 1) -> TileLoop:
+    """A tile loop over one or more ranges, whose variables stand for single indices."""
     return _loop(begin_or_end, end, step, scalar=True)
 
 
 @register_language("jagged_tile")
 def jagged_tile(t: Tracer, lengths: Any, *, block_size: Any = None) -> TileLoop:
+    """A tile loop with a length for each lane of the tile around it. The loop goes up to the longest. Raises TraceError
+    unless ``lengths`` is a 1-D tile of ints over a loop's tile."""
     value = t.operand(lengths)
     if not isinstance(value, Value) or len(value.dims) != 1 or value.dims[0].tile is None or is_float(value.type.dtype):
         raise TraceError(
@@ -61,11 +65,13 @@ def _loop(begin_or_end: Any, end: Any, block_size: Any, scalar: bool) -> TileLoo
 
 @register_language("full")
 def full(t: Tracer, shape: Any, value: Any, dtype: Any = None) -> Any:
+    """A tile filled with ``value``; float32 where no dtype is given."""
     return t.full(t.dims_of(shape), value, dtype_name(dtype or torch.float32))
 
 
 @register_language("zeros")
 def zeros(t: Tracer, shape: Any, dtype: Any = None) -> Any:
+    """A tile of zeros; float32 where no dtype is given."""
     return full(t, shape, 0, dtype)
 
 
@@ -78,16 +84,20 @@ def _items(index: Any) -> Any:
 def load_(
     t: Tracer, tensor: Any, index: Any, *, extra_mask: Any = None, eviction_policy: str | None = None, other: Any = 0
 ) -> Any:
+    """A load of ``tensor`` at ``index``, with ``other`` in the lanes that ``extra_mask`` leaves out."""
     return load(t, tensor, _items(index), extra_mask, eviction_policy, other)
 
 
 @register_language("store")
 def store_(t: Tracer, tensor: Any, index: Any, value: Any, *, extra_mask: Any = None) -> None:
+    """A store of ``value`` into ``tensor`` at ``index``, except in the lanes that ``extra_mask`` leaves out."""
     store(t, tensor, _items(index), value, extra_mask)
 
 
 @register_language("specialize")
 def specialize(t: Tracer, value: Any) -> Any:
+    """The size as a constant of this kernel, which a guard then holds. Raises TraceError for a value that only the
+    kernel knows."""
     if isinstance(value, TileValue):
         raise TraceError(
             "tfl.specialize takes a size or an int argument",
@@ -100,6 +110,7 @@ def specialize(t: Tracer, value: Any) -> Any:
 
 @register_language("arange")
 def arange_(t: Tracer, start_or_end: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+    """Indices from ``start`` up to ``end``, as ``torch.arange`` gives them."""
     return arange(t, start_or_end, end, step, dtype=dtype)
 
 
@@ -160,6 +171,7 @@ def static_range(t: Tracer, *args: Any) -> Any:
 
 @register_language("barrier")
 def barrier(t: Tracer) -> None:
+    """Raises TraceError: a barrier inside a tile loop has no meaning; host code sees the ones between loops."""
     raise TraceError(
         "a barrier stands between two outermost tile loops",
         got="one inside a tile loop",

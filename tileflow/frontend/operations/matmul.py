@@ -130,29 +130,34 @@ def _product_dims(t: Tracer, a: Value, b: Value) -> tuple[Dim, ...]:
 
 @register_torch("matmul", "__matmul__")
 def matmul(t: Tracer, a: Any, b: Any) -> TileValue:
+    """``a @ b`` of tiles with one or more dimensions, the leading ones broadcast."""
     return _torch_product(t, "matmul", a, b)
 
 
 @register_torch("mm")
 def mm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
+    """``(m, k) @ (k, n)``. Raises ShapeError for other ranks."""
     _check_ranks(t, "mm", (a, 2), (b, 2))
     return _torch_product(t, "mm", a, b, out_dtype)
 
 
 @register_torch("bmm")
 def bmm(t: Tracer, a: Any, b: Any, out_dtype: Any = None) -> TileValue:
+    """``(b, m, k) @ (b, k, n)``. Raises ShapeError for other ranks."""
     _check_ranks(t, "bmm", (a, 3), (b, 3))
     return _torch_product(t, "bmm", a, b, out_dtype)
 
 
 @register_torch("mv")
 def mv(t: Tracer, a: Any, b: Any) -> TileValue:
+    """``(m, k) @ (k,)``. Raises ShapeError for other ranks."""
     _check_ranks(t, "mv", (a, 2), (b, 1))
     return _torch_product(t, "mv", a, b)
 
 
 @register_torch("dot")
 def vector_dot(t: Tracer, a: Any, b: Any) -> TileValue:
+    """``(k,) @ (k,)``, a scalar. Raises ShapeError for other ranks."""
     _check_ranks(t, "dot", (a, 1), (b, 1))
     return _torch_product(t, "dot", a, b)
 
@@ -182,30 +187,35 @@ def _torch_product(t: Tracer, name: str, a: Any, b: Any, out_dtype: Any = None) 
 
 @register_torch("outer", "ger")
 def outer(t: Tracer, a: Any, b: Any) -> TileValue:
+    """``a[:, None] * b[None, :]`` of two vectors. Raises ShapeError for other ranks."""
     _check_ranks(t, "outer", (a, 1), (b, 1))
     return t.pointwise("mul", unsqueeze(t, a, 1), unsqueeze(t, b, 0))
 
 
 @register_torch("linear")
 def linear(t: Tracer, x: Any, weight: Any, bias: Any = None) -> TileValue:
+    """``x @ weight.mT``, plus ``bias`` where there is one."""
     product = _torch_product(t, "linear", x, transpose(t, weight, -2, -1))
     return product if bias is None else t.pointwise("add", product, bias)
 
 
 @register_torch("addmm")
 def addmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    """``beta * acc + alpha * (a @ b)`` of matrices. Raises ShapeError for other ranks."""
     _check_ranks(t, "addmm", (a, 2), (b, 2))
     return _add_product(t, acc, a, b, beta, alpha)
 
 
 @register_torch("baddbmm")
 def baddbmm(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    """``beta * acc + alpha * (a @ b)`` of batches of matrices. Raises ShapeError for other ranks."""
     _check_ranks(t, "baddbmm", (a, 3), (b, 3))
     return _add_product(t, acc, a, b, beta, alpha)
 
 
 @register_torch("addmv")
 def addmv(t: Tracer, acc: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> TileValue:
+    """``beta * acc + alpha * (a @ b)`` of a matrix and a vector. Raises ShapeError for other ranks."""
     _check_ranks(t, "addmv", (a, 2), (b, 1))
     return _add_product(t, acc, a, b, beta, alpha)
 

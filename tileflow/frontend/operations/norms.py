@@ -64,6 +64,8 @@ def instance_norm(
     eps: Any = 1e-5,
     *unused: Any,
 ) -> Any:
+    """Each example's channels normalised over the dimensions behind them, or by the running statistics if the input's
+    are not used. Raises ShapeError below three dimensions."""
     if not use_input_stats:
         return batch_norm(t, x, running_mean, running_var, weight, bias, False, momentum, eps)
     if x.ndim < 3:
@@ -80,6 +82,8 @@ def instance_norm(
 def group_norm(
     t: Tracer, x: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *unused: Any
 ) -> Any:
+    """Groups of channels normalised, each example by itself, over the group's channels and all dimensions behind them,
+    which must be whole."""
     _needs_channels(t, "group_norm", x)
     rest = tuple(range(_CHANNEL + 1, x.ndim))
     for axis in rest:

@@ -143,11 +143,13 @@ _register_pointwise()
 
 @register_torch("add")
 def add(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    """``a + alpha * b``."""
     return t.pointwise("add", a, b if alpha == 1 else _scaled(t, a, b, alpha))
 
 
 @register_torch("sub", "subtract")
 def sub(t: Tracer, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    """``a - alpha * b``."""
     return t.pointwise("sub", a, b if alpha == 1 else _scaled(t, a, b, alpha))
 
 
@@ -159,26 +161,31 @@ def _scaled(t: Tracer, a: Any, b: Any, alpha: Any) -> Any:
 
 @register_torch("rsub")
 def rsub(t: Tracer, a: Any, b: Any) -> Any:
+    """``b - a``."""
     return t.pointwise("sub", b, a)
 
 
 @register_torch("div", "divide")
 def div(t: Tracer, a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
+    """``a / b``, or the quotient rounded down (``floor``) or towards 0 (``trunc``)."""
     return t.pointwise({None: "div", "floor": "floordiv", "trunc": "truncdiv"}[rounding_mode], a, b)
 
 
 @register_torch("pow")
 def power(t: Tracer, a: Any, b: Any) -> Any:
+    """``a ** b``."""
     return binary(t, "pow", a, b)
 
 
 @register_torch("square")
 def square(t: Tracer, x: Any) -> Any:
+    """``x * x``."""
     return binary(t, "pow", x, 2)
 
 
 @register_torch("round")
 def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
+    """``x`` rounded to the nearest number with so many decimals, halves to even."""
     if decimals:
         scale = 10.0**decimals
         return t.pointwise("round", x * scale) / scale
@@ -187,16 +194,19 @@ def round_(t: Tracer, x: Any, *, decimals: int = 0) -> Any:
 
 @register_torch("where")
 def where(t: Tracer, condition: Any, a: Any, b: Any) -> Any:
+    """``a`` where the condition holds, else ``b``."""
     return t.pointwise("where", condition, a, b)
 
 
 @register_torch("masked_fill")
 def masked_fill(t: Tracer, x: Any, mask: Any, value: Any) -> Any:
+    """``value`` where the mask holds, else ``x``; in the dtype of ``x``."""
     return t.cast(t.pointwise("where", mask, value, x), x.value.type.dtype)
 
 
 @register_torch("clamp", "clip")
 def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
+    """``x`` between ``min`` and ``max``, either of which may be left out. Raises TraceError where both are."""
     if min is None and max is None:
         raise TraceError(
             "clamp has a min, a max or both", got="neither", where=t.location(), hint="torch.clamp(x, min=0)"
@@ -208,31 +218,37 @@ def clamp(t: Tracer, x: Any, min: Any = None, max: Any = None) -> Any:
 
 @register_torch("clamp_min")
 def clamp_min(t: Tracer, x: Any, min: Any) -> Any:
+    """``x``, but at least ``min``."""
     return clamp(t, x, min=min)
 
 
 @register_torch("clamp_max")
 def clamp_max(t: Tracer, x: Any, max: Any) -> Any:
+    """``x``, but at most ``max``."""
     return clamp(t, x, max=max)
 
 
 @register_torch("tan")
 def tan(t: Tracer, x: Any) -> Any:
+    """``sin(x) / cos(x)``."""
     return t.pointwise("sin", x) / t.pointwise("cos", x)
 
 
 @register_torch("bitwise_not")
 def bitwise_not(t: Tracer, x: Any) -> Any:
+    """``~x``; of a bool, its opposite."""
     return ~x
 
 
 @register_torch("addcmul")
 def addcmul(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    """``x + value * a * b``."""
     return x + (a if value == 1 else _scaled(t, b, a, value)) * b
 
 
 @register_torch("addcdiv")
 def addcdiv(t: Tracer, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+    """``x + value * a / b``."""
     return x + (a if value == 1 else _scaled(t, b, a, value)) / b
 
 
@@ -287,4 +303,5 @@ _cast_rows()
 
 @register_torch("contiguous", "clone", "detach", "positive")
 def identity(t: Tracer, x: Any, **unused: Any) -> Any:
+    """``x`` itself: a tile in registers is contiguous, a copy and without a gradient."""
     return x

@@ -31,11 +31,14 @@ from .triton_text import ARGUMENT
 
 @register_language("rand")
 def rand(t: Tracer, shape: Any, seed: Any, *, whole: Any = None) -> TileValue:
+    """float32 in [0, 1) by seed and by each element's place in the whole of the size ``whole``."""
     return _random(t, "float32", shape, (seed,), whole)
 
 
 @register_language("randint")
 def randint(t: Tracer, shape: Any, low: Any, high: Any, seed: Any, *, whole: Any = None) -> TileValue:
+    """int32 in [low, high) by seed and place. Raises TraceError where the range is empty or holds 2**31 numbers or
+    more."""
     if isinstance(low, int) and isinstance(high, int) and not 0 < high - low <= LARGEST_SPAN:
         raise TraceError("randint's range holds 1 to 2**31 - 1 ints", got=f"[{low}, {high})", where=t.location())
     return _random(t, "int32", shape, (seed, low, high), whole)
@@ -110,6 +113,7 @@ def _scalar(t: Tracer, x: Any) -> Any:
 
 @register_language("positions")
 def positions(t: Tracer, shape: Any, *, whole: Any = None) -> TileValue:
+    """The place of each element in the whole, counted row by row, as int64."""
     items = list(shape) if isinstance(shape, (list, tuple)) else [shape]
     sizes = _sizes(t, items, whole)
     found = t.full((), 0, "int64")
@@ -132,6 +136,8 @@ def _lanes(t: Tracer, size: Any) -> TileValue:
 
 @register_language("random_words")
 def random_words(t: Tracer, seed: Any, offsets: Any) -> Any:
+    """Four tiles of int32, Triton's ``randint4x`` at ``seed`` and ``offsets``. Raises TraceError for offsets that are
+    not ints."""
     value = t.operand(offsets)
     tile = t.wrap(value) if isinstance(value, Value) else t.full((), value, "int32")
     if is_float(tile.value.type.dtype):

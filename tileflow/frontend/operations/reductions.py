@@ -60,11 +60,13 @@ def accumulate(t: Tracer, x: TileValue, dtype: Any) -> TileValue:
 
 @register_torch("sum")
 def sum_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum over ``dim``, or over all dimensions; ints and bools add up in int64."""
     return reduce(t, "sum", accumulate(t, x, dtype), dim, keepdim)
 
 
 @register_torch("prod")
 def prod(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The product over ``dim``, or over all dimensions; ints and bools multiply in int64."""
     return reduce(t, "prod", accumulate(t, x, dtype), dim, keepdim)
 
 
@@ -88,6 +90,7 @@ def _valid(t: Tracer, d: Dim, tile: str) -> Any:
 
 @register_torch("mean")
 def mean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean over ``dim``, or over all dimensions. Raises TraceError for a tile that is not floating-point."""
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     if not x.is_floating_point():
@@ -112,21 +115,25 @@ def of_some(t: Tracer, x: TileValue, dim: Any) -> TileValue:
 
 @register_torch("amax")
 def amax(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The maximum over ``dim``, or over all dimensions where ``dim`` is None or empty."""
     return reduce(t, "max", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @register_torch("amin")
 def amin(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The minimum over ``dim``, or over all dimensions where ``dim`` is None or empty."""
     return reduce(t, "min", of_some(t, x, dim), dim or (dim if dim == 0 else None), keepdim)
 
 
 @register_torch("argmax")
 def argmax(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The first place of the maximum along ``dim``, as int64; without ``dim``, among all elements row by row."""
     return _arg(t, "argmax", x, dim, keepdim)
 
 
 @register_torch("argmin")
 def argmin(t: Tracer, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The first place of the minimum along ``dim``, as int64; without ``dim``, among all elements row by row."""
     return _arg(t, "argmin", x, dim, keepdim)
 
 
@@ -170,11 +177,13 @@ _extremum("min", "min", "minimum")
 
 @register_torch("any")
 def any_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether any element over ``dim`` is not 0."""
     return reduce(t, "any", t.cast(x, "bool"), dim, keepdim)
 
 
 @register_torch("all")
 def all_(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether all elements over ``dim`` are not 0."""
     return reduce(t, "all", t.cast(x, "bool"), dim, keepdim)
 
 
@@ -197,6 +206,7 @@ def _correction(unbiased: bool | None, correction: Any) -> Any:
 def var(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
+    """The variance over ``dim``, with ``correction`` (or 1 for ``unbiased``) subtracted from the count."""
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0]
 
 
@@ -204,6 +214,7 @@ def var(
 def var_mean(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
+    """The variance and the mean over ``dim``."""
     return _variance(t, x, dim, _correction(unbiased, correction), keepdim)
 
 
@@ -211,11 +222,14 @@ def var_mean(
 def std(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
+    """The standard deviation over ``dim``: the root of :func:`var`."""
     return t.pointwise("sqrt", _variance(t, x, dim, _correction(unbiased, correction), keepdim)[0])
 
 
 @register_torch("norm")
 def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """The p-norm over ``dim``: the largest or smallest absolute value for an infinite ``p``, the number of non-zeros
+    for 0."""
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
     if p in (2, "fro"):
@@ -230,6 +244,7 @@ def norm(t: Tracer, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, 
 
 @register_torch("vector_norm")
 def vector_norm(t: Tracer, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The p-norm over ``dim``, with the arguments of ``torch.linalg.vector_norm``."""
     return norm(t, x, ord, dim, keepdim, dtype)
 
 
@@ -252,6 +267,7 @@ TABLE[torch.linalg.norm] = (_matrix_norm, "linalg.norm")
 
 @register_torch("logsumexp")
 def logsumexp(t: Tracer, x: Any, dim: Any, keepdim: bool = False) -> Any:
+    """``log(sum(exp(x)))`` over ``dim``, of which the maximum is taken out first; ints become the default dtype."""
     if not x.is_floating_point():
         x = t.cast(x, dtype_name(torch.get_default_dtype()))
     peak = reduce(t, "max", x, dim, True)
@@ -279,6 +295,7 @@ def implicit_dim(t: Tracer, x: Any, dim: int | None, name: str) -> int:
 
 @register_torch("softmax")
 def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``exp(x - max) / sum(exp(x - max))`` along ``dim``."""
     dim = implicit_dim(t, x, dim, "softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
@@ -288,6 +305,7 @@ def softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dty
 
 @register_torch("log_softmax")
 def log_softmax(t: Tracer, x: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``x - max - log(sum(exp(x - max)))`` along ``dim``."""
     dim = implicit_dim(t, x, dim, "log_softmax")
     if dtype is not None:
         x = t.cast(x, dtype_name(dtype))
@@ -310,6 +328,8 @@ def _last(t: Tracer, x: TileValue, normalized_shape: Any) -> tuple[int, ...]:
 
 @register_torch("layer_norm")
 def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    """``(x - mean) / sqrt(variance + eps)`` over the last dimensions, times ``weight``, plus ``bias``. Raises
+    ShapeError where ``normalized_shape`` is not the tile's last sizes."""
     axes = _last(t, x, normalized_shape)
     variance, average = _variance(t, x, axes, 0, True)
     result = (x - average) * t.pointwise("rsqrt", variance + eps)
@@ -319,6 +339,8 @@ def layer_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, bia
 
 @register_torch("rms_norm")
 def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    """``x / sqrt(mean(x * x) + eps)`` over the last dimensions, times ``weight``; ``eps`` is that of the dtype where
+    none is given."""
     axes = _last(t, x, normalized_shape)
     eps = torch.finfo(x.dtype).eps if eps is None else eps
     result = x * t.pointwise("rsqrt", mean(t, x * x, axes, True) + eps)
@@ -327,4 +349,5 @@ def rms_norm(t: Tracer, x: Any, normalized_shape: Any, weight: Any = None, eps: 
 
 @register_torch("normalize")
 def normalize(t: Tracer, x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """``x`` divided by its p-norm along ``dim``, which counts as ``eps`` where it is less."""
     return x / t.pointwise("maximum", norm(t, x, p, dim, True), eps)

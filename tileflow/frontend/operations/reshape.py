@@ -104,6 +104,7 @@ def _no_lengths(t: Tracer, d: Dim, dims: Sequence[Dim]) -> None:
 
 @register_torch("flatten", "ravel")
 def flatten(t: Tracer, x: Any, start_dim: int = 0, end_dim: int = -1) -> TileValue:
+    """The dimensions from ``start_dim`` to ``end_dim`` merged into one."""
     value = value_of(t, x)
     rank = len(value.dims)
     first, last = axis_of(t, start_dim, rank), axis_of(t, end_dim, rank)
@@ -113,6 +114,7 @@ def flatten(t: Tracer, x: Any, start_dim: int = 0, end_dim: int = -1) -> TileVal
 
 @register_torch("unflatten")
 def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
+    """One dimension cut into ``sizes``, of which one may be -1."""
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims))
     inner = list(t.dims_of([1 if _is_rest(s) else s for s in sizes]))
@@ -124,6 +126,7 @@ def unflatten(t: Tracer, x: Any, dim: int, sizes: Any) -> TileValue:
 
 @register_torch("view_as", "reshape_as")
 def view_as(t: Tracer, x: Any, other: Any) -> TileValue:
+    """``x`` with the dimensions of ``other``, in the same order of elements."""
     return to_dims(t, value_of(t, x), tuple(d.bare() for d in other.value.dims))
 
 

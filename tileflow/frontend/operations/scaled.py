@@ -21,6 +21,8 @@ from .reshape import value_of
 def dot_scaled(
     t: Tracer, a: Any, a_scale: Any, a_format: str, b: Any, b_scale: Any, b_format: str, acc: Any = None
 ) -> TileValue:
+    """An op ``dot_scaled``: ``(m, k) @ (k, n)`` of packed numbers with one scale for each group along ``k``, plus
+    ``acc``. Raises ShapeError where sizes or scales do not fit."""
     left, right = _side(t, a, a_format), _side(t, b, b_format)
     inner = [left.dims[-1].extent * PACKED.get(a_format, 1), right.dims[-2].extent * PACKED.get(b_format, 1)]
     if not t.same_size(*inner):

@@ -25,21 +25,25 @@ _SCALAR = having(Trait.ON_SCALARS)
 
 @register_language("cumsum")
 def cumsum(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
+    """Running sums along ``dim``, from its end if ``reverse``."""
     return _scan(t, "sum", accumulate(t, tile, None), dim, reverse)
 
 
 @register_language("cumprod")
 def cumprod(t: Tracer, tile: Any, dim: int, reverse: bool = False) -> TileValue:
+    """Running products along ``dim``, from its end if ``reverse``."""
     return _scan(t, "prod", accumulate(t, tile, None), dim, reverse)
 
 
 @register_torch("cumsum")
 def torch_cumsum(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
+    """Running sums along ``dim``; ints and bools add up in int64."""
     return _scan(t, "sum", accumulate(t, x, dtype), dim, False)
 
 
 @register_torch("cumprod")
 def torch_cumprod(t: Tracer, x: Any, dim: int, *, dtype: Any = None) -> TileValue:
+    """Running products along ``dim``; ints and bools multiply in int64."""
     return _scan(t, "prod", accumulate(t, x, dtype), dim, False)
 
 
@@ -50,6 +54,7 @@ def _scan(t: Tracer, fn: str, x: TileValue, dim: int, reverse: bool) -> TileValu
 
 @register_language("associative_scan")
 def associative_scan(t: Tracer, fn: Callable[..., Any], tile: Any, dim: int, reverse: bool = False) -> Any:
+    """A scan along ``dim`` by the author's function, of one tile or of a tuple of tiles."""
     values = _values(t, tile)
     axis = _axis(t, dim, values[0])
     is_tuple = isinstance(tile, (tuple, list))
@@ -85,6 +90,8 @@ QUALIFIED["torch._higher_order_ops.associative_scan", "associative_scan"] = _of_
 def reduce_by(
     t: Tracer, fn: Callable[..., Any], tile: Any, dim: int | None = None, keep_dims: bool = False, other: Any = None
 ) -> Any:
+    """A reduction by the author's function over ``dim``, or over each dimension in turn, of one tile or of a tuple of
+    tiles. ``other``: the neutral value of each."""
     values = _values(t, tile)
     axes = range(len(values[0].dims)) if dim is None else [_axis(t, dim, values[0])]
     fills = None if other is None else _fills(t, len(values), other)

@@ -90,16 +90,19 @@ def _halves(t: Tracer, x: TileValue, axis: int, start: int, step: int, length: i
 
 @register_torch("narrow")
 def narrow(t: Tracer, x: Any, dim: int, start: Any, length: Any) -> Any:
+    """``length`` elements of ``dim`` from ``start``."""
     return part(t, x, axis_of(t, dim, x.ndim), slice(start, start + length))
 
 
 @register_torch("select")
 def select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
+    """The element at ``index`` of ``dim``, which is dropped."""
     return pick(t, x, dim, index)
 
 
 @register_torch("index_select")
 def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
+    """The elements of ``dim`` at the places of a 1-D tile of ints. Raises ShapeError for indices of another rank."""
     places = t.wrap(value_of(t, index))
     if places.ndim != 1:
         raise ShapeError("index_select takes a 1-D tile of ints", got=show(places.value.dims), where=t.location())
@@ -108,11 +111,13 @@ def index_select(t: Tracer, x: Any, dim: int, index: Any) -> Any:
 
 @register_torch("take_along_dim")
 def take_along_dim(t: Tracer, x: Any, indices: Any, dim: int) -> Any:
+    """The elements of ``dim`` at ``indices``, which have the tile's other dimensions."""
     return gather(t, x, dim, indices)
 
 
 @register_torch("flip")
 def flip(t: Tracer, x: Any, *dims: Any) -> Any:
+    """The elements of each of ``dims`` in reverse order."""
     for dim in dims[0] if isinstance(dims[0], (list, tuple)) else dims:
         axis = axis_of(t, dim, x.ndim)
         size = size_of(t, x, axis, "flip")
@@ -122,11 +127,13 @@ def flip(t: Tracer, x: Any, *dims: Any) -> Any:
 
 @register_torch("fliplr")
 def fliplr(t: Tracer, x: Any) -> Any:
+    """The elements of dimension 1 in reverse order."""
     return flip(t, x, 1)
 
 
 @register_torch("roll")
 def roll(t: Tracer, x: Any, shifts: Any, dims: Any = None) -> Any:
+    """The elements of each of ``dims`` moved by its shift, around the end. Raises TraceError without ``dims``."""
     if dims is None:
         raise TraceError("roll takes dims in a tile loop", got="None", where=t.location())
     pairs = [(shifts, dims)] if isinstance(dims, int) else zip(shifts, dims, strict=True)
@@ -182,6 +189,7 @@ def _repeated(t: Tracer, x: TileValue, axis: int, times: int) -> TileValue:
 
 @register_torch("diff")
 def diff(t: Tracer, x: Any, n: int = 1, dim: int = -1) -> Any:
+    """The differences of neighbours along ``dim``, taken ``n`` times."""
     axis = axis_of(t, dim, x.ndim)
     for _ in range(n):
         size = size_of(t, x, axis, "diff")
@@ -202,11 +210,13 @@ def _distance(t: Tracer, x: TileValue) -> Any:
 
 @register_torch("tril")
 def tril(t: Tracer, x: Any, diagonal: int = 0) -> Any:
+    """The elements on and below a diagonal, with 0 above it."""
     return t.cast(t.pointwise("where", _distance(t, x) <= diagonal, x, 0), x.value.type.dtype)
 
 
 @register_torch("triu")
 def triu(t: Tracer, x: Any, diagonal: int = 0) -> Any:
+    """The elements on and above a diagonal, with 0 below it."""
     return t.cast(t.pointwise("where", _distance(t, x) >= diagonal, x, 0), x.value.type.dtype)
 
 
@@ -228,4 +238,5 @@ def diagonal(t: Tracer, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -
 
 @register_torch("trace")
 def trace(t: Tracer, x: Any) -> Any:
+    """The sum of the diagonal."""
     return diagonal(t, x).sum()

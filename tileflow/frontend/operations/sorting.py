@@ -56,6 +56,7 @@ def _back(t: Tracer, packed: Any, axis: int) -> TileValue:
 
 @register_torch("sort")
 def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The elements in order along ``dim`` and their places, as torch's named pair; the order is always stable."""
     axis = axis_of(t, dim, x.ndim)
     places = _back(t, _places(t, x, axis, descending), axis)
     return named("sort", gather(t, x, axis, places), places)
@@ -63,17 +64,20 @@ def sort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: boo
 
 @register_torch("argsort")
 def argsort(t: Tracer, x: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The places that put ``dim`` in order."""
     axis = axis_of(t, dim, x.ndim)
     return _back(t, _places(t, x, axis, descending), axis)
 
 
 @register_torch("msort")
 def msort(t: Tracer, x: Any) -> Any:
+    """The elements in order along the first dimension."""
     return sort(t, x, 0)[0]
 
 
 @register_torch("topk")
 def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The ``k`` largest or smallest elements along ``dim``, in order, and their places."""
     axis = axis_of(t, dim, x.ndim)
     packed = _places(t, x, axis, largest)
     places = _back(t, part(t, packed, packed.ndim - 1, slice(0, k)), axis)
@@ -82,6 +86,7 @@ def topk(t: Tracer, x: Any, k: int, dim: int = -1, largest: bool = True, sorted:
 
 @register_torch("kthvalue")
 def kthvalue(t: Tracer, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The ``k``-th smallest element along ``dim``, counted from 1, and its place."""
     return named("kthvalue", *_at(t, x, k - 1, dim, keepdim))
 
 

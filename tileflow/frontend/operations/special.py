@@ -61,6 +61,7 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 @register_torch("signbit")
 def signbit(t: Tracer, x: Any) -> Any:
+    """Whether the sign bit is set, also of -0.0 and NaN."""
     dtype = x.value.type.dtype
     if dtype == "bool" or not x.dtype.is_signed:
         return t.pointwise("lt", t.cast(x, "int32"), 0)
@@ -71,6 +72,7 @@ def signbit(t: Tracer, x: Any) -> Any:
 
 @register_torch("copysign")
 def copysign(t: Tracer, x: Any, sign: Any) -> Any:
+    """The size of ``x`` with the sign of ``sign``, also that of -0.0."""
     size = t.pointwise("abs", meeting(t, x, sign)[0])
     if isinstance(sign, TileValue):
         return _where(t, signbit(t, sign), -size, size)
@@ -79,6 +81,7 @@ def copysign(t: Tracer, x: Any, sign: Any) -> Any:
 
 @register_torch("frac")
 def frac(t: Tracer, x: Any) -> Any:
+    """``x - trunc(x)``, with the sign of ``x``."""
     return x - t.pointwise("trunc", x)
 
 
@@ -86,6 +89,7 @@ def frac(t: Tracer, x: Any) -> Any:
 def nan_to_num(
     t: Tracer, x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
+    """``x`` with numbers in place of NaN and the infinities: 0 and the dtype's limits where none are given."""
     if not x.is_floating_point():
         return x
     limits = torch.finfo(x.dtype)
@@ -96,21 +100,25 @@ def nan_to_num(
 
 @register_torch("isposinf")
 def isposinf(t: Tracer, x: Any) -> Any:
+    """Whether ``x`` is positive infinity."""
     return floating(t, x) == math.inf
 
 
 @register_torch("isneginf")
 def isneginf(t: Tracer, x: Any) -> Any:
+    """Whether ``x`` is negative infinity."""
     return floating(t, x) == -math.inf
 
 
 @register_torch("heaviside")
 def heaviside(t: Tracer, x: Any, values: Any) -> Any:
+    """0 where ``x`` is negative, 1 where it is positive, ``values`` where it is 0."""
     return _where(t, x == 0, values, t.cast(x > 0, x.value.type.dtype))
 
 
 @register_torch("isclose")
 def isclose(t: Tracer, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether ``|a - b| <= atol + rtol * |b|``, or both are the same infinity, or both NaN if ``equal_nan``."""
     distance = t.pointwise("abs", floating(t, a) - floating(t, b))
     near = distance <= atol + t.pointwise("abs", rtol * b)
     close = t.pointwise("logical_or", a == b, t.pointwise("logical_and", near, t.pointwise("isfinite", distance)))
@@ -122,22 +130,26 @@ def isclose(t: Tracer, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, e
 
 @register_torch("float_power")
 def float_power(t: Tracer, a: Any, b: Any) -> Any:
+    """``a ** b`` in float64."""
     a, b = (t.cast(x, "float64") if isinstance(x, TileValue) else float(x) for x in (a, b))
     return a**b
 
 
 @register_torch("ldexp")
 def ldexp(t: Tracer, x: Any, exponent: Any) -> Any:
+    """``x * 2 ** exponent``."""
     return x * t.pointwise("exp2", exponent)
 
 
 @register_torch("deg2rad")
 def deg2rad(t: Tracer, x: Any) -> Any:
+    """Degrees as radians."""
     return x * (math.pi / 180)
 
 
 @register_torch("rad2deg")
 def rad2deg(t: Tracer, x: Any) -> Any:
+    """Radians as degrees."""
     return x * (180 / math.pi)
 
 
@@ -146,16 +158,19 @@ def rad2deg(t: Tracer, x: Any) -> Any:
 
 @register_torch("log10")
 def log10(t: Tracer, x: Any) -> Any:
+    """The logarithm to base 10, out of the natural one."""
     return t.pointwise("log", x) * (1 / math.log(10))
 
 
 @register_torch("logaddexp")
 def logaddexp(t: Tracer, a: Any, b: Any) -> Any:
+    """``log(exp(a) + exp(b))``, without overflow."""
     return _log_of_sum(t, "exp", 1.0, a, b)
 
 
 @register_torch("logaddexp2")
 def logaddexp2(t: Tracer, a: Any, b: Any) -> Any:
+    """``log2(2 ** a + 2 ** b)``, without overflow."""
     return _log_of_sum(t, "exp2", 1 / _LN2, a, b)
 
 
@@ -168,11 +183,13 @@ def _log_of_sum(t: Tracer, power: str, scale: float, a: Any, b: Any) -> Any:
 
 @register_torch("xlogy")
 def xlogy(t: Tracer, x: Any, y: Any) -> Any:
+    """``x * log(y)``; 0 where ``x`` is, unless ``y`` is NaN."""
     return _times_or_zero(t, "log", x, y)
 
 
 @register_torch("xlog1py")
 def xlog1py(t: Tracer, x: Any, y: Any) -> Any:
+    """``x * log(1 + y)``; 0 where ``x`` is, unless ``y`` is NaN."""
     return _times_or_zero(t, "log1p", x, y)
 
 
@@ -185,6 +202,7 @@ def _times_or_zero(t: Tracer, fn: str, x: Any, y: Any) -> Any:
 
 @register_torch("entr")
 def entr(t: Tracer, x: Any) -> Any:
+    """``-x * log(x)``: 0 at 0, negative infinity below."""
     x = floating(t, x)
     inside = _where(t, x == 0, 0.0, -x * t.pointwise("log", x))
     return _where(t, x < 0, -math.inf, inside)
@@ -192,6 +210,7 @@ def entr(t: Tracer, x: Any) -> Any:
 
 @register_torch("logit")
 def logit(t: Tracer, x: Any, eps: float | None = None) -> Any:
+    """``log(x / (1 - x))``, of ``x`` kept ``eps`` away from 0 and 1 where ``eps`` is given."""
     x = floating(t, x)
     x = x if eps is None else clamp(t, x, eps, 1 - eps)
     return t.pointwise("log", x / (1 - x))
@@ -202,6 +221,7 @@ def logit(t: Tracer, x: Any, eps: float | None = None) -> Any:
 
 @register_torch("sinh")
 def sinh(t: Tracer, x: Any) -> Any:
+    """The hyperbolic sine: by ``expm1`` below 1, where two exponentials would cancel."""
     x = floating(t, x)
     size = t.pointwise("abs", x)
     small = t.pointwise("expm1", size)
@@ -212,12 +232,14 @@ def sinh(t: Tracer, x: Any) -> Any:
 
 @register_torch("cosh")
 def cosh(t: Tracer, x: Any) -> Any:
+    """The hyperbolic cosine; each exponential is halved before it can overflow."""
     size = t.pointwise("abs", floating(t, x))
     return t.pointwise("exp", size - _LN2) + t.pointwise("exp", -size - _LN2)
 
 
 @register_torch("asinh", "arcsinh")
 def asinh(t: Tracer, x: Any) -> Any:
+    """The inverse hyperbolic sine: by ``log1p``, and by ``log`` where the square would overflow."""
     x = floating(t, x)
     size = t.pointwise("abs", x)
     square = size * size
@@ -227,6 +249,8 @@ def asinh(t: Tracer, x: Any) -> Any:
 
 @register_torch("acosh", "arccosh")
 def acosh(t: Tracer, x: Any) -> Any:
+    """The inverse hyperbolic cosine: by ``log1p`` of what exceeds 1, by ``log`` where the square would overflow. NaN
+    below 1."""
     beyond = floating(t, x) - 1
     small = t.pointwise("log1p", beyond + t.pointwise("sqrt", beyond * 2 + beyond * beyond))
     found = _where(t, x < _LARGE, small, t.pointwise("log", x) + _LN2)
@@ -235,6 +259,7 @@ def acosh(t: Tracer, x: Any) -> Any:
 
 @register_torch("atanh", "arctanh")
 def atanh(t: Tracer, x: Any) -> Any:
+    """The inverse hyperbolic tangent, by ``log1p``."""
     x = floating(t, x)
     size = t.pointwise("abs", x)
     return copysign(t, 0.5 * t.pointwise("log1p", 2 * size / (1 - size)), x)
@@ -253,6 +278,7 @@ def _atan_of_unit(t: Tracer, x: Any) -> Any:
 
 @register_torch("atan", "arctan")
 def atan(t: Tracer, x: Any) -> Any:
+    """The inverse tangent: of ``1 / x`` beyond 1, where the series does not reach."""
     x = floating(t, x)
     size = t.pointwise("abs", x)
     angle = _atan_of_unit(t, _where(t, size > 1, 1 / size, size))
@@ -261,6 +287,7 @@ def atan(t: Tracer, x: Any) -> Any:
 
 @register_torch("atan2", "arctan2")
 def atan2(t: Tracer, y: Any, x: Any) -> Any:
+    """The angle of the point ``(x, y)``, in all four quadrants and with torch's signs of 0."""
     y, x = meeting(t, y, x)
     a, b = t.pointwise("abs", y), t.pointwise("abs", x)
     low: Any = t.pointwise("minimum", a, b)
@@ -273,18 +300,21 @@ def atan2(t: Tracer, y: Any, x: Any) -> Any:
 
 @register_torch("asin", "arcsin")
 def asin(t: Tracer, x: Any) -> Any:
+    """The inverse sine, as ``atan2(x, sqrt((1 - x) * (1 + x)))``."""
     x = floating(t, x)
     return atan2(t, x, t.pointwise("sqrt", (1 - x) * (1 + x)))
 
 
 @register_torch("acos", "arccos")
 def acos(t: Tracer, x: Any) -> Any:
+    """The inverse cosine, as ``2 * atan2(sqrt(1 - x), sqrt(1 + x))``."""
     x = floating(t, x)
     return 2 * atan2(t, t.pointwise("sqrt", 1 - x), t.pointwise("sqrt", 1 + x))
 
 
 @register_torch("hypot")
 def hypot(t: Tracer, x: Any, y: Any) -> Any:
+    """``sqrt(x * x + y * y)``, scaled by the larger so that no square overflows. An infinite side makes it infinite."""
     a, b = (t.pointwise("abs", v) for v in meeting(t, x, y))
     low: Any = t.pointwise("minimum", a, b)
     high: Any = t.pointwise("maximum", a, b)
@@ -296,6 +326,7 @@ def hypot(t: Tracer, x: Any, y: Any) -> Any:
 
 @register_torch("sinc")
 def sinc(t: Tracer, x: Any) -> Any:
+    """``sin(pi * x) / (pi * x)``; 1 at 0."""
     angle = floating(t, x) * math.pi
     return _where(t, x == 0, 1.0, t.pointwise("sin", angle) / angle)
 
@@ -305,6 +336,7 @@ def sinc(t: Tracer, x: Any) -> Any:
 
 @register_torch("erfc")
 def erfc(t: Tracer, x: Any) -> Any:
+    """``1 - erf(x)``, without the loss of digits where ``erf`` is near 1."""
     x = floating(t, x)
     size = t.pointwise("abs", x)
     tail = _erfcx_of_positive(t, size) * t.pointwise("exp", -size * size)

@@ -21,21 +21,25 @@ from .views import unsqueeze
 
 @register_torch("aminmax")
 def aminmax(t: Tracer, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The minimum and the maximum over ``dim``, as torch's named pair."""
     return named("aminmax", amin(t, x, dim, keepdim), amax(t, x, dim, keepdim))
 
 
 @register_torch("count_nonzero")
 def count_nonzero(t: Tracer, x: Any, dim: Any = None) -> Any:
+    """How many elements over ``dim`` are not 0, as int64."""
     return reduce(t, "sum", t.cast(t.pointwise("ne", x, 0), "int64"), dim, False)
 
 
 @register_torch("nansum")
 def nansum(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum over ``dim`` of what is not NaN."""
     return sum_(t, _without_nan(t, x), dim, keepdim, dtype=dtype)
 
 
 @register_torch("nanmean")
 def nanmean(t: Tracer, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean over ``dim`` of what is not NaN."""
     x = x if dtype is None else t.cast(x, dtype_name(dtype))
     counted = t.cast(x == x, x.value.type.dtype)
     return reduce(t, "sum", _without_nan(t, x), dim, keepdim) / reduce(t, "sum", counted, dim, keepdim)
@@ -49,12 +53,14 @@ def _without_nan(t: Tracer, x: Any) -> Any:
 def std_mean(
     t: Tracer, x: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = 1
 ) -> Any:
+    """The standard deviation and the mean over ``dim``."""
     variance, average = var_mean(t, x, dim, unbiased, keepdim, correction=correction)
     return t.pointwise("sqrt", variance), average
 
 
 @register_torch("cosine_similarity")
 def cosine_similarity(t: Tracer, x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The sum over ``dim`` of the products of two tiles, each divided by its own length, which is ``eps`` at least."""
     lengths = (t.pointwise("maximum", norm(t, x, 2, dim, True), eps) for x in (x1, x2))
     first, second = lengths
     return reduce(t, "sum", (x1 / first) * (x2 / second), dim, False)
@@ -62,6 +68,7 @@ def cosine_similarity(t: Tracer, x1: Any, x2: Any, dim: int = 1, eps: float = 1e
 
 @register_torch("dist")
 def dist(t: Tracer, a: Any, b: Any, p: Any = 2) -> Any:
+    """The p-norm of ``a - b`` over all dimensions."""
     return norm(t, a - b, p)
 
 
@@ -79,6 +86,7 @@ def _reduced(t: Tracer, loss: Any, reduction: str) -> Any:
 def mse_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
 ) -> Any:
+    """The squared differences, averaged, summed or neither, as ``reduction`` says."""
     return _reduced(t, (x - target) * (x - target), reduction)
 
 
@@ -86,6 +94,7 @@ def mse_loss(
 def l1_loss(
     t: Tracer, x: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", **unused: Any
 ) -> Any:
+    """The absolute differences, averaged, summed or neither, as ``reduction`` says."""
     return _reduced(t, t.pointwise("abs", x - target), reduction)
 
 
@@ -99,12 +108,16 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
+    """The absolute differences less ``beta / 2``; below ``beta``, half their squares divided by ``beta``. Averaged,
+    summed or neither."""
     gap = t.pointwise("abs", x - target)
     return _reduced(t, t.pointwise("where", gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta), reduction)
 
 
 @register_torch("huber_loss")
 def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, **unused: Any) -> Any:
+    """Half the squared differences up to ``delta``, and beyond it a line of slope ``delta``. Averaged, summed or
+    neither."""
     gap = t.pointwise("abs", x - target)
     return _reduced(t, t.pointwise("where", gap <= delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta)), reduction)
 
@@ -114,11 +127,13 @@ def huber_loss(t: Tracer, x: Any, target: Any, reduction: str = "mean", delta: f
 
 @register_torch("cummax")
 def cummax(t: Tracer, x: Any, dim: int) -> Any:
+    """The running maximum along ``dim`` and its last place, as torch's named pair."""
     return named("cummax", *_running(t, x, dim, lambda a, b: b >= a))
 
 
 @register_torch("cummin")
 def cummin(t: Tracer, x: Any, dim: int) -> Any:
+    """The running minimum along ``dim`` and its last place, as torch's named pair."""
     return named("cummin", *_running(t, x, dim, lambda a, b: b <= a))
 
 
@@ -144,4 +159,5 @@ def lanes(t: Tracer, x: TileValue, dim: int) -> TileValue:
 
 @register_torch("logcumsumexp")
 def logcumsumexp(t: Tracer, x: Any, dim: int) -> Any:
+    """The running ``log(sum(exp(x)))`` along ``dim``, without overflow."""
     return associative_scan(t, lambda a, b: logaddexp(t, a, b), floating(t, x), dim)

@@ -19,6 +19,7 @@ from .reshape import axis_of, reshape, shape_of, value_of
 
 @register_torch("unsqueeze")
 def unsqueeze(t: Tracer, x: Any, dim: int) -> TileValue:
+    """``x`` with a new dimension of extent 1 at ``dim``; a scalar becomes a tile of one element."""
     value = value_of(t, x)
     axis = axis_of(t, dim, len(value.dims) + 1)
     if not value.dims:
@@ -41,6 +42,7 @@ def squeeze(t: Tracer, x: Any, dim: Any = None) -> TileValue:
 
 @register_torch("permute")
 def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
+    """``x`` with its dimensions in another order. Raises ShapeError unless each is named once."""
     value = value_of(t, x)
     order = shape_of(dims)
     rank = len(value.dims)
@@ -61,6 +63,7 @@ def permute(t: Tracer, x: Any, *dims: Any) -> TileValue:
 
 @register_torch("transpose", "swapaxes", "swapdims")
 def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
+    """``x`` with two dimensions exchanged."""
     rank = len(value_of(t, x).dims)
     order = list(range(rank))
     a, b = axis_of(t, dim0, rank), axis_of(t, dim1, rank)
@@ -70,6 +73,7 @@ def transpose(t: Tracer, x: Any, dim0: int, dim1: int) -> TileValue:
 
 @register_torch("movedim", "moveaxis")
 def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
+    """``x`` with the dimensions ``source`` moved to ``destination``, and the others in their order."""
     rank = len(value_of(t, x).dims)
     pairs = [(source, destination)] if isinstance(source, int) else zip(source, destination, strict=True)
     places = {axis_of(t, to, rank): axis_of(t, axis, rank) for axis, to in pairs}
@@ -79,6 +83,7 @@ def movedim(t: Tracer, x: Any, source: Any, destination: Any) -> TileValue:
 
 @register_torch("t")
 def t_(t: Tracer, x: Any) -> TileValue:
+    """The transpose of a matrix; a tile with fewer dimensions as it is. Raises ShapeError for more."""
     rank = len(value_of(t, x).dims)
     if rank > 2:
         raise ShapeError(
@@ -104,11 +109,13 @@ def expand(t: Tracer, x: Any, *sizes: Any) -> TileValue:
 
 @register_torch("expand_as")
 def expand_as(t: Tracer, x: Any, other: Any) -> TileValue:
+    """``x`` broadcast to the dimensions of ``other``."""
     return t.expand(x, other.value.dims)
 
 
 @register_torch("broadcast_tensors")
 def broadcast_tensors(t: Tracer, *tiles: Any) -> tuple[TileValue, ...]:
+    """All tiles broadcast to the dimensions that they have together."""
     values = [value_of(t, x) for x in shape_of(tiles)]
     dims = t.broadcast([v.dims for v in values])
     return tuple(t.expand(t.wrap(v), dims) for v in values)

@@ -10,6 +10,8 @@ from .operands import is_assignable, yields
 
 
 def loop(c: Checker, op: Op) -> None:
+    """A loop runs over a tile of the region that is not the grid's, reads that tile's bounds first, and carries values
+    of fixed types."""
     attrs, (body,) = LoopAttrs.of(op), op.regions
     tile = c.ir.tiles.get(attrs.tile)
     if tile is None:
@@ -26,6 +28,7 @@ def loop(c: Checker, op: Op) -> None:
 
 
 def turns(c: Checker, op: Op) -> None:
+    """A while-loop carries scalars, of which the first is the bool that says whether there is another turn."""
     (body,) = op.regions
     _carries(c, op, op.inputs, body)
     goes_on = op.inputs[0]
@@ -46,6 +49,7 @@ def _carries(c: Checker, op: Op, carried: tuple[Operand, ...], body: Block) -> N
 
 
 def branch(c: Checker, op: Op) -> None:
+    """A branch has one condition, a scalar of the kernel or of the config; both sides yield the results' types."""
     test = IfAttrs.of(op).test
     c.require(
         len(op.inputs) == (test is None), op, "the kernel or the config answers a branch, one of both", test, op.inputs
@@ -62,6 +66,7 @@ def anything(c: Checker, op: Op) -> None:
 
 
 def inline_asm(c: Checker, op: Op) -> None:
+    """Operands and results have one shape; a reference block takes no arguments and yields the results' types."""
     dims = op.outputs[0].dims if op.outputs else ()
     for v in (*op.values, *op.outputs):
         c.require(c.same_sizes(v.dims, dims), op, "operands and results have one shape", v.type, dims)
@@ -71,5 +76,6 @@ def inline_asm(c: Checker, op: Op) -> None:
 
 
 def foreign(c: Checker, op: Op) -> None:
+    """Foreign text names only tensors that the region captures."""
     unknown = [path for path in ForeignAttrs.of(op).tensors if path not in c.tensors]
     c.require(not unknown, op, "the text is given tensors of the region", unknown, sorted(c.tensors))

@@ -10,6 +10,7 @@ from .operands import axis_of, same_dtype, same_type, value_at, without
 
 
 def unsqueeze(c: Checker, op: Op) -> None:
+    """One dimension of extent 1 is inserted; the others and the dtype are the input's."""
     same_dtype(c, op)
     dims = op.output.dims
     axis = axis_of(c, op, dims)
@@ -24,6 +25,7 @@ def unsqueeze(c: Checker, op: Op) -> None:
 
 
 def squeeze(c: Checker, op: Op) -> None:
+    """One dimension of extent 1 is dropped; the others and the dtype are the input's."""
     same_dtype(c, op)
     dims = value_at(c, op).dims
     axis = axis_of(c, op, dims)
@@ -38,6 +40,7 @@ def squeeze(c: Checker, op: Op) -> None:
 
 
 def permute(c: Checker, op: Op) -> None:
+    """The output has the input's dimensions in the given order, which names each once."""
     same_dtype(c, op)
     order, dims = PermuteAttrs.of(op).order, value_at(c, op).dims
     c.require(sorted(order) == list(range(len(dims))), op, "an order names each dimension once", order, dims)
@@ -52,6 +55,7 @@ def permute(c: Checker, op: Op) -> None:
 
 
 def expand(c: Checker, op: Op) -> None:
+    """The output has as many dimensions as the input, and the input broadcasts to them."""
     same_dtype(c, op)
     value = value_at(c, op)
     fits = len(value.dims) == len(op.output.dims) and c.broadcasts(value, op.output.dims)
@@ -77,6 +81,7 @@ def reshape(c: Checker, op: Op) -> None:
 
 
 def narrow(c: Checker, op: Op) -> None:
+    """The output has as many dimensions as the input; where an extent differs, both take as many registers."""
     same_dtype(c, op)
     dims, found = value_at(c, op).dims, op.output.dims
     c.require(len(dims) == len(found), op, "a narrowed tile keeps its dimensions", dims, found)
@@ -91,6 +96,7 @@ def _registers(size: int) -> int:
 
 
 def join(c: Checker, op: Op) -> None:
+    """Two tiles of one type are interleaved in a new last dimension of two."""
     same_dtype(c, op)
     first, second = value_at(c, op), value_at(c, op, 1)
     c.require(
@@ -104,6 +110,7 @@ def join(c: Checker, op: Op) -> None:
 
 
 def split(c: Checker, op: Op) -> None:
+    """Each of the two halves has the input's dimensions without the last, which has two elements."""
     same_dtype(c, op)
     for half in op.outputs:
         _pairs(c, op, value_at(c, op).dims, half.dims)
@@ -115,6 +122,7 @@ def _pairs(c: Checker, op: Op, both: tuple[Dim, ...], one: tuple[Dim, ...]) -> N
 
 
 def nibbles(c: Checker, op: Op) -> None:
+    """Bytes become two tiles of floats with the dimensions of the bytes."""
     value = value_at(c, op)
     c.require(value.type.dtype in ("int8", "uint8"), op, "nibbles are of bytes", value.type)
     for half in op.outputs:
@@ -123,6 +131,7 @@ def nibbles(c: Checker, op: Op) -> None:
 
 
 def gather(c: Checker, op: Op) -> None:
+    """The indices are ints with the tile's other dimensions, and the output has the dimensions of the indices."""
     same_dtype(c, op)
     value, places = value_at(c, op), value_at(c, op, 1)
     axis = axis_of(c, op, value.dims)
@@ -144,6 +153,7 @@ def gather(c: Checker, op: Op) -> None:
 
 
 def sort(c: Checker, op: Op) -> None:
+    """A tile of ints is sorted along its last dimension; the output has its type."""
     same_type(c, op)
     last = axis_of(c, op, op.output.dims) == len(op.output.dims) - 1
     c.require(last, op, "the last dimension is sorted", AxisAttrs.of(op).axis, op.output.dims)

@@ -22,6 +22,8 @@ def _arity(fn: str) -> int:
 
 
 def pointwise(c: Checker, op: Op) -> None:
+    """The function is a row of POINTWISE and has its arity; its operands broadcast to the output. Comparisons give
+    bools."""
     attrs = PointwiseAttrs.of(op)
     c.require(attrs.fn in POINTWISE, op, "a pointwise op is a row of POINTWISE", attrs.fn)
     arity = _arity(attrs.fn)
@@ -40,6 +42,7 @@ def pointwise(c: Checker, op: Op) -> None:
 
 
 def bitcast(c: Checker, op: Op) -> None:
+    """The output has the input's dimensions and a dtype of the same width."""
     same_dims(c, op)
     sizes = [itemsize(v.type.dtype) for v in (value_at(c, op), op.output)]
     c.require(
@@ -48,11 +51,13 @@ def bitcast(c: Checker, op: Op) -> None:
 
 
 def full(c: Checker, op: Op) -> None:
+    """A tile is filled with a scalar: a number, or a value without dimensions."""
     operand = op.inputs[0]
     c.require(not isinstance(operand, Value) or not operand.dims, op, "a tile is filled with a scalar", operand)
 
 
 def where_mask(c: Checker, op: Op) -> None:
+    """The output has the first input's type, the axes are its own, and the other value broadcasts to it."""
     same_type(c, op)
     axes = WhereMaskAttrs.of(op).axes
     c.require(
@@ -72,6 +77,7 @@ def where_mask(c: Checker, op: Op) -> None:
 
 
 def scalar_int(c: Checker, op: Op) -> None:
+    """A size is an int or a bool without dimensions."""
     c.require(
         not op.output.dims and op.output.type.dtype in (*_INDICES, "bool"),
         op,
@@ -82,17 +88,20 @@ def scalar_int(c: Checker, op: Op) -> None:
 
 
 def captured(c: Checker, op: Op) -> None:
+    """A scalar is a captured number of the region and has no dimensions."""
     path = ScalarAttrs.of(op).path
     c.require(path in c.scalars, op, "a scalar is a captured number of the region", path, sorted(c.scalars))
     c.require(not op.output.dims, op, "a captured number has no dimensions", op.output.type)
 
 
 def tile_scalar(c: Checker, op: Op) -> None:
+    """A tile's begin, end or id is of a tile of the region and has no dimensions."""
     _of_tile(c, op)
     c.require(not op.output.dims, op, "a scalar of a tile has no dimensions", op.output.type)
 
 
 def tile_index(c: Checker, op: Op) -> None:
+    """A tile's indices are one dimension as long as the tile's block."""
     _of_tile(c, op)
     block = c.ir.tiles[TileAttrs.of(op).tile].block
     fits = len(op.output.dims) == 1 and c.same_size(op.output.dims[0].extent, block)
@@ -108,6 +117,7 @@ def _of_tile(c: Checker, op: Op) -> None:
 
 
 def tile_part(c: Checker, op: Op) -> None:
+    """A half is of a tile of the region, 0 or 1, and its block is half of that tile's."""
     _of_tile(c, op)
     attrs, tiles = TilePartAttrs.of(op), c.ir.tiles
     c.require(attrs.whole in tiles, op, "a part is of a tile of the region", attrs.whole, sorted(tiles))
@@ -122,11 +132,14 @@ def tile_part(c: Checker, op: Op) -> None:
 
 
 def arange(c: Checker, op: Op) -> None:
+    """The output is one dimension of int32 or int64."""
     type_ = op.output.type
     c.require(len(type_.dims) == 1 and type_.dtype in _INDICES, op, "arange gives one dimension of ints", type_)
 
 
 def random(c: Checker, op: Op) -> None:
+    """Floats take a seed, ints a seed and both bounds. Each dimension has an offset and the size of the whole, which
+    only the first may leave open."""
     attrs, dims = RandomAttrs.of(op), op.output.dims
     inputs = 1 if op.output.type.dtype == "float32" else 3
     c.require(

@@ -10,15 +10,18 @@ from .operands import dtype_of, value_at
 
 
 def load(c: Checker, op: Op) -> None:
+    """A load has the lanes that its index names and the dtype of its tensor."""
     dtype = _access(c, op, op.output.dims, 0)
     c.require(op.output.type.dtype == dtype, op, "a load gives the tensor's dtype", op.output.type, dtype)
 
 
 def store(c: Checker, op: Op) -> None:
+    """A store's value has the lanes that its index names."""
     _access(c, op, value_at(c, op).dims, 1)
 
 
 def atomic(c: Checker, op: Op) -> None:
+    """An atomic's one value (two of ``cas``) broadcasts to the old ones, which it returns in the tensor's dtype."""
     values = 2 if AtomicAttrs.of(op).fn == "cas" else 1
     c.require(len(op.inputs) >= values, op, f"an atomic takes {values} values", len(op.inputs))
     for operand in op.inputs[:values]:

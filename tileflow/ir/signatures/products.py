@@ -10,6 +10,8 @@ from .operands import value_at
 
 
 def dot(c: Checker, op: Op) -> None:
+    """``(..., m, k)`` times ``(..., k, n)`` is ``(..., m, n)``: inner sizes agree, batches broadcast, and an
+    accumulator has the output's type."""
     a, b = value_at(c, op), value_at(c, op, 1)
     out = op.output
     c.require(min(len(a.dims), len(b.dims)) >= 2, op, "a product is of matrices", a.type, b.type)
@@ -45,6 +47,7 @@ def _spreads(c: Checker, own: tuple[Dim, ...], dims: tuple[Dim, ...]) -> bool:
 
 
 def dot_scaled(c: Checker, op: Op) -> None:
+    """``(m, k)`` times ``(k, n)``, each scaled side with its scale, and an accumulator of the output's type or none."""
     attrs, out = DotScaledAttrs.of(op), op.output
     a, b = value_at(c, op), value_at(c, op, 1)
     scales = sum(attrs.scaled)

@@ -11,6 +11,7 @@ from .operands import axis_of, same_type, value_at, without
 
 
 def reduce(c: Checker, op: Op) -> None:
+    """The function is a row of NEUTRAL, and the output lacks the dimension that is reduced."""
     fn = FoldAttrs.of(op).fn
     c.require(fn in NEUTRAL, op, "a reduction is a row of NEUTRAL", fn)
     _dropped(c, op)
@@ -26,12 +27,14 @@ def _dropped(c: Checker, op: Op) -> None:
 
 
 def scan(c: Checker, op: Op) -> None:
+    """A scan adds or multiplies along one axis; the output has the input's type."""
     same_type(c, op)
     axis_of(c, op, op.output.dims)
     c.require(ScanAttrs.of(op).fn in ("sum", "prod"), op, "a scan adds or multiplies", ScanAttrs.of(op).fn)
 
 
 def combine(c: Checker, op: Op) -> None:
+    """The author's function reduces one axis; each input has a neutral value, or none has."""
     _combining(c, op)
     _dropped(c, op)
     other = CombineAttrs.of(op).other
@@ -45,6 +48,7 @@ def combine(c: Checker, op: Op) -> None:
 
 
 def combine_scan(c: Checker, op: Op) -> None:
+    """The author's function scans one axis; the outputs keep the inputs' dimensions."""
     _combining(c, op)
     for n, output in enumerate(op.outputs):
         dims = value_at(c, op, n).dims
