@@ -51,6 +51,7 @@ class Accumulators:
 
     @classmethod
     def of(cls, ir: KernelIR) -> Accumulators:
+        """The region's values with the ops that define them and the counts of their readers."""
         return cls({v: op for op in ir.walk() for v in op.outputs}, uses(ir.body))
 
     def starts_opaque(self, loop: Op, number: int) -> bool:

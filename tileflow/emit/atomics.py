@@ -17,6 +17,8 @@ _BITS = {"float32": "int32", "float64": "int64"}
 
 @TRITON.emits(OpKind.ATOMIC)
 def atomic(e: Context, op: Op) -> None:
+    """Write ``tl.atomic_*``, masked; a compare-and-swap, which Triton does not mask, goes to a place of its own in
+    masked lanes. Lanes outside the tensor give 0."""
     fn, tensor, out = AtomicAttrs.of(op).fn, e.plan.ir.tensor(AccessAttrs.of(op).tensor), op.output
     if fn == "cas" and any(size.constant == 0 for size in tensor.shape):  # no lane has an element
         e.define(out, e.full(out.dims, "0", triton_dtype(tensor.dtype)), tensor.dtype)

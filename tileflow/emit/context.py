@@ -67,6 +67,7 @@ class Context(ABC):
     # ---- names ----------------------------------------------------------------------------------
 
     def fresh(self, prefix: str) -> str:
+        """A name that begins with ``prefix`` and that the kernel has not used."""
         return self.names.fresh(prefix)
 
     @contextmanager
@@ -89,13 +90,16 @@ class Context(ABC):
         self.bind(out, name, held)
 
     def bind(self, out: Value, name: str, held: str) -> None:
+        """Say by which name the text knows ``out``, and in which dtype it is held there."""
         self._bound[out] = name
         self._held[out] = held
 
     def name(self, operand: Operand) -> str:
+        """The text of an operand: the name of a value, or the number itself."""
         return self._bound[operand] if isinstance(operand, Value) else str(operand)
 
     def held(self, operand: Operand) -> str:
+        """The dtype in which the text holds a value, which may be wider than the value's own."""
         assert isinstance(operand, Value)
         return self._held[operand]
 
@@ -129,6 +133,7 @@ class Context(ABC):
         return self.plan.extent(dim.extent)
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
+        """The extents of ``dims`` as a list in the generated text."""
         return "[" + ", ".join(self.plan.extent_text(d.extent) for d in dims) + "]"
 
     def lanes(self, text: str, axis: int, rank: int) -> str:

@@ -33,6 +33,7 @@ def wanted(e: Context, op: Op) -> bool:
 
 
 def load(e: Context, op: Op) -> None:
+    """Write a load of a box, reshaped and permuted where its dimensions are not the tile's."""
     out = op.output
     box, axes = box_of(e, op), axes_of(e, op)
     text = f"{box.name}.load([{', '.join(offsets(e, op))}])"
@@ -44,6 +45,7 @@ def load(e: Context, op: Op) -> None:
 
 
 def store(e: Context, op: Op) -> None:
+    """Write a store of a box, for which the value is permuted and reshaped where its dimensions are not the box's."""
     box, axes = box_of(e, op), axes_of(e, op)
     value = e.as_dtype(op.inputs[0], box.tensor.dtype)
     if axes != sorted(axes):

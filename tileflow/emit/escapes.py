@@ -52,6 +52,8 @@ def _asm(e: Context, op: Op) -> str:
 
 @TRITON.emits(OpKind.FOREIGN)
 def foreign(e: Context, op: Op) -> None:
+    """Write the author's Triton text with its placeholders replaced and its variables renamed; its results are cast and
+    broadcast to the op's outputs."""
     names = {placeholder: _argument(e, op, value) for placeholder, value in ForeignAttrs.of(op).arguments}
     names |= {name: e.fresh(f"{name}_") for name in assigned(ForeignAttrs.of(op).text)}
     for name, text in ForeignAttrs.of(op).functions:
@@ -85,5 +87,6 @@ def _argument(e: Context, op: Op, value: Any) -> str:
 
 @TRITON.emits(OpKind.DEVICE_PRINT)
 def device_print(e: Context, op: Op) -> None:
+    """Write ``tl.device_print`` of the prefix and the values."""
     values = "".join(f", {e.name(v)}" for v in op.inputs)
     e.writer.line(f"tl.device_print({PrintAttrs.of(op).prefix!r}{values})")

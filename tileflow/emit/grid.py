@@ -115,6 +115,7 @@ class Counts:
         self._named: dict[str, str] = {}
 
     def of(self, name: str) -> str:
+        """The text of how many tiles the axis ``name`` has."""
         if name not in self._named:
             self._named[name] = self._text(name)
         return self._named[name]
@@ -125,6 +126,7 @@ class Counts:
         return f"({self.of(name)} - 1)" if self._is_static(name) else self._e.plan.text(count - 1)
 
     def total(self) -> str:
+        """The text of how many tiles all axes have together."""
         grid, count = self._e.plan.ir.grid, Expr.of(1)
         if all(map(self._is_static, grid)):
             return " * ".join(map(self.of, grid))

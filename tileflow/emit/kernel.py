@@ -71,16 +71,21 @@ class TritonKernel(Context):
         self._barriers = barriers(self.plan, self.plan.launch(NUM_WARPS) * target.warp_size)
 
     def arange(self, extent: Expr) -> str:
+        """``tl.arange`` over a dimension's lanes."""
         return f"tl.arange(0, {self.plan.extent_text(extent)})"
 
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
+        """``tl.full`` of one number; ``dtype`` in Triton's spelling."""
         return f"tl.full({self.shape(dims)}, {value}, {dtype})"
 
     def before(self, op: Op) -> None:
+        """Write a barrier where the IR's order between memory operations needs one."""
         if id(op) in self._barriers:
             self.writer.line("tl.debug_barrier()")
 
     def run(self, origin: Origin | None) -> TritonSource:
+        """The finished source of the region: header, signature, program ids and body. ``origin``: where the user's loop
+        stands, for the comments."""
         with self.writer.indented():
             self.writer.at(origin.loop if origin else None)
             grid.emit_grid(self)

@@ -15,6 +15,7 @@ from .table import TRITON
 
 @TRITON.emits(OpKind.LOAD)
 def load(e: Context, op: Op) -> None:
+    """Write a load, by descriptor where the config asks for one, else by pointers."""
     if descriptors.wanted(e, op):
         descriptors.load(e, op)
     else:
@@ -39,6 +40,7 @@ def load_by_pointers(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.STORE)
 def store(e: Context, op: Op) -> None:
+    """Write a store, by descriptor where the config asks for one, else by pointers."""
     if descriptors.wanted(e, op):
         descriptors.store(e, op)
     else:

@@ -15,6 +15,8 @@ _UNIT = {"float16": (0x6400, 1024), "bfloat16": (0x4300, 128)}
 
 @COMMON.emits(OpKind.NIBBLES)
 def nibbles(e: Context, op: Op) -> None:
+    """Write both nibbles of a byte as two halves of one 32-bit word: their bits go into the mantissas of a power of
+    two, which is subtracted."""
     (value,), (low, high), dtype = op.values, op.outputs, op.outputs[0].type.dtype
     bits, power = _UNIT[dtype]
     shift = 8 if NibblesAttrs.of(op).signed else 0

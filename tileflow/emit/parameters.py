@@ -31,6 +31,7 @@ class Box:
 
     @property
     def name(self) -> str:
+        """The name of the descriptor's parameter: the tensor, the order where it is turned, and the block."""
         turned = "" if list(self.order) == sorted(self.order) else f"by_{''.join(map(str, self.order))}_"
         return f"{self.tensor.name}_desc_{turned}{'x'.join(map(str, self.block))}"
 

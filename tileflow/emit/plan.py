@@ -162,6 +162,7 @@ class KernelPlan:
         return False
 
     def symbol(self, symbol: str) -> str:
+        """The text of a symbol: a constexpr where its number is known, else a parameter of the kernel."""
         if symbol in self.numbers:
             return self.constexpr(symbol)
         name = symbol_name(symbol)
@@ -169,6 +170,7 @@ class KernelPlan:
         return name
 
     def guard(self, condition: Expr) -> None:
+        """Add a condition on which the kernel's text relies; a constant one is dropped."""
         if condition.constant is None and condition not in self.guards:
             self.guards.append(condition)
 
@@ -237,15 +239,18 @@ class KernelPlan:
         return knob.chosen(self.config, site)
 
     def block(self, e: Expr) -> int:
+        """The number of a block size. Raises InternalError where the config does not decide it."""
         number = self.number(e)
         if number is None:
             raise InternalError("a block size is settled by the config", got=str(e), hint="please report this")
         return number
 
     def all_guards(self) -> Expr:
+        """All guards so far in one expression, with the known numbers put in."""
         return all_of(g.substitute(self.numbers) for g in self.guards)
 
     def environment(self) -> Mapping[str, int]:
+        """The known numbers by symbol: block sizes, and sizes where they are constants."""
         return self.numbers
 
 

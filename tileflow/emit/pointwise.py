@@ -15,6 +15,7 @@ from .table import COMMON
 
 @COMMON.emits(OpKind.POINTWISE)
 def pointwise(e: Context, op: Op) -> None:
+    """Write a row of POINTWISE, with its operands in the dtype that the row computes in."""
     row = POINTWISE[PointwiseAttrs.of(op).fn]
     dtype = compute_dtype(PointwiseAttrs.of(op).operand)
     if all(not isinstance(v, Value) or v.type.weak for v in op.inputs):
@@ -31,6 +32,7 @@ def pointwise(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.CAST)
 def cast(e: Context, op: Op) -> None:
+    """Write a conversion to the output's dtype."""
     value, dtype = op.inputs[0], op.output.type.dtype
     if dtype == "bool":
         e.define(op.output, e.as_dtype(value, "bool", op.output), "bool")
@@ -40,6 +42,7 @@ def cast(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.BITCAST)
 def bitcast(e: Context, op: Op) -> None:
+    """Write the same bits as another dtype."""
     value = op.inputs[0]
     assert isinstance(value, Value)
     dtype = op.output.type.dtype
@@ -48,6 +51,7 @@ def bitcast(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.FULL)
 def full(e: Context, op: Op) -> None:
+    """Write a tile of one number; without dimensions, the number itself in the dtype."""
     out, dtype = op.output, compute_dtype(op.output.type.dtype)
     value = op.inputs[0]
     if isinstance(value, Value) and not out.dims:
@@ -59,6 +63,7 @@ def full(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.WHERE_MASK)
 def where_mask(e: Context, op: Op) -> None:
+    """Write ``tl.where`` over the lanes of the masked axes. Where no axis is masked the value keeps its name."""
     value, other = op.inputs
     assert isinstance(value, Value)
     axes = [a for a in WhereMaskAttrs.of(op).axes if e.plan.is_masked(value.dims[a])]

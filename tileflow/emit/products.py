@@ -23,6 +23,7 @@ _REGISTER = {"float32": "f", "int32": "r"}  # PTX's letters for the registers of
 
 @TRITON.emits(OpKind.DOT)
 def dot(e: Context, op: Op) -> None:
+    """Write ``tl.dot``, with operands padded and reshaped where Triton has no product of their shapes."""
     a, b, *acc = op.inputs
     assert isinstance(a, Value) and isinstance(b, Value)
     held, out = DotAttrs.of(op).acc, op.output
@@ -55,6 +56,7 @@ def await_dot(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.DOT_SCALED)
 def dot_scaled(e: Context, op: Op) -> None:
+    """Write ``tl.dot_scaled``, summed in float32."""
     a, b, *rest = (e.as_dtype(v, v.type.dtype) for v in op.values)
     left, right = (rest.pop(0) if scaled else "None" for scaled in DotScaledAttrs.of(op).scaled)
     formats = [f"'{name}'" for name in DotScaledAttrs.of(op).formats]

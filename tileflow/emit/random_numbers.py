@@ -17,6 +17,7 @@ _UNIT = 2.0**-24
 
 @TRITON.emits(OpKind.RANDOM)
 def random(e: Context, op: Op) -> None:
+    """Write random bits as floats of their upper 24, or as ints by the upper half of a product with the span."""
     bits = e.fresh("bits")
     e.writer.line(f"{bits} = {_words(e, op)}")
     if op.output.type.dtype == "float32":

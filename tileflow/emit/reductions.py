@@ -44,6 +44,8 @@ _ARG_EXTREMES = {
 
 @TRITON.emits(OpKind.REDUCE)
 def reduce(e: Context, op: Op) -> None:
+    """Write a reduction of one axis. Extremes of floats are by a helper that lets NaN win, as torch does; a place is
+    int64."""
     value = op.inputs[0]
     assert isinstance(value, Value)
     fn, axis = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis

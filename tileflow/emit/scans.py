@@ -21,6 +21,7 @@ _SCANS = {"sum": "tl.cumsum", "prod": "tl.cumprod"}
 
 @TRITON.emits(OpKind.SCAN)
 def scan(e: Context, op: Op) -> None:
+    """Write ``tl.cumsum`` or ``tl.cumprod`` along the axis."""
     value = op.inputs[0]
     assert isinstance(value, Value)
     held = compute_dtype(value.type.dtype)
@@ -31,6 +32,8 @@ def scan(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.COMBINE_SCAN)
 def combine_scan(e: Context, op: Op) -> None:
+    """Write ``tl.associative_scan`` by the author's function, with a flag for each lane that counts where masked lanes
+    may come first."""
     axis, dims = AxisAttrs.of(op).axis, op.values[0].dims
     reverse = CombineScanAttrs.of(op).reverse
     flags = _flags(e, dims, axis) if reverse or not _ends_masked(e, dims, axis) else ""
@@ -39,6 +42,7 @@ def combine_scan(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.COMBINE)
 def combine(e: Context, op: Op) -> None:
+    """Write ``tl.reduce`` by the author's function; without neutral values, with a flag for each lane that counts."""
     flags = _flags(e, op.values[0].dims, AxisAttrs.of(op).axis) if CombineAttrs.of(op).other is None else ""
     _combine(e, op, "tl.reduce", flags)
 

@@ -12,6 +12,7 @@ from .table import COMMON
 
 @COMMON.emits(OpKind.SIZE)
 def size(e: Context, op: Op) -> None:
+    """Write a size; a constant one as a tile without dimensions, since a Python number has no dtype."""
     out, value = op.output, SizeAttrs.of(op).value
     text = e.plan.text(value)
     number = e.plan.number(value)
@@ -23,6 +24,7 @@ def size(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.SCALAR)
 def scalar(e: Context, op: Op) -> None:
+    """Bind a captured number to its parameter; a float64 becomes a tile without dimensions."""
     name, dtype = e.parameters.scalar(ScalarAttrs.of(op).path), e.number_dtype(op.output.type.dtype)
     if dtype == "float64":  # a Python number to Triton's interpreter, which has no dtype to convert from
         e.define(op.output, f"tl.full([], {name}, tl.float64)", dtype)
@@ -32,6 +34,7 @@ def scalar(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.TILE_INDEX)
 def tile_index(e: Context, op: Op) -> None:
+    """Bind the indices of a tile to the name that its loop gave them."""
     e.bind(op.output, f"{e.tile(TileAttrs.of(op).tile)}_idx", op.output.type.dtype)
 
 
@@ -46,11 +49,13 @@ def tile_part(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.TILE_BEGIN)
 def tile_begin(e: Context, op: Op) -> None:
+    """Write the first index of a tile."""
     e.define(op.output, _begin(e, op), op.output.type.dtype)
 
 
 @COMMON.emits(OpKind.TILE_END)
 def tile_end(e: Context, op: Op) -> None:
+    """Write the end of a tile, at most that of its loop where the last tile is partial."""
     tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
     block = e.plan.step_text(tile.block)
     if e.plan.is_masked(tile.dim):
@@ -68,6 +73,7 @@ def _begin(e: Context, op: Op) -> str:
 
 @COMMON.emits(OpKind.TILE_ID)
 def tile_id(e: Context, op: Op) -> None:
+    """Write the number of a tile: its distance from the loop's begin over the block size."""
     tile = e.plan.ir.tiles[TileAttrs.of(op).tile]
     begin = e.bound(tile, tile.begin)
     done = _begin(e, op) if begin == "0" else f"({_begin(e, op)} - {begin})"
@@ -76,6 +82,7 @@ def tile_id(e: Context, op: Op) -> None:
 
 @COMMON.emits(OpKind.ARANGE)
 def arange(e: Context, op: Op) -> None:
+    """Write consecutive int32 from the op's start."""
     (dim,) = op.output.dims
     start = ArangeAttrs.of(op).start
     lanes = e.arange(dim.extent)

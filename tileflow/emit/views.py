@@ -13,6 +13,7 @@ from .table import TRITON
 
 @TRITON.emits(OpKind.UNSQUEEZE)
 def unsqueeze(e: Context, op: Op) -> None:
+    """Write the value with a ``None`` at the inserted axis."""
     value = op.inputs[0]
     rank, axis = len(op.output.dims), AxisAttrs.of(op).axis
     e.define(op.output, e.lanes_except(e.name(value), axis, rank), e.held(value))
@@ -20,6 +21,7 @@ def unsqueeze(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.SQUEEZE, OpKind.RESHAPE)
 def reshape(e: Context, op: Op) -> None:
+    """Write ``tl.reshape`` and require of the config that the sizes come out even."""
     for need in op.attrs.needs or () if isinstance(op.attrs, ReshapeAttrs) else ():
         e.plan.require(need)
     e.define(op.output, f"tl.reshape({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
@@ -27,22 +29,26 @@ def reshape(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.PERMUTE)
 def permute(e: Context, op: Op) -> None:
+    """Write ``tl.permute``."""
     order = ", ".join(map(str, PermuteAttrs.of(op).order))
     e.define(op.output, f"tl.permute({e.name(op.inputs[0])}, ({order}))", e.held(op.inputs[0]))
 
 
 @TRITON.emits(OpKind.EXPAND)
 def expand(e: Context, op: Op) -> None:
+    """Write ``tl.broadcast_to``."""
     e.define(op.output, f"tl.broadcast_to({e.name(op.inputs[0])}, {e.shape(op.output.dims)})", e.held(op.inputs[0]))
 
 
 @TRITON.emits(OpKind.NARROW)
 def narrow(e: Context, op: Op) -> None:
+    """Bind the output to its input's name: the registers are the same."""
     e.bind(op.output, e.name(op.inputs[0]), e.held(op.inputs[0]))
 
 
 @TRITON.emits(OpKind.JOIN)
 def join(e: Context, op: Op) -> None:
+    """Write ``tl.join``; both sides are held in one dtype."""
     a, b = op.inputs
     held = e.held(a) if e.held(a) == e.held(b) else compute_dtype(op.output.type.dtype)
     e.define(op.output, f"tl.join({e.as_dtype(a, held)}, {e.as_dtype(b, held)})", held)
@@ -50,6 +56,7 @@ def join(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.SPLIT)
 def split(e: Context, op: Op) -> None:
+    """Write ``tl.split`` into two names."""
     value = op.inputs[0]
     names = [e.names.of(out, "v") for out in op.outputs]
     e.writer.line(f"{', '.join(names)} = tl.split({e.name(value)})")
@@ -59,12 +66,14 @@ def split(e: Context, op: Op) -> None:
 
 @TRITON.emits(OpKind.SORT)
 def sort(e: Context, op: Op) -> None:
+    """Write ``tl.sort`` along the axis."""
     held = e.held(op.inputs[0])
     e.define(op.output, f"tl.sort({e.name(op.inputs[0])}, {AxisAttrs.of(op).axis})", held)
 
 
 @TRITON.emits(OpKind.GATHER)
 def gather(e: Context, op: Op) -> None:
+    """Write ``tl.gather``; bools travel as int8, the least that moves between threads."""
     value, index = op.inputs
     assert isinstance(value, Value)
     held, places = e.held(value), e.as_dtype(index, "int32")

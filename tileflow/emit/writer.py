@@ -24,9 +24,11 @@ class Writer:
         self._comments = comments
 
     def at(self, loc: Location | None) -> None:
+        """Set the user's place of the lines that follow."""
         self._loc = loc
 
     def line(self, text: str) -> None:
+        """Write one line, below a comment with the user's line where comments are on and that one is new."""
         loc = self._loc
         if self._comments and loc is not None and loc.text.strip() and (loc.file, loc.line) != self._last:
             self._last = loc.file, loc.line
@@ -47,6 +49,7 @@ class Writer:
 
     @contextmanager
     def indented(self) -> Iterator[None]:
+        """Indent what is written inside the ``with``."""
         self._indent += 1
         try:
             yield
@@ -55,10 +58,12 @@ class Writer:
 
     @property
     def text(self) -> str:
+        """All lines so far, with a newline at the end."""
         return "\n".join(self._lines) + "\n"
 
     @property
     def places(self) -> tuple[int, ...]:
+        """The user's line of each line so far."""
         return tuple(self._places)
 
     @property

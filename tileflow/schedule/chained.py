@@ -92,6 +92,7 @@ class Chained:
 
     @property
     def sums_param(self) -> Value:
+        """The second product's sums as a turn of the loop finds them."""
         return self.loop.regions[0].params[self.sums_at]
 
     @property
@@ -102,6 +103,8 @@ class Chained:
 
 
 class Refused(Exception):
+    """Raised while a structure is looked for: what the region lacks of it, and the op where that shows."""
+
     def __init__(self, reason: str, op: Op | None = None) -> None:
         super().__init__(reason)
         self.refusal = Refusal(reason, str(op.loc) if op is not None and op.loc is not None else "")
@@ -128,6 +131,7 @@ def read_by(ops: Iterable[Op]) -> tuple[Value, ...]:
 
 
 def results_of(ops: Iterable[Op]) -> tuple[Value, ...]:
+    """All outputs of ``ops``, in order."""
     return tuple(v for op in ops for v in op.outputs)
 
 
@@ -181,6 +185,7 @@ def _find(ir: KernelIR) -> Chained:
 
 
 def products_of(ir: KernelIR) -> tuple[Op, ...]:
+    """The region's products, also the ones in loops and branches, in order."""
     return tuple(op for op in ir.walk() if op.kind in PRODUCTS)
 
 
@@ -207,6 +212,7 @@ def _check_products(first: Op, second: Op) -> None:
 
 
 def check_products(products: Iterable[Op]) -> None:
+    """Raises Refused unless each product is a plain one of bfloat16 or float16 matrices, summed in float32."""
     for op in products:
         if op.kind is not K.DOT:
             raise Refused("its products are plain ones, without scales of their own", op)

@@ -260,17 +260,20 @@ class Program(Region):
     # ---- what the executor asks for -------------------------------------------------------------
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        """What the copy engine brings into a buffer: the query once, keys and values once a turn."""
         op = {"query": self._found.query, "key": self._found.key, "value": self._found.value}[buffer]
         at = NO_TURN if turn is None else turn
         inputs = self._inputs(op, at, max(group, 0))
         return self._load(op, inputs, at, max(group, 0), by_engine=True)
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        """The registers that a part of the author's body writes, by the method of that part's name."""
         at = NO_TURN if turn is None else turn
         found: Registers = getattr(self, f"_{part}")(registers, at, group)
         return found
 
     def save(self, name: str, value: Any, group: int) -> None:
+        """Store a group's rows of the result."""
         assert self._found.saved is not None
         outside = self._outside[group]
         self._store(self._found.saved, value, outside, group)

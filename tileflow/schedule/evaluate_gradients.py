@@ -32,6 +32,7 @@ class GradientProgram(Region):
     # ---- what the executor asks for -------------------------------------------------------------
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        """What the copy engine brings: ``held_N`` once, ``block_N`` in each turn."""
         kind, number = _named(buffer)
         op = {"held": self._found.held, "block": self._found.blocks}[kind][number]
         at = NO_TURN if turn is None else turn
@@ -39,6 +40,8 @@ class GradientProgram(Region):
         return self._load(op, scalars, at, max(group, 0), by_engine=True)
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        """The registers that a part writes: the start, the finish, what runs ahead of a product, or what follows
+        one."""
         at = NO_TURN if turn is None else turn
         if part == "start":
             return self._start(group)
@@ -49,6 +52,7 @@ class GradientProgram(Region):
         return compute(number, registers, at, group)
 
     def save(self, name: str, value: Any, group: int) -> None:
+        """Store a group's rows of the result ``result_N``."""
         self._store(self._found.saved[_named(name)[1]], value, self._outside[group], group)
 
     # ---- parts ----------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class ProductProgram(Region):
     # ---- what the executor asks for -------------------------------------------------------------
 
     def box(self, buffer: str, turn: int | None, group: int) -> torch.Tensor:
+        """What the copy engine brings of an operand in a turn; ``turn`` counts on over the program's tiles."""
         assert turn is not None
         op = self._found.left if buffer == "left" else self._found.right
         self._enter(turn)
@@ -53,10 +54,12 @@ class ProductProgram(Region):
         return found.mT if is_turned(self._ir, op) else found
 
     def compute(self, part: str, registers: Mapping[str, Any], turn: int | None, group: int) -> Registers:
+        """The registers that the finish of a tile writes, from all its sums."""
         assert turn is not None
         return self._finish(registers["sums"], turn, group)
 
     def compute_piece(self, part: str, registers: Mapping[str, Any], turn: int, group: int, piece: int) -> Registers:
+        """The registers that the finish writes of one piece of the columns, from that piece's sums."""
         self._piece = piece
         found = self._finish(registers[f"sums_{piece}"], turn, group)
         self._piece = None

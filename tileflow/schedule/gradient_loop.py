@@ -68,6 +68,7 @@ class Sum:
 
     @property
     def operand(self) -> Operand:
+        """The product's left operand, which the part computes."""
         return self.product.inputs[0]
 
 

@@ -64,10 +64,12 @@ class Gate:
         self.missing = self.arrivals
 
     def arrive(self) -> None:
+        """Count one arrival; the round ends with the last one."""
         self.missing -= 1
         self._end()
 
     def receive(self, count: int) -> None:
+        """Count bytes that were copied; the round ends when none are missing."""
         self.bytes -= count
         self._end()
 
@@ -129,6 +131,7 @@ class Outgoing:
     over: bool = False
 
     def complete(self) -> None:
+        """End the write: its slot has a reader less."""
         self.arrive()
         self.over = True
 
@@ -144,6 +147,7 @@ class Memory:
         self.outgoing: list[Outgoing] = []  # not awaited
 
     def gate(self, barrier: Barrier, slot: int) -> Gate:
+        """The barrier of one slot."""
         return self._gates[barrier.name][slot]
 
     def place(self, buffer: Buffer, slot: int) -> SlotState:
@@ -162,6 +166,7 @@ class Memory:
         self.transfers.append(transfer)
 
     def complete(self, transfer: Transfer) -> None:
+        """End a copy: its slot has the contents, and its barrier their bytes."""
         transfer.place.filling = False
         transfer.place.contents = transfer.contents
         self.transfers.remove(transfer)
@@ -177,6 +182,7 @@ class Group:
         self.products: list[Product] = []  # not awaited, oldest first
 
     def read(self, names: tuple[str, ...], where: object) -> Registers:
+        """Registers by name. Raises ScheduleFault for those that a product under way still writes."""
         for name in names:
             for product in self.products:
                 if product.step.into == name:
@@ -189,6 +195,7 @@ class Group:
         return {name: self.registers[name] for name in names}
 
     def write(self, values: Registers, where: object) -> None:
+        """Set registers. Raises ScheduleFault for those that a product under way still reads or writes."""
         for product in self.products:
             for name in (product.step.left, product.step.into):
                 if name in values:
@@ -211,6 +218,7 @@ class Group:
         product.over = True
 
     def under_way(self) -> list[Product]:
+        """The products that were issued and are not complete."""
         return [p for p in self.products if not p.over]
 
     def awaited(self, pending: int) -> None:

@@ -70,6 +70,7 @@ class OfGroup:
     number: int | None = None
 
     def at(self, group: int, groups: int) -> int:
+        """The number of the slot's group, seen by ``group`` of ``groups``."""
         return self.number if self.number is not None else (group + self.after) % groups
 
 
@@ -112,6 +113,7 @@ class Buffer:
 
     @property
     def slot_bytes(self) -> int:
+        """Bytes of one slot."""
         size = self.element_bytes
         for extent in self.shape:
             size *= extent
@@ -290,9 +292,11 @@ class Schedule:
     stages: int
 
     def buffer(self, name: str) -> Buffer:
+        """The buffer of that name."""
         return _found(self.buffers, name)
 
     def barrier(self, name: str) -> Barrier:
+        """The barrier of that name."""
         return _found(self.barriers, name)
 
     @property

@@ -26,6 +26,7 @@ _THREADS = WARPS_OF_A_GROUP * 32
 
 
 def gradient_constraints(ir: KernelIR, found: GradientLoop, extents: Extents, target: Target) -> Iterator[Constraint]:
+    """The constraints on block sizes, stages and groups, each with what repairs a config that breaks it."""
     rows, columns = ir.tiles[found.rows].block, extents.of(found.columns)
     stages = NUM_STAGES.symbol(ir)
     yield from rows_of_groups(rows, tuple(CONSUMER_REGISTERS))

@@ -89,15 +89,19 @@ class LaunchKnob(KnobDef[C]):
 
     @property
     def pattern(self) -> str:
+        """The name of the knob in the first launch."""
         return self.word
 
     def matches(self, name: str) -> bool:
+        """Whether ``name`` is this knob's, of any launch."""
         return name.partition("@")[0] == self.word
 
     def name(self, ir: KernelIR) -> str:
+        """The knob's name in the launch of ``ir``."""
         return suffixed(ir, self.word)
 
     def symbol(self, ir: KernelIR) -> Expr:
+        """The symbol of the knob's choice in Exprs."""
         return Expr.sym(self.name(ir))
 
     def of(self, ir: KernelIR, active: Expr = TRUE, choices: tuple[C, ...] = ()) -> Knob:
@@ -119,15 +123,19 @@ class SiteKnob(KnobDef[C]):
 
     @property
     def pattern(self) -> str:
+        """The names of such knobs, with the site's left open."""
         return f"{self.kind}:<{self.kind}>.{self.word}"
 
     def matches(self, name: str) -> bool:
+        """Whether ``name`` is of a site of this kind and ends in this knob's word."""
         return name.startswith(f"{self.kind}:") and name.rpartition(".")[2] == self.word
 
     def name(self, site: str) -> str:
+        """The knob's name at ``site``."""
         return f"{site}.{self.word}"
 
     def symbol(self, site: str) -> Expr:
+        """The symbol of the knob's choice in Exprs."""
         return Expr.sym(self.name(site))
 
     def at(self, site: str, active: Expr = TRUE, choices: tuple[C, ...] = ()) -> Knob:
@@ -171,6 +179,7 @@ class ProductKnob(SiteKnob[C]):
     kind: str = "product"
 
     def name(self, site: str) -> str:
+        """The knob's name at ``site``, with the kind in front."""
         return f"{self.kind}:{site}.{self.word}"
 
 
@@ -180,9 +189,11 @@ class SizeKnob(KnobDef[C]):
 
     @property
     def pattern(self) -> str:
+        """The names of such knobs, with the size's left open."""
         return f"{self.word}:<name>"
 
     def matches(self, name: str) -> bool:
+        """Whether ``name`` begins with this knob's word."""
         return name.startswith(f"{self.word}:")
 
     def symbol_of(self, name: str) -> str:

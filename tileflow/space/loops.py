@@ -55,6 +55,7 @@ class Loop:
 
     @property
     def loads(self) -> list[Op]:
+        """The loads of tiles in a turn; scalars do not count."""
         return [op for op in self.ops if op.kind is OpKind.LOAD and op.output.dims]
 
 

@@ -16,6 +16,7 @@ Repair = tuple[tuple[str, Direction], ...]
 
 
 def schedule_constraint(name: str, check: Expr, repair: Repair, reason: str) -> Constraint:
+    """A constraint whose name says that it is one of warp-specialised schedules."""
     return Constraint(f"warp_specialised: {name}", check, repair, reason)
 
 

@@ -148,9 +148,11 @@ class GluonContext(Context):
             self._spread = False
 
     def is_rows(self, dim: Dim) -> bool:
+        """Whether a dimension is the tile's rows, of which each consumer group has a part."""
         return dim.tile == self.structure.rows
 
     def is_auto(self, value: Value) -> bool:
+        """Whether Gluon infers the value's layout, so that it needs no conversion."""
         return value in self._auto
 
     def resolve_layout(self, value: Value) -> None:
@@ -183,20 +185,25 @@ class GluonContext(Context):
     # ---- what the family says itself ------------------------------------------------------------
 
     def arange(self, extent: Expr) -> str:
+        """``gl.arange`` over a dimension's lanes; its layout follows from where it is used."""
         return f"gl.arange(0, {self.plan.extent_text(extent)})"
 
     def full(self, dims: tuple[Dim, ...], value: str, dtype: str) -> str:
+        """``gl.full`` of one number, with the layout of the dimensions."""
         return f"gl.full({self.shape(dims)}, {value}, {dtype}{f', {self.layout(dims)}' if dims else ''})"
 
     def extent(self, dim: Dim) -> int:
+        """How many lanes a dimension has: of rows, those of one group."""
         return self.group_rows if self.is_rows(dim) else super().extent(dim)
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
+        """The extents of ``dims`` as a list in the generated text; of rows, those of one group."""
         texts = [self.rows_text if self.is_rows(d) else self.plan.extent_text(d.extent) for d in dims]
         return "[" + ", ".join(texts) + "]"
 
     @property
     def rows_text(self) -> str:
+        """The constant ``ROWS`` of the module, the number of a group's rows."""
         return self.module.constant("ROWS", f"gl.constexpr({self.group_rows})")
 
     def before(self, op: Op) -> None:
@@ -212,6 +219,7 @@ class GluonContext(Context):
             self.plan.guard(tile.end.le(INT32_MAX - self.plan.extent(tile.block)))
 
     def block(self, block: Block) -> None:
+        """Write a block's operations and give its results a definite layout."""
         super().block(block)
         for result in block.results:
             if isinstance(result, Value):

@@ -40,6 +40,7 @@ class Function:
 
     @property
     def header(self) -> str:
+        """The lines above the body: the decorator, the signature and the comment."""
         parameters = [f"{p}: gl.constexpr" if p in _CONSTEXPR else p for p in self.parameters]
         one_line = f"def {self.name}({', '.join(parameters)}):"
         if len(one_line) > 100:
@@ -49,6 +50,7 @@ class Function:
 
     @property
     def text(self) -> str:
+        """The whole function as source text."""
         return self.header + self.body
 
     @property

@@ -134,16 +134,19 @@ class GradientsKernel(GluonKernel):
 
     @property
     def boxes(self) -> Mapping[str, Op]:
+        """The loads that the copy engine does: ``held_N`` once a tile, ``block_N`` once a turn."""
         found = _loop(self)
         held = {f"held_{n}": op for n, op in enumerate(found.held)}
         return held | {f"block_{n}": op for n, op in enumerate(found.blocks)}
 
     @property
     def saves(self) -> Mapping[str, Op]:
+        """The stores that it does, by the registers that they write: ``result_N``."""
         return {f"result_{n}": op for n, op in enumerate(_loop(self).saved)}
 
     @property
     def turn_scalars(self) -> tuple[Op, ...]:
+        """The operations that compute the scalars of a turn."""
         return _loop(self).scalars
 
     def _check(self) -> None:

@@ -47,6 +47,8 @@ class GluonKernel(GluonContext):
     roles: ClassVar[type[Steps]] = Roles
 
     def run(self) -> TritonSource:
+        """The finished source: the roles' functions and the entry that starts them. Raises ConfigError where the
+        schedule's buffers exceed the shared memory of a block."""
         self._check()
         self.specialised = self._schedule()
         if shared_bytes(self.specialised) > self.target.smem_per_block:

@@ -38,10 +38,12 @@ class ProductKernel(GluonKernel):
 
     @property
     def boxes(self) -> Mapping[str, Op]:
+        """The two operands of the product, by the buffer that they fill."""
         return {"left": self.single.left, "right": self.single.right}
 
     @property
     def saves(self) -> Mapping[str, Op]:
+        """The store of the result, where the copy engine can do it."""
         return {} if self.single.saved is None else {"result": self.single.saved}
 
     @property
@@ -51,6 +53,7 @@ class ProductKernel(GluonKernel):
 
     @property
     def walks(self) -> bool:
+        """Always true: a program of a product is persistent."""
         return True
 
     @property
@@ -60,15 +63,18 @@ class ProductKernel(GluonKernel):
 
     @property
     def group_rows(self) -> int:
+        """Rows of a tile in one consumer group: all where groups have tiles of their own, else its share."""
         rows = self.plan.block(self.plan.ir.tiles[self.structure.rows].block)
         return rows if self.is_dealt else rows // self.groups
 
     @property
     def depth(self) -> int:
+        """What one instruction of the matrix units sums over: 32 bytes of numbers."""
         return 32 // itemsize(self.single.left.output.type.dtype)
 
     @property
     def lanes_of_rows(self) -> str:
+        """The rows of a group, counted from the tile's first one; from 0 where the group has the whole tile."""
         return f"gl.arange(0, {self.rows_text})" if self.is_dealt else super().lanes_of_rows
 
     # ---- pieces of columns ----------------------------------------------------------------------
@@ -81,9 +87,11 @@ class ProductKernel(GluonKernel):
         self._cut = 1
 
     def extent(self, dim: Dim) -> int:
+        """How many lanes a dimension has; of columns, those of one piece while the result is written in pieces."""
         return super().extent(dim) // (self._cut if self._is_columns(dim) else 1)
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
+        """The extents of ``dims`` as a list in the generated text; of columns, those of one piece."""
         if self._cut == 1 or not any(map(self._is_columns, dims)):
             return super().shape(dims)
         texts = (self._columns_text(d) if self._is_columns(d) else super(ProductKernel, self).shape((d,)) for d in dims)

@@ -25,6 +25,7 @@ GLUON.update({kind: TRITON[kind] for kind in (OpKind.IF, OpKind.UNSQUEEZE)})
 
 @GLUON.emits(OpKind.POINTWISE, OpKind.WHERE_MASK, OpKind.EXPAND)
 def lane_by_lane(e: GluonContext, op: Op) -> None:
+    """Write an op by the Triton family's rule, with its operands in the layout of its result."""
     with e.aligned(op):
         TRITON[op.kind](e, op)
 

@@ -57,10 +57,12 @@ class Steps(ABC):
         e.module.constant("GROUPS", f"gl.constexpr({schedule.consumer.groups})")
 
     def consumer(self) -> Function:
+        """The function of the consumer role, which is given the number of its group as ``who``."""
         says = "A group of rows: their products, and what the author computes between them."
         return self._role(self._schedule.consumer, says, ("who",))
 
     def producer(self) -> Function:
+        """The function of the producer role."""
         return self._role(self._schedule.producer, "Boxes of memory, copied as far ahead as there are slots.", ())
 
     def _role(self, role: Role, says: str, first: tuple[str, ...]) -> Function:
