@@ -553,6 +553,7 @@ class ToMeta:
         self._made: dict[int, torch.UntypedStorage] = {}  # by where the memory of the call's tensors begins
 
     def __call__(self, value: Any) -> Any:
+        """``value``, or of a tensor one without data: the same sizes, strides, dtype and offset within 16 bytes."""
         if not isinstance(value, torch.Tensor) or value.device.type == "meta":
             return value
         memory, made = value.untyped_storage(), torch.empty(0, dtype=value.dtype, device="meta")

@@ -34,6 +34,7 @@ class Toolchain:
 
     @property
     def key(self) -> str:
+        """The versions as text, a part of the key of a compiled binary."""
         return f"torch {self.torch}, triton {self.triton}, ptxas {self.ptxas}"
 
 

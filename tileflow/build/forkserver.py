@@ -62,10 +62,12 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
+        """The process id of the server."""
         return self._child.pid
 
     @property
     def alive(self) -> bool:
+        """Whether the server runs and belongs to this process."""
         return self._owner == os.getpid() and not self._ended and self._child.alive
 
     def call(self, function: str, args: tuple[Any, ...], limit_s: float) -> Any:
@@ -120,6 +122,7 @@ class Forked:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
+        """The exit status; None while the child runs."""
         return self._ended(0.0)
 
     def wait(self, timeout: float | None = None) -> int | None:

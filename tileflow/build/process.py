@@ -43,14 +43,18 @@ class Started(Protocol):
     """A process that was started, by whichever means; ``subprocess.Popen`` is one."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The process id."""
 
     @property
-    def returncode(self) -> int | None: ...
+    def returncode(self) -> int | None:
+        """The exit status, once :meth:`poll` or :meth:`wait` has seen the end; else None."""
 
-    def poll(self) -> int | None: ...
+    def poll(self) -> int | None:
+        """The exit status; None while the process runs."""
 
-    def wait(self, timeout: float | None = None) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int | None:
+        """The exit status, after its end or ``timeout`` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,12 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """The process id of the child."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
+        """Whether the child runs."""
         return self._process.poll() is None
 
     def call(

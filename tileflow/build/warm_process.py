@@ -42,6 +42,7 @@ class WarmProcess:
 
     @property
     def pid(self) -> int:
+        """The process id of the child that there is now."""
         return self._child.pid
 
     def close(self) -> None:

@@ -74,6 +74,7 @@ class Env:
     known: dict[str, str] = field(default_factory=dict)
 
     def child(self) -> Env:
+        """A copy for a nested block: what is named there is unknown outside."""
         return Env(dict(self.names), dict(self.tiles), dict(self.known))
 
 
@@ -94,6 +95,7 @@ class Speller:
     # ---- operands -------------------------------------------------------------------------------
 
     def operand(self, x: Operand, env: Env) -> str:
+        """The text of an operand: a value's name, or a number that reads back as itself."""
         if isinstance(x, Value):
             return env.names[x]
         if isinstance(x, float) and not math.isfinite(x):
@@ -125,12 +127,14 @@ class Speller:
         )
 
     def dim(self, dim: Dim, env: Env) -> str:
+        """The text of a dimension: the tile's variable where it is that tile, else its size."""
         tile = env.tiles.get(dim.tile) if dim.tile else None
         if tile is not None and dim.tile is not None and dim.extent == self.ir.tiles[dim.tile].block:
             return tile.variable
         return self.size(dim.extent, env)
 
     def shape(self, dims: tuple[Dim, ...], env: Env) -> str:
+        """The text of a shape, as a list."""
         return f"[{', '.join(self.dim(d, env) for d in dims)}]"
 
     def same_dims(self, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
@@ -177,6 +181,7 @@ class Speller:
         return f"({mask})[{', '.join(':' if a in item.axes else 'None' for a in range(rank))}]"
 
     def load(self, tensor: str, items: tuple[str, ...], mask: str | None) -> str:
+        """The text of a load; ``tfl.load`` where it has a mask."""
         if mask is None:
             return f"{tensor}[{', '.join(items) or '()'}]"
         return f"tfl.load({tensor}, [{', '.join(map(index_item, items))}], extra_mask={mask})"
@@ -189,6 +194,8 @@ class Speller:
             self.op(op, env, lines)
 
     def op(self, op: Op, env: Env, lines: list[Statement]) -> None:
+        """Append the lines of one op to ``lines``. What was computed before under the same text is named again
+        instead."""
         if op.kind is OpKind.FOR:
             self.loop(op, env, lines)
         elif op.outputs and op.kind is not OpKind.ATOMIC and op.outputs[0] not in env.names:

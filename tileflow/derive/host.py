@@ -158,6 +158,7 @@ class Header:
 
     @property
     def begins_at_0(self) -> bool:
+        """Whether the author gave no begin."""
         return self._begin is None
 
     def bound(self, which: str, axis: int) -> str:

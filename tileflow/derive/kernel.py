@@ -97,6 +97,7 @@ class BackwardKernel(Kernel):
 
     @cached_property
     def identity(self) -> str:
+        """What graphs know the kernel by: the forward kernel's identity and the version of the derivation."""
         return digest(f"backward {VERSION} of {self.forward.identity}")
 
     # ---- kinds of calls -------------------------------------------------------------------------
@@ -158,15 +159,19 @@ class BackwardKernel(Kernel):
         return self.kind(*args)(*args)
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The problem of a call, by the kernel of that call's kind."""
         return self.kind(*args).describe(*args, **kwargs)
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "static") -> Lowered:
+        """The call lowered, by the kernel of its kind."""
         return self.kind(*args).lower(args, target, mode)
 
     def repro(self, *args: Any, config: Config | None = None, target_name: str = "nvidia-h200") -> str:
+        """A standalone script of the call, by the kernel of its kind."""
         return self.kind(*args).repro(*args, config=config, target_name=target_name)
 
     def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None, **kwargs: Any) -> Any:
+        """The call as Python over real tiles, by the kernel of its kind."""
         return self.kind(*args).run_eagerly(*args, config=config, **kwargs)
 
     def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
@@ -193,6 +198,7 @@ class BackwardKernel(Kernel):
         return made if len(made) > 1 else made[0]
 
     def small(self, problem: Mapping[str, Any]) -> dict[str, Any]:
+        """The forward kernel's problem at small odd sizes."""
         return self.forward.small(problem)
 
 
@@ -237,6 +243,7 @@ class DerivedRule:
 
     @property
     def identity(self) -> str:
+        """The identity of the derived kernel."""
         return self.backward.identity
 
     def __call__(self, saved: Sequence[Any], grads: Sequence[torch.Tensor]) -> tuple[Any, ...]:

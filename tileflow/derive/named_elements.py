@@ -23,6 +23,7 @@ class Named:
 
     @property
     def tiles(self) -> frozenset[str]:
+        """The loops whose turns name elements of their own."""
         return frozenset(tile for tile, _, _ in self.owners)
 
 

@@ -54,6 +54,7 @@ class Loop:
 
     @property
     def header(self) -> str:
+        """The ``for`` line."""
         return f"for {self.variables} in {self.over}:"
 
 
@@ -72,6 +73,7 @@ class Gradient:
 
     @property
     def reads(self) -> frozenset[str]:
+        """The names that the gradient's index, value and mask read."""
         texts = (*self.index, self.value, *([self.mask] if self.mask else []))
         return frozenset().union(*(facts(f"x[{t}]").reads - {"x"} for t in texts))
 

@@ -66,6 +66,7 @@ class RegionReverse:
 
     @property
     def scope(self) -> Scope:
+        """The innermost scope that is open."""
         return self.scopes[-1]
 
     def _forward(self, block: Block, scope: Scope) -> None:
@@ -203,18 +204,23 @@ class RegionReverse:
     # ---- gradients ------------------------------------------------------------------------------
 
     def is_active(self, x: Operand) -> bool:
+        """Whether an operand's gradient is needed: it is differentiable, and what is asked for depends on it."""
         return is_differentiable(x) and x in self.active
 
     def text(self, x: Operand) -> str:
+        """The text of an operand in the open scope."""
         return self.speller.operand(x, self.scope.env)
 
     def shape(self, dims: tuple[Dim, ...]) -> str:
+        """The text of a shape in the open scope."""
         return self.speller.shape(dims, self.scope.env)
 
     def same_dims(self, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+        """Whether two tuples of dimensions have the same sizes."""
         return self.speller.same_dims(a, b)
 
     def name(self, base: str, text: str) -> str:
+        """A variable that holds ``text``, assigned now unless the scope has one."""
         known = self.scope.env.known
         if text not in known:
             known[text] = self.namer.fresh(base)
@@ -227,6 +233,8 @@ class RegionReverse:
         return op is not None and op.kind is OpKind.LOAD
 
     def give(self, to: Operand, text: str, dtype: str = "", dims: tuple[Dim, ...] | None = None) -> None:
+        """Add ``text`` to the gradients of ``to``: summed over the axes along which it was broadcast to ``dims``, and
+        converted from ``dtype`` to its own. An inactive operand takes none."""
         if not isinstance(to, Value) or not self.is_active(to):
             return
         name = self.scope.env.names[to]

@@ -87,10 +87,12 @@ Rule = Callable[[Reverse, Op, tuple[str | None, ...]], None]
 
 
 def is_differentiable(x: Operand) -> bool:
+    """Whether an operand is a value of floats; numbers have no gradient."""
     return isinstance(x, Value) and is_float(x.type.dtype)
 
 
 def pointwise(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """Each differentiable operand gets what its row of POINTWISE_RULES says, summed where it was broadcast."""
     fn, (g,) = PointwiseAttrs.of(op).fn, grads
     names = [r.text(x) for x in op.inputs]
     for operand, rule in zip(op.inputs, POINTWISE_RULES[fn], strict=True):
@@ -100,42 +102,51 @@ def pointwise(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
 
 
 def cast(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient, converted back."""
     r.give(op.inputs[0], f"{grads[0]}", op.output.type.dtype)
 
 
 def full(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The sum of the gradient over all lanes, for the scalar that filled them."""
     r.give(op.inputs[0], f"{grads[0]}", op.output.type.dtype, op.output.dims)
 
 
 def unsqueeze(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient without the inserted dimension."""
     r.give(op.inputs[0], f"{grads[0]}.squeeze({AxisAttrs.of(op).axis})")
 
 
 def squeeze(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient with the dropped dimension."""
     r.give(op.inputs[0], f"{grads[0]}.unsqueeze({AxisAttrs.of(op).axis})")
 
 
 def permute(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient in the inverse order."""
     order = PermuteAttrs.of(op).order
     r.give(op.inputs[0], f"{grads[0]}.permute{tuple(order.index(a) for a in range(len(order)))}")
 
 
 def expand(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The sum of the gradient over the axes that were broadcast."""
     r.give(op.inputs[0], f"{grads[0]}", dims=op.output.dims)
 
 
 def reshape(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The gradient in the input's dimensions."""
     (value,) = op.values
     r.give(value, f"{grads[0]}.reshape({r.shape(value.dims)})")
 
 
 def join(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The two halves of the gradient, one for each side."""
     both = r.name("split", f"tfl.split({grads[0]})")
     for n, operand in enumerate(op.inputs):
         r.give(operand, f"{both}[{n}]")
 
 
 def split(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """Both gradients joined; a missing one counts as zeros."""
     zero = f"torch.zeros_like({next(filter(None, grads))})"
     r.give(op.inputs[0], f"tfl.join({', '.join(g or zero for g in grads)})")
 
@@ -183,6 +194,7 @@ def _product(r: Reverse, op: Op, g: str) -> None:
 
 
 def scan(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """The running sum of the gradient the other way. Raises GradientError for another scan than the sum."""
     attrs = ScanAttrs.of(op)
     if attrs.fn != "sum":
         raise GradientError("of cumulative operations the sum is differentiated", got=attrs.fn, where=op.loc, hint=HINT)
@@ -213,6 +225,7 @@ def where_mask(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
 
 
 def refused(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
+    """Raises GradientError: the op has no derivative."""
     raise GradientError(f"{op.kind} is not differentiated", got="a gradient of its result", where=op.loc, hint=HINT)
 
 

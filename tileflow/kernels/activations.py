@@ -33,6 +33,7 @@ class SwiGLU(torch.nn.Module):
     """:func:`swiglu`."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """``silu(a) * b``, both ``(..., n)``."""
         return swiglu(a, b)
 
 
@@ -40,4 +41,5 @@ class GeGLU(torch.nn.Module):
     """:func:`geglu`."""
 
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """``gelu(a) * b``, both ``(..., n)``."""
         return geglu(a, b)

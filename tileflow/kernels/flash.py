@@ -33,17 +33,21 @@ def inputs(
     with_lse: bool = False,
     device: str = "cpu",
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool, bool]:
+    """Random queries, keys and values ``(batch, heads, m, d)``, and whether to mask and to return the logarithms of the
+    sums."""
     q, k, v = (torch.randn(batch, heads, m, d, dtype=dtype, device=device) for _ in range(3))
     return q, k, v, causal, with_lse
 
 
 def scaled_scores(q: torch.Tensor, k: torch.Tensor, causal: bool) -> torch.Tensor:
+    """``q @ k.mT / sqrt(d)``, ``(batch, heads, m, m)``, negative infinity above the diagonal if ``causal``."""
     scores = q @ k.mT / math.sqrt(q.size(-1))
     above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
     return scores.masked_fill(above, float("-inf")) if causal else scores
 
 
 def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, with_lse: bool = False) -> Any:
+    """torch's attention; ``with_lse`` also ``(batch, heads, m)``, the logarithm of each query's sum of exponentials."""
     out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     return (out, torch.logsumexp(scaled_scores(q, k, causal), dim=-1)) if with_lse else out
 
@@ -95,6 +99,7 @@ def backward_inputs(
     causal: bool = False,
     device: str = "cpu",
 ) -> tuple[Any, ...]:
+    """The forward pass's inputs and results, and a random gradient of its output."""
     q, k, v, *_ = inputs(batch, heads, m, d, dtype, device=device)
     out, lse = reference(q.float(), k.float(), v.float(), causal, with_lse=True)
     # torch's own attention may return a transposed tensor, by device

@@ -20,10 +20,12 @@ CUBIC = 0.044715
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two random ``(m, n)``."""
     return torch.randn(m, n, dtype=dtype, device=device), torch.randn(m, n, dtype=dtype, device=device)
 
 
 def swiglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``silu(a) * b`` in torch."""
     return F.silu(a) * b
 
 
@@ -38,10 +40,12 @@ def swiglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A random gradient ``(m, n)`` and the forward pass's inputs."""
     return torch.randn(m, n, dtype=dtype, device=device), *inputs(m, n, dtype, device)
 
 
 def swiglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The gradients of ``a`` and ``b`` by torch's autograd."""
     a, b = a.requires_grad_(), b.requires_grad_()
     return torch.autograd.grad(swiglu_reference(a, b), (a, b), grad)
 
@@ -59,6 +63,7 @@ def swiglu_bwd(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[to
 
 
 def geglu_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``gelu(a) * b`` in torch, by the tanh approximation."""
     return F.gelu(a, approximate="tanh") * b
 
 
@@ -71,6 +76,7 @@ def geglu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def geglu_bwd_reference(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The gradients of ``a`` and ``b`` by torch's autograd."""
     a, b = a.requires_grad_(), b.requires_grad_()
     return torch.autograd.grad(geglu_reference(a, b), (a, b), grad)
 

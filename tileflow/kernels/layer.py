@@ -23,6 +23,7 @@ Grads = tuple[torch.Tensor | None, ...]
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """Random rows ``(m, n)``, a weight and a bias ``(n,)``, and ``eps``."""
     x = torch.randn(m, n, dtype=dtype, device=device)
     return x, torch.randn(n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS
 
@@ -30,6 +31,7 @@ def inputs(
 def reference(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The normalised rows, each row's mean and the reciprocal of its deviation, in torch."""
     variance, mean = torch.var_mean(x, dim=1, correction=0)
     return F.layer_norm(x, (x.size(1),), weight, bias, eps), mean, torch.rsqrt(variance + eps)
 
@@ -56,6 +58,7 @@ def layer_norm_train(
 def add_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """As :func:`inputs`, with a random residual ``(m, n)`` second."""
     x, weight, bias, eps = inputs(m, n, dtype, device)
     return x, torch.randn_like(x), weight, bias, eps
 
@@ -63,6 +66,7 @@ def add_inputs(
 def add_reference(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, ...]:
+    """The normalised sum, the sum itself, and its rows' means and reciprocal deviations, in torch."""
     out, mean, scale = reference(x + residual, weight, bias, eps)
     return out, x + residual, mean, scale
 
@@ -89,6 +93,7 @@ def add_layer_norm_forward(
 
 
 def bwd_inputs(m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """Random gradients of the normalised rows and of the sum, with what the forward pass saved."""
     x, weight, bias, eps = inputs(m, n, dtype, device)
     _, mean, scale = reference(x.float(), weight.float(), bias.float(), eps)
     return torch.randn_like(x), x, weight, mean, scale, torch.randn_like(x)
@@ -102,6 +107,7 @@ def bwd_reference(
     scale: torch.Tensor,
     grad_sum: torch.Tensor | None,
 ) -> tuple[torch.Tensor, ...]:
+    """The gradients of rows, weight and bias by torch's autograd; ``grad_sum`` is added to the first."""
     x, weight, bias = x.requires_grad_(), weight.requires_grad_(), torch.zeros_like(weight, requires_grad=True)
     grads = torch.autograd.grad(reference(x, weight, bias, EPS)[0], (x, weight, bias), grad)
     return grads[0] if grad_sum is None else grads[0] + grad_sum, *grads[1:]
@@ -202,9 +208,11 @@ class LayerNorm(torch.nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """The normalised rows of ``x``; of ``x + residual`` where there is one, with that sum."""
         if residual is None:
             return layer_norm(x, self.weight, self.bias, self.eps)
         return add_layer_norm(x, residual, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
+        """The width and ``eps``, for the module's repr."""
         return f"{self.weight.size(0)}, eps={self.eps}"

@@ -31,11 +31,13 @@ def inputs(
     dtype: torch.dtype = torch.bfloat16,
     device: str = "cpu",
 ) -> tuple[Any, ...]:
+    """Random logits ``(m, v)`` and labels ``(m,)``, and the factor of the gradient, 0.25."""
     logits, labels, *rest = loss_inputs(m, v, smoothing, cap, dtype, device)
     return logits, labels, torch.full((), 0.25, device=device), *rest
 
 
 def reference(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """The losses ``(m,)`` by torch, times ``scale``; their gradient is written over ``logits``."""
     leaf = logits.clone().requires_grad_()
     losses, _ = losses_of(leaf, labels, *rest)
     logits.copy_(torch.autograd.grad(losses.sum() * scale, leaf)[0])
@@ -78,10 +80,12 @@ def losses_and_gradient(
 def factor_inputs(
     n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random ``(n,)`` and the factor 0.5."""
     return torch.randn(n, dtype=dtype, device=device), torch.full((), 0.5, device=device)
 
 
 def factor_reference(x: torch.Tensor, factor: torch.Tensor) -> None:
+    """Multiply ``x`` in place."""
     x.mul_(factor)
 
 
@@ -232,6 +236,7 @@ class LinearCrossEntropyLoss(torch.nn.Module):
         bias: torch.Tensor | None = None,
         num_items_in_batch: torch.Tensor | float | None = None,
     ) -> torch.Tensor:
+        """The loss of ``x @ weight.mT + bias`` against ``labels``, reduced as the module says."""
         return linear_cross_entropy(
             x,
             weight,

@@ -39,6 +39,7 @@ def inputs(
 def reference(
     logits: torch.Tensor, labels: torch.Tensor, ignore_index: int, smoothing: float, cap: float | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Each row's loss ``(m,)`` and the logarithm of its sum of exponentials, in torch."""
     values = logits if cap is None else cap * torch.tanh(logits / cap)
     losses = F.cross_entropy(values, labels, ignore_index=ignore_index, label_smoothing=smoothing, reduction="none")
     return losses, torch.logsumexp(values, dim=1)
@@ -99,6 +100,7 @@ def bwd_inputs(
     dtype: torch.dtype = torch.bfloat16,
     device: str = "cpu",
 ) -> tuple[Any, ...]:
+    """Random gradients of the losses ``(m,)`` and the forward pass's inputs and sums."""
     logits, labels, *rest = inputs(m, v, smoothing, cap, dtype, device)
     assert isinstance(logits, torch.Tensor)
     values = capped(logits.float(), cap)
@@ -108,6 +110,7 @@ def bwd_inputs(
 def bwd_reference(
     grad: torch.Tensor, logits: torch.Tensor, labels: torch.Tensor, lse: torch.Tensor, *rest: Any
 ) -> torch.Tensor:
+    """The gradient of the logits by torch's autograd."""
     logits = logits.requires_grad_()
     losses, _ = reference(logits, labels, *rest)
     return torch.autograd.grad(losses, logits, grad.to(losses.dtype))[0]
@@ -205,6 +208,7 @@ class CrossEntropyLoss(torch.nn.Module):
     def forward(
         self, logits: torch.Tensor, labels: torch.Tensor, num_items_in_batch: torch.Tensor | float | None = None
     ) -> torch.Tensor:
+        """The loss of ``logits`` against ``labels``, reduced as the module says."""
         return cross_entropy(
             logits,
             labels,

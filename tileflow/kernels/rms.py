@@ -22,10 +22,12 @@ Grads = tuple[torch.Tensor | float | None, ...]
 def inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, float, float]:
+    """Random rows ``(m, n)``, a weight ``(n,)``, ``eps``, and 1 as what is added to the weight."""
     return torch.randn(m, n, dtype=dtype, device=device), torch.randn(n, dtype=dtype, device=device), EPS, 1.0
 
 
 def reference(x: torch.Tensor, weight: torch.Tensor, eps: float, offset: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The normalised rows and each row's factor, in torch."""
     factor = torch.rsqrt(x.square().mean(dim=1) + eps)
     return x * factor[:, None] * (weight + offset), factor
 
@@ -50,6 +52,7 @@ def rms_norm_forward(
 def add_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, float]:
+    """As :func:`inputs`, with a random residual ``(m, n)`` second."""
     x, weight, eps, offset = inputs(m, n, dtype, device)
     return x, torch.randn_like(x), weight, eps, offset
 
@@ -57,6 +60,7 @@ def add_inputs(
 def add_reference(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float, offset: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The normalised sum, the sum itself, and each row's factor, in torch."""
     out, factor = reference(x + residual, weight, eps, offset)
     return out, x + residual, factor
 
@@ -83,6 +87,7 @@ def add_rms_norm_forward(
 def bwd_inputs(
     m: int, n: int, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float, torch.Tensor]:
+    """Random gradients of the normalised rows and of the sum, with what the forward pass saved."""
     x, weight, eps, offset = inputs(m, n, dtype, device)
     factor = reference(x.float(), weight.float(), eps, offset)[1]
     return torch.randn_like(x), x, weight, factor, offset, torch.randn_like(x)
@@ -96,6 +101,7 @@ def bwd_reference(
     offset: float,
     grad_sum: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of rows and weight by torch's autograd; ``grad_sum`` is added to the first."""
     x, weight = x.requires_grad_(), weight.requires_grad_()
     out, _ = reference(x, weight, EPS, offset)
     grad_x, grad_weight = torch.autograd.grad(out, (x, weight), grad)
@@ -194,9 +200,11 @@ class RMSNorm(torch.nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """The normalised rows of ``x``; of ``x + residual`` where there is one, with that sum."""
         if residual is None:
             return rms_norm(x, self.weight, self.eps, offset=self.offset)
         return add_rms_norm(x, residual, self.weight, self.eps, offset=self.offset)
 
     def extra_repr(self) -> str:
+        """The width, ``eps`` and the offset, for the module's repr."""
         return f"{self.weight.size(0)}, eps={self.eps}, offset={self.offset}"

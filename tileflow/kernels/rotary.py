@@ -48,6 +48,8 @@ def reference(
     interleaved: bool,
     inverse: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries and keys ``(batch, heads, m, d)`` turned by the angles of their positions, backwards if ``inverse``, in
+    torch."""
     cos, sin = (x if positions is None else x[positions] for x in (cos, sin))
     half = q.size(3) // 2
     cos, sin = cos[:, None, :, :half], sin[:, None, :, :half] * (-1 if inverse else 1)
@@ -178,4 +180,5 @@ class RotaryEmbedding(torch.nn.Module):
         self.register_buffer("sin", angles.sin(), persistent=False)
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Queries and keys turned by the angles of ``positions``."""
         return rope(q, k, self.cos, self.sin, positions, layout=self.layout)

@@ -117,4 +117,5 @@ class Attention(torch.nn.Module):
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
+        """Attention of ``(batch, heads, m, d)`` with the module's options; ``mask`` as torch's."""
         return attention(q, k, v, causal=self.causal, scale=self.scale, mask=mask, backend=self.backend)

@@ -74,6 +74,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
+        """Whether the result passed."""
         return self.status is Status.OK
 
 

@@ -68,6 +68,7 @@ class Restorer:
         return sum(copy.numel() * copy.element_size() for _, copy in self._kept)
 
     def restore(self) -> None:
+        """Copy the kept values back into their tensors."""
         for tensor, copy in self._kept:
             tensor.copy_(copy)
 

@@ -27,23 +27,31 @@ class MeasurableKernel(Protocol):
     the reference. ``run_eagerly``: its own text as plain Python."""
 
     @property
-    def scope(self) -> Any: ...
+    def scope(self) -> Any:
+        """The user's function, whose cells and globals a call captures; None where there is none."""
 
     @property
-    def tolerances(self) -> Tolerances: ...
+    def tolerances(self) -> Tolerances:
+        """What the kernel's author lets differ from the reference."""
 
     @property
-    def baseline(self) -> Callable[..., Any] | None: ...
+    def baseline(self) -> Callable[..., Any] | None:
+        """What results are held against where it is not the reference; None where it is."""
 
-    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]: ...
+    def inputs(self, *, device: str = "cpu", seed: int = 0, **problem: Any) -> tuple[Any, ...]:
+        """The arguments of a problem, by the author's own function."""
 
-    def reference(self, *args: Any) -> Any: ...
+    def reference(self, *args: Any) -> Any:
+        """What the kernel must return for ``args``."""
 
-    def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None) -> Any: ...
+    def run_eagerly(self, *args: Any, config: Mapping[str, Choice] | None = None) -> Any:
+        """The kernel's own text as plain Python over real tiles of the config's sizes."""
 
-    def kind(self, *args: Any) -> MeasurableKernel: ...
+    def kind(self, *args: Any) -> MeasurableKernel:
+        """The kernel whose host code and regions a call has; a derived backward has several."""
 
-    def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]: ...
+    def bind(self, config: Config, launchers: Mapping[int, Sequence[Launcher]]) -> Callable[..., Any]:
+        """A plain callable: the host function over launchers of its regions."""
 
 
 def load(loader: str, reference: str, sys_path: Sequence[str]) -> MeasurableKernel:

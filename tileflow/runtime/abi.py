@@ -79,6 +79,7 @@ class TensorMap:
         check_symbols(self.strides, "strides")
 
     def to_json(self) -> dict[str, Any]:
+        """The map as it stands in a table, its Exprs as JSON."""
         return {
             "shape": [e.to_json() for e in self.shape],
             "strides": [e.to_json() for e in self.strides],
@@ -152,6 +153,7 @@ class LaunchArg:
         return found is not None and found[1] in ELEMENT_WORDS
 
     def to_json(self) -> dict[str, Any]:
+        """The argument as it stands in a table; fields at their defaults are left out."""
         data: dict[str, Any] = {"name": self.name, "kind": self.kind, "type": self.type}
         if self.path:
             data["path"] = self.path
@@ -196,6 +198,7 @@ class LaunchAbi:
         return 2 if any(a.kind == "descriptor" for a in self.args) else 1
 
     def to_json(self) -> dict[str, Any]:
+        """The ABI as it stands in a table, with its version."""
         return {
             "version": self.version,
             "symbol": self.symbol,
@@ -247,6 +250,7 @@ class Resources:
     instructions: Annotated[tuple[tuple[str, Count], ...], AsObject()] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """The resources as they stand in a table."""
         return asdict(self) | {"instructions": dict(self.instructions)}
 
 

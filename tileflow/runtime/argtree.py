@@ -53,9 +53,11 @@ class SequenceShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """One step for each item, by its index."""
         return tuple(("item", str(i)) for i in range(self.count))
 
     def make(self, parts: Sequence[Any]) -> Any:
+        """The same kind of sequence of other items; a ``torch.Size`` becomes a tuple."""
         if hasattr(self.type, "_fields"):
             return self.type(*parts)
         # a torch.Size holds ints only; what stands for them may be something else
@@ -71,9 +73,11 @@ class MappingShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """One step for each key, in the dictionary's order."""
         return tuple(("item" if isinstance(key, int) else "key", str(key)) for key in self.keys)
 
     def make(self, parts: Sequence[Any]) -> Any:
+        """The same kind of dictionary with other values."""
         made: dict[Any, Any] = dict(zip(self.keys, parts, strict=True))
         return made if self.type is dict else self.type(made)
 
@@ -87,6 +91,7 @@ class RecordShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """One step for each field."""
         return tuple(("attr", name) for name in self.names)
 
     def make(self, parts: Sequence[Any]) -> Any:
@@ -106,9 +111,11 @@ class PartialShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """The steps to the function, its positional arguments and its keywords."""
         return (("attr", "func"), ("attr", "args"), ("attr", "keywords"))
 
     def make(self, parts: Sequence[Any]) -> Any:
+        """A ``functools.partial`` of the three parts."""
         function, args, keywords = parts
         return partial(function, *args, **keywords)
 
@@ -132,6 +139,7 @@ class FunctionShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """One step for each filled cell, then one for each default."""
         cells: tuple[Step, ...] = tuple(("cell", name) for name in self.cells)
         return cells + tuple(("default", name) for name in (*self.defaults, *self.keywords))
 
@@ -420,9 +428,12 @@ class Signature(Protocol):
     """
 
     @property
-    def signature(self) -> inspect.Signature: ...
+    def signature(self) -> inspect.Signature:
+        """The function's parameters with their defaults."""
+
     @property
-    def constants(self) -> Collection[str]: ...
+    def constants(self) -> Collection[str]:
+        """The names of the parameters whose numbers are constants of the code."""
 
 
 def bind_call(

@@ -69,6 +69,7 @@ def _load(made: Path) -> None:
 
 
 def main() -> int:
+    """Build and print the path. Returns 1 where that fails and ``TILEFLOW_NATIVE=1`` demands it, else 0."""
     try:
         built = build()
     except (CannotBuild, OSError) as error:

@@ -51,28 +51,44 @@ class Host(Signature, Protocol):
     """
 
     @property
-    def fn(self) -> Any: ...
+    def fn(self) -> Any:
+        """The author's function."""
+
     @property
-    def reads(self) -> DeviceReads: ...
+    def reads(self) -> DeviceReads:
+        """What device code reads besides arguments."""
+
     @property
-    def run(self) -> Callable[..., Any]: ...
+    def run(self) -> Callable[..., Any]:
+        """The host code, whose first argument answers its launches."""
+
     @property
-    def flat(self) -> Callable[..., Any] | None: ...
+    def flat(self) -> Callable[..., Any] | None:
+        """The host code that hands its locals to each launch; None where that is not possible."""
+
     @property
-    def regions(self) -> Sequence[Any]: ...
+    def regions(self) -> Sequence[Any]:
+        """The device code of each launch, in the order of the text."""
+
     @property
-    def ambient(self) -> frozenset[str]: ...
+    def ambient(self) -> frozenset[str]:
+        """The settings of torch's that host code can see."""
+
     @property
-    def restartable(self) -> bool: ...
+    def restartable(self) -> bool:
+        """Whether a call whose first launch was declined has launched nothing yet."""
 
 
 class Owner(Protocol):
     """The kernel that a cache belongs to."""
 
     @property
-    def host(self) -> Host: ...
+    def host(self) -> Host:
+        """The kernel's host code."""
+
     @property
-    def multiplies(self) -> bool: ...
+    def multiplies(self) -> bool:
+        """Whether the kernel may hold a matrix product, about which torch's setting for float32 operands decides."""
 
     def plan(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Attempt | Direct]:
         """What may serve a call, in order. Raises TileflowError where the call is refused."""
@@ -114,6 +130,7 @@ class CallCache:
 
     @property
     def forms(self) -> tuple[Form, ...]:
+        """All forms of calls, those without keywords first."""
         return (*self.plain, *self.named)
 
     @property

@@ -50,6 +50,7 @@ class Between:
     high: int
 
     def refuses(self, value: int) -> str | None:
+        """What the int should have been; None where it fits."""
         return None if self.low <= value <= self.high else f"from {self.low} to {self.high}"
 
 
@@ -61,6 +62,7 @@ class Text:
     shortest: int = 1
 
     def refuses(self, value: str) -> str | None:
+        """What the string should have been; None where it fits."""
         if self.shortest <= len(value) <= self.longest:
             return None
         return f"text of {self.shortest} to {self.longest} characters"
@@ -74,6 +76,7 @@ class Items:
     most: int
 
     def refuses(self, value: tuple[Any, ...]) -> str | None:
+        """What the list should have been; None where it fits."""
         return None if self.fewest <= len(value) <= self.most else f"a list of {self.fewest} to {self.most}"
 
 

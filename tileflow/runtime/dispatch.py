@@ -26,6 +26,7 @@ class Seeds:
 
     @property
     def seed(self) -> int:
+        """A new number out of torch's generator."""
         from .ambient import draw_seed
 
         return draw_seed()

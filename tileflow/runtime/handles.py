@@ -16,7 +16,8 @@ class Owner(Protocol):
     name: str
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """What graphs know the owner by, in every process."""
 
 
 _owners: WeakValueDictionary[str, Owner] = WeakValueDictionary()  # by handle, of either kind

@@ -10,6 +10,8 @@ from .abi import Binary
 
 
 def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
+    """What makes a CallError of the exception that reading a captured value raised."""
+
     def missing(error: Exception) -> CallError:
         return CallError(
             "every value that a tile loop captures must be there, with the kind it had when the kernel was lowered",
@@ -21,6 +23,8 @@ def missing_error(binary: Binary) -> Callable[[Exception], CallError]:
 
 
 def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]:
+    """What makes a CallError of tensors that are not on device ``index`` or are lazily negated."""
+
     def unfit(tensors: list[Any]) -> CallError:
         where = f"launch {binary.region} ({binary.abi.symbol})"
         if any(tensor.get_device() != index for tensor in tensors):
@@ -42,6 +46,8 @@ def tensor_error(binary: Binary, index: int) -> Callable[[list[Any]], CallError]
 
 
 def argument_error(binary: Binary) -> Callable[[tuple[Any, ...], Exception], CallError]:
+    """What makes a CallError of arguments that the enqueue could not pack."""
+
     def unpackable(values: tuple[Any, ...], error: Exception) -> CallError:
         types = [a.type for a in binary.abi.args]
         return CallError(

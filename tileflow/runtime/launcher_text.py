@@ -55,6 +55,7 @@ class LauncherWriter:
         self._target = {} if target is None else dict(target.symbols())
 
     def source(self) -> str:
+        """The launcher's whole source: what it reads and checks, what declines the launch, and the enqueue."""
         abi = self.binary.abi
         captured = [(Path.parse(a.path), a) for a in abi.args if a.kind in ("tensor", "descriptor")]
         loose = {self._value(path): arg for path, arg in captured if not self.invariants.holds(path)}

@@ -40,9 +40,11 @@ class MethodShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """The steps to the function and to the object."""
         return (("attr", "__func__"), ("attr", "__self__"))
 
     def make(self, parts: Sequence[Any]) -> Any:
+        """A method of the two parts."""
         function, owner = parts
         return MethodType(function, owner)
 
@@ -81,6 +83,7 @@ class ObjectShell:
 
     @property
     def steps(self) -> tuple[Step, ...]:
+        """One step for each attribute."""
         return tuple(("attr", name) for name in self.names)
 
     def make(self, parts: Sequence[Any]) -> Any:

@@ -20,6 +20,8 @@ Times = Mapping[Problem, Mapping[Config, float]]
 
 @dataclass(frozen=True, slots=True)
 class PortfolioEntry:
+    """One config of a portfolio and its home, the problem where it was chosen."""
+
     config: Config
     home: Problem
 

@@ -23,8 +23,11 @@ class Kernel(Protocol):
     cache: CallCache
 
     @property
-    def semantic_hash(self) -> str: ...
-    def describe(self, *args: Any, **kwargs: Any) -> Problem: ...
+    def semantic_hash(self) -> str:
+        """The hash of the kernel's source, by which its rows are found in a table."""
+
+    def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The problem of a call: which arguments it has, with their sizes, strides and dtypes."""
 
 
 def launcher_maker(kernel: Kernel, device: Any) -> Callable[[Binary], Launcher]:

@@ -95,6 +95,7 @@ class ScalarSpec:
 
     @property
     def selects_code(self) -> bool:
+        """Whether the value selects code, so that it is a part of the key."""
         return self.type not in ("int", "float")
 
     def __str__(self) -> str:
@@ -132,6 +133,7 @@ class Problem:
 
     @property
     def hash(self) -> str:
+        """16 hex digits of the kernel and the key."""
         return hashlib.sha256(f"{self.kernel} {self.key}".encode()).hexdigest()[:16]
 
     @cached_property
@@ -181,6 +183,7 @@ class Problem:
         return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
     def to_json(self) -> dict[str, Any]:
+        """The problem as it stands in a table and in a journal."""
         return {"kernel": self.kernel, "args": [[name, _spec_to_json(spec)] for name, spec in self.args]}
 
     @staticmethod

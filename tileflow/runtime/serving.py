@@ -56,6 +56,8 @@ class RowServer:
         self._lock = threading.Lock()
 
     def launchers(self, region: int) -> Sequence[Launcher]:
+        """The variants of a region, made when they are asked for first. Raises OutOfResources where the device has too
+        little for them."""
         found = self._made.get(region)
         if found is None:
             with self._lock:
@@ -65,6 +67,7 @@ class RowServer:
         return found
 
     def failed(self, error: OutOfResources) -> None:
+        """Reject the row: the device had too little for it."""
         reject(self._hit, self._kernel, str(error))
 
 
@@ -81,6 +84,7 @@ class BuiltServer:
     reason: str = ""
 
     def launchers(self, region: int) -> Sequence[Launcher]:
+        """The variants of a region; none where it was not compiled."""
         return self.by_region.get(region, ())
 
     def failed(self, error: OutOfResources) -> None:
@@ -211,10 +215,12 @@ class MissedCalls:
 
     @property
     def calls(self) -> int:
+        """How many calls the server served."""
         return self._served.calls
 
     @calls.setter
     def calls(self, calls: int) -> None:
+        """Count calls, of which each counts as a miss too, except the one that the lookup has counted."""
         self._missed.calls += calls - self._served.calls - self._ahead
         self._ahead = 0
         self._served.calls = calls

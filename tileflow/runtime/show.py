@@ -62,6 +62,7 @@ def _code(row: Entry | Fallback) -> str:
 
 
 def main(path: str) -> int:
+    """Print what lies at ``path``. Returns 2 where it cannot be read, else 0."""
     try:
         for line in lines(path):
             print(line)

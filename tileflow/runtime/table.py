@@ -71,6 +71,7 @@ class KernelId:
 
     @property
     def ref(self) -> str:
+        """The reference ``module:name``, by which the kernel is imported."""
         return f"{self.module}:{self.name}"
 
 
@@ -91,6 +92,7 @@ class DeviceInfo:
 
     @staticmethod
     def of(entry: Target) -> DeviceInfo:
+        """The entry of a catalogued target, under its first display name."""
         return DeviceInfo(
             entry.vendor,
             entry.arch,
@@ -228,11 +230,14 @@ class Unseen:
 
     @property
     def by_default(self) -> bool:
+        """Whether the default configs served such problems better than the table's rows did."""
         return self.default < self.rows
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedBy:
+    """The version of tileflow and the sweep that wrote a table; empty where it is not known."""
+
     tileflow: str = ""
     sweep_id: str = ""
 

@@ -50,6 +50,7 @@ class Hit:
 
     @property
     def config(self) -> Config:
+        """The config of the row."""
         return self.row.config
 
     @property

@@ -9,6 +9,7 @@ from ...target import classify
 
 
 def is_hip() -> bool:
+    """Whether this torch is built for ROCm."""
     return torch.version.hip is not None
 
 
@@ -23,10 +24,12 @@ def requires_torch_version(least: str) -> bool:
 
 
 def get_tensor_descriptor_fn_name() -> str:
+    """The name of Triton's function for tensor descriptors."""
     return "tl.make_tensor_descriptor"
 
 
 def use_tileir_tunables() -> bool:
+    """Always false: tileflow has no TileIR backend."""
     return False
 
 

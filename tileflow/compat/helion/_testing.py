@@ -32,6 +32,7 @@ def get_nvidia_gpu_model() -> str:
 
 
 def is_cuda() -> bool:
+    """Whether torch finds a GPU."""
     return torch.cuda.is_available()
 
 

@@ -18,6 +18,7 @@ class ConfigSpecFragment(tuple[Any, ...]):
     """Choices of a tunable."""
 
     def default(self) -> Any:
+        """The first choice."""
         return self[0]
 
 
@@ -55,6 +56,7 @@ class EnumFragment(ConfigSpecFragment):
 
     @property
     def choices(self) -> tuple[Any, ...]:
+        """All choices, the default first."""
         return tuple(self)
 
 
@@ -91,6 +93,7 @@ class Search(BaseAutotuner):
         self.kernel, self.args, self.options = kernel, args, options
 
     def autotune(self, *, skip_cache: bool = False) -> Any:
+        """The best config for the search's arguments, by tileflow's own search. ``skip_cache`` changes nothing."""
         return self.kernel.autotune(self.args)
 
 
@@ -102,6 +105,7 @@ class FiniteSearch(Search):
         self.configs = list(configs)
 
     def autotune(self, *, skip_cache: bool = False) -> Any:
+        """The fastest of the search's configs for its arguments."""
         return self.kernel.fastest(self.configs, self.args)
 
 
@@ -113,6 +117,7 @@ class LocalAutotuneCache(Search):
         self.autotuner = autotuner
 
     def autotune(self, *, skip_cache: bool = False) -> Any:
+        """The result of the search that it wraps."""
         return self.autotuner.autotune()
 
 

@@ -71,14 +71,17 @@ class Config(Mapping[str, Any]):
         return f"helion.Config({', '.join(f'{k}={v!r}' for k, v in sorted(self.config.items()))})"
 
     def to_json(self) -> str:
+        """The choices as indented JSON, sorted by name."""
         return json.dumps(self.config, indent=2, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Config:
+        """The config that :meth:`to_json` wrote."""
         return cls(**json.loads(text))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """The config with these choices."""
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
@@ -89,4 +92,5 @@ class Config(Mapping[str, Any]):
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
+        """The config in a JSON file."""
         return cls.from_json(Path(path).read_text())

@@ -43,12 +43,16 @@ class Traced(api.Kernel):
         self.settings = settings
 
     def tracing(self) -> AbstractContextManager[None]:
+        """The dialect's rules, as the settings have them, for the time of a trace."""
         return self.settings.tracing()
 
     def by_value(self) -> tuple[Callable[..., api.Kernel], tuple[Any, ...]]:
+        """What makes the kernel again in a process that cannot import it: the function and the settings."""
         return Traced, (self.__wrapped__, self.settings)
 
     def lower(self, args: Sequence[Any], target: Target, mode: str = "") -> Lowered:
+        """The kernel lowered by the dialect's rules, in the settings' mode unless one is given. Where the dialect means
+        something else than tileflow does, the user is told."""
         from .semantics import flag_differences
 
         with self.settings.tracing():
@@ -59,18 +63,22 @@ class Traced(api.Kernel):
     def lower_launch(
         self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
     ) -> Lowered:
+        """One launch lowered by the dialect's rules."""
         with self.settings.tracing():
             return super().lower_launch(region, frame, given, problem, target, mode)
 
     def launchers(self, lowered: Lowered, config: native.Config, device: torch.device) -> dict[int, list[Launcher]]:
+        """The launchers of a config by region, emitted by the dialect's rules."""
         with self.settings.tracing():
             return super().launchers(lowered, config, device)
 
     def describe(self, *args: Any, **kwargs: Any) -> Problem:
+        """The problem of a call, described by the dialect's rules."""
         with self.settings.tracing():
             return super().describe(*args, **kwargs)
 
     def run_eagerly(self, *args: Any, **kwargs: Any) -> Any:
+        """The call as Python over real tiles, by the dialect's rules."""
         with of_the_dialect():
             return super().run_eagerly(*args, **kwargs)
 

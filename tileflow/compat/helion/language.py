@@ -192,26 +192,31 @@ def triton_kernel(triton_source_or_fn: Any, args: Any, output_like: Any) -> Any:
 
 @inline
 def tile_index(tile: Any) -> Any:
+    """The indices of the tile's lanes, a 1-D tile of ints."""
     return tile.index
 
 
 @inline
 def tile_begin(tile: Any) -> Any:
+    """The tile's first index."""
     return tile.begin
 
 
 @inline
 def tile_end(tile: Any) -> Any:
+    """The index behind the tile's last one."""
     return tile.end
 
 
 @inline
 def tile_id(tile: Any) -> Any:
+    """The number of the tile in its loop, counted from 0."""
     return tile.id
 
 
 @inline
 def tile_block_size(tile: Any) -> Any:
+    """The block size of the tile's loop."""
     return tile.block_size
 
 
