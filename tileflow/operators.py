@@ -61,7 +61,8 @@ class Subject(Protocol):
     def identity(self) -> str:
         """What graphs know the kernel by, in every process."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel."""
 
     def refuse_grad(self, values: Iterable[Any]) -> None:
         """Raises CallError where autograd would record a call with these tensors."""

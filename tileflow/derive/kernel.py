@@ -152,6 +152,7 @@ class BackwardKernel(Kernel):
     # ---- a kernel as any other ------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The gradients of the forward call that ``args`` say. Raises CallError for keywords."""
         if kwargs:
             raise CallError(
                 "a derived backward takes its arguments by position", got=", ".join(kwargs), where=self.name

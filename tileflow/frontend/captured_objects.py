@@ -109,6 +109,7 @@ class CapturedCallable(CapturedObject):
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises TraceError: a library called what device code itself must call."""
         raise TraceError(
             "an object is called by device code itself",
             got=f"{self._path}, called by a library",

@@ -17,6 +17,7 @@ class SymbolicInt(int):
     expr: Expr
 
     def __new__(cls, value: int, expr: Expr) -> SymbolicInt:
+        """``value`` in this call, and the expression that gives it in any."""
         self = super().__new__(cls, value)
         self.expr = expr
         return self

@@ -45,7 +45,7 @@ def reference(
     return losses, torch.logsumexp(values, dim=1)
 
 
-def capped(values, cap):  # type: ignore[no-untyped-def]
+def capped(values, cap):  # type: ignore[no-untyped-def]  # noqa: D103
     return values if cap is None else cap * torch.tanh(values / cap)
 
 

@@ -115,6 +115,7 @@ class DeviceSampler:
         self._restorer.restore()
 
     def __call__(self, count: int) -> list[float]:
+        """``count`` samples of the call, in microseconds."""
         return sample_in_turn([self] * count)
 
     def enqueue(self) -> tuple[Any, Any]:

@@ -34,7 +34,8 @@ Launch = Callable[[int, int, int, int, int], int]
 class Enqueue(Protocol):
     """Launches one kernel with these values on a stream, given by its raw handle, and returns the driver's status."""
 
-    def __call__(self, stream: int, gx: int, gy: int, gz: int, /, *values: float) -> int: ...
+    def __call__(self, stream: int, gx: int, gy: int, gz: int, /, *values: float) -> int:
+        """Enqueue a launch on a grid of ``gx`` by ``gy`` by ``gz`` blocks; the driver's status, 0 for success."""
 
 
 def parameter_formats(abi: LaunchAbi) -> str:

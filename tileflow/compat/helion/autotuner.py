@@ -34,6 +34,7 @@ class PowerOfTwoFragment(ConfigSpecFragment):
     """The powers of two from ``low`` to ``high``, both inclusive and powers of two."""
 
     def __new__(cls, low: int, high: int, default_val: int | None = None) -> PowerOfTwoFragment:
+        """Raises ConfigError where a bound is no power of two. ``default_val``: the first choice, else ``low``."""
         for bound in (low, high):
             if bound < 1 or bound & (bound - 1):
                 raise ConfigError("the bounds of a PowerOfTwoFragment are powers of two", got=bound)
@@ -45,6 +46,7 @@ class IntegerFragment(ConfigSpecFragment):
     """The ints from ``low`` to ``high``, both inclusive."""
 
     def __new__(cls, low: int, high: int, default_val: int | None = None) -> IntegerFragment:
+        """``default_val``: the first choice, else ``low``."""
         return super().__new__(cls, _from(range(low, high + 1), low if default_val is None else default_val))
 
 
@@ -52,6 +54,7 @@ class EnumFragment(ConfigSpecFragment):
     """Any of ``choices``."""
 
     def __new__(cls, choices: Iterable[Any]) -> EnumFragment:
+        """The first of ``choices`` is the default."""
         return super().__new__(cls, choices)
 
     @property
@@ -64,6 +67,7 @@ class BooleanFragment(ConfigSpecFragment):
     """False or True."""
 
     def __new__(cls) -> BooleanFragment:
+        """False is the default."""
         return super().__new__(cls, (False, True))
 
 

@@ -115,6 +115,7 @@ class Kernel:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the kernel under the config of this kind of call; what it reads may make the call begin once again."""
         if torch.compiler.is_dynamo_compiling() or api.interpreting():
             return self.__tileflow_kernel__(*args, **kwargs)
         if recorders:
@@ -229,6 +230,7 @@ class BoundKernel:
         return torch.is_grad_enabled() and any(a.requires_grad for a in tensors(self._args))
 
     def __call__(self, *args: Any) -> Any:
+        """Run the kernel for arguments like the ones that it was bound to."""
         return self._run(*self.kernel.normalize_args(*args))
 
     def set_config(self, config: Config | Mapping[str, Any]) -> None:

@@ -70,6 +70,7 @@ else:
         """Annotates a parameter whose value is a constant of the kernel; called, it gives what it is called with."""
 
         def __new__(cls, value: Any) -> Any:
+            """The value itself: it is a plain number outside device code."""
             return value
 
 
