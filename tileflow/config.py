@@ -280,7 +280,7 @@ class ConfigSpace:
         return changed
 
     def adapt(self, values: Mapping[str, Choice]) -> Config:
-        """The valid config nearest to one of another space of the same kernel (another shape, another device).
+        """The valid config of this space that is nearest to ``values``, chosen for another shape or device.
 
         Numbers move to the nearest choice; unknown knobs and other illegal choices give way to the default.
         Raises ConfigError where no repair is left.

@@ -129,7 +129,8 @@ def static_facts(traffic: Traffic, launches: Sequence[Launch], target: Target) -
 
 
 def _least_compute_us(traffic: Traffic, launches: Sequence[Launch], target: Target) -> float:
-    """Of the arithmetic, on the best unit that any launch uses; 0 where its type or the grid is not known."""
+    """Microseconds of the arithmetic on the best unit that any launch uses; 0 where its type or the grid is not
+    known."""
     programs = max((launch.programs for launch in launches), default=0)
     if not (traffic.flop_dtype and programs):
         return 0.0
@@ -159,7 +160,8 @@ def uses_matrix_unit(resources: Resources) -> bool:
 
 
 def _efficiency(launch: Launch, target: Target) -> float:
-    """Of the whole device's throughput: SMs that have work, averaged over the waves, times the latency hidden."""
+    """The share of the device's throughput that a launch reaches: SMs with work, averaged over the waves, times the
+    latency hidden."""
     active = occupancy(launch.resources, target)
     blocks_per_sm = max(round(active * target.max_threads_per_sm / launch.resources.threads), 1)
     programs, slots = max(launch.programs, 1), blocks_per_sm * target.sm_count

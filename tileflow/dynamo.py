@@ -53,7 +53,7 @@ def in_graph(handle: str, *args: Any, **kwargs: Any) -> Any:
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _named_for_graphs(handle: str) -> str:
-    """Of a handle that is this process's own, which the tracer guards, the one that graphs hold."""
+    """The handle under which graphs hold a kernel, for the process's own handle that the tracer guards."""
     return graph_handle(handle)
 
 

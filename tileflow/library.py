@@ -71,7 +71,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class _CallSetting:
-    """Where a visible call would run, and what its choice of a config follows from besides the arguments."""
+    """The device of a visible call, and what decides its config besides the arguments."""
 
     device: torch.device
     is_dynamic: bool

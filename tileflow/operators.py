@@ -223,7 +223,8 @@ def define(
 
 
 def _register_opaque(name: str, operator: Operator, shown: Shown | None) -> None:
-    """By torch.library's functions for schemas: what ``custom_op`` puts around a call costs as much again."""
+    """Register an operator by torch.library's functions for schemas; what ``custom_op`` puts around a call would double
+    its cost."""
     torch.library.define(name, operator.schema, lib=_library, tags=_TAGS)
     torch.library.impl(name, "default", operator.run, lib=_library)
     torch.library.register_fake(name, operator.shapes, lib=_library)

@@ -279,7 +279,7 @@ def _at(path: Path, kernel: Kernel, declined: Declined) -> Any:
 
 
 def _portable_attempts(kernel: Kernel, call: Call, missed: Any) -> Iterator[Attempt]:
-    """Once a kernel was compiled for many shapes, variants that take any: a further shape compiles nothing."""
+    """Serve by variants that take any shape, once a kernel was compiled for many: a further shape compiles nothing."""
     key = (kernel.cache.number, call.problem.kinds, call.device)
     with _counting:
         _shapes[key] = _shapes.get(key, 0) + 1
@@ -310,8 +310,8 @@ def _build_portable(kernel: Kernel, call: Call) -> BuiltServer:
 
 
 def _build(kernel: Kernel, call: Call, hit: Hit | None) -> BuiltServer:
-    """By the row's config, fitted to this call's own space, or by the default where there is no row, or one of another
-    problem that serves such calls worse."""
+    """Compile the call now, under the row's config fitted to the call's own space. The default config takes its place
+    where there is no row, or where the row is of another problem and the default serves such better."""
     device = target(call.live or (hit and hit.device) or ANY_TARGET)
     lowered = kernel.lower(kernel.positional_args(call.args, call.kwargs), device)
     if any(tensor.device.type != "meta" for tensor in tensors(lowered.args)):

@@ -311,7 +311,8 @@ def target(name: str) -> Target:
 
 
 def find(name: str) -> Target | None:
-    """As :func:`target`; None for a name that is neither in the catalogue nor made of figures."""
+    """The target of that name, as :func:`target` gives it; None for a name that is neither in the catalogue nor made of
+    figures."""
     return CATALOGUE.get(name) or _parsed(name)
 
 
@@ -496,5 +497,5 @@ def _rounded_gb(size: int) -> int:
 
 
 def _figure(rate: float) -> float:
-    """To four digits."""
+    """``rate`` rounded to four digits."""
     return float(f"{rate:.4g}")

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def children_from(server: ForkServer | None) -> None:
-    """From now on the children of this process come from ``server``; None: each is an interpreter of its own."""
+    """Make the children of this process come from ``server`` from now on; None: each is an interpreter of its own."""
     process.server = server
 
 

@@ -46,7 +46,7 @@ def report(phase: str) -> None:
 
 
 def forget_parent() -> None:
-    """In a fork: the pipe to the parent is not this process's."""
+    """Close the pipe to the parent, which a fork inherits and does not own."""
     global _parent
     if _parent is not None:
         _parent.close()

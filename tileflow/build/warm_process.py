@@ -10,7 +10,7 @@ from .process import Answer, Child, Died, TimedOut
 
 
 class WarmProcess:
-    """Not thread-safe, but for :meth:`close`; one call at a time.
+    """A warm child for one call at a time. Only :meth:`close` is thread-safe.
 
     ``recycle_after``: calls that count, and ``max_rss_bytes``: memory, after which a fresh child takes over.
     ``unwanted``: once true, a call that runs ends as at its limit. ``nice``: how far the child stands back.

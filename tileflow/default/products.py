@@ -275,8 +275,8 @@ def _parts(ir: KernelIR, right: Value) -> str:
 
 
 def _in_registers(ir: KernelIR, op: Op, shapes: Shapes, target: Target) -> Shapes:
-    """Those of ``shapes`` whose programs have the registers for every product with what is alive beside it: the sums of
-    other products, a product that is scaled before it is added."""
+    """The shapes whose programs have registers for every product and for what is alive beside it: the sums of other
+    products, a product that is scaled before it is added."""
     a, b = _operands(op)
     together = beside_products(ir)
 
@@ -310,8 +310,8 @@ def _persistent(ir: KernelIR) -> dict[str, Choice]:
 
 
 def _halves(ir: KernelIR) -> dict[str, Choice]:
-    """By halves what is computed of accumulators that fill half a thread's registers, where it needs a value twice and
-    so has two tiles alive at a time."""
+    """The choice to compute by halves where an epilogue needs a value twice: two tiles are alive at a time then, and an
+    accumulator alone fills half a thread's registers."""
     wanted: dict[str, Choice] = {}
     for site, store in subtilable(ir).items():
         reads = Counter(v for op in epilogue(ir, store) or () for v in op.values if len(v.dims) > 1)

@@ -130,7 +130,8 @@ class BackwardKernel(Kernel):
         return found
 
     def _kind_of_traced(self, args: Sequence[Any]) -> _OneKind:
-        """In a thread of its own: the modes by which a compiler records operators are this thread's."""
+        """The kind of a call that a compiler records, found in a thread of its own: the compiler's modes belong to this
+        thread."""
         template, values = flatten_call(self.forward.host, args, {})
         examples = [Example.of(value) for value in values]
         with ThreadPoolExecutor(1) as thread:

@@ -1,4 +1,4 @@
-"""The text of a derived kernel while it is written: lines and loops, of which those that nobody needs are dropped.
+"""The text of a derived kernel while it is written: lines and loops. Those that nobody needs are dropped.
 
 Lines are Python. What a line assigns and reads is found in its syntax tree, so that whoever writes a line says it once.
 """

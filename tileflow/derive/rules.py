@@ -168,7 +168,8 @@ def gather(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
 
 
 def reduce(r: Reverse, op: Op, grads: tuple[str | None, ...]) -> None:
-    """Of an extremum that several elements share each has an equal part, as torch's amax has it."""
+    """The gradient, spread along the axis. Where several elements share an extremum each has an equal part, as in
+    torch's amax."""
     (value,), (g,), attrs = op.values, grads, FoldAttrs.of(op)
     wide = f"{g}.unsqueeze({attrs.axis})"
     if attrs.fn == "sum":

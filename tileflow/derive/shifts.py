@@ -108,7 +108,7 @@ def _running(ir: KernelIR, op: Op, found: _Found) -> None:
 
 
 def _relative(ir: KernelIR, body: Block, n: int, new: Value) -> dict[int, tuple[float, Value]] | None:
-    """Of what a loop carries the sums relative to the peak ``new``: how each is multiplied when the peak moves, and the
+    """The carried sums that are relative to the peak ``new``: how each is multiplied when the peak moves, and the
     product by which it follows. None where a value depends on the peak in another way."""
     moves: Moves = {new: Move(plus=1.0)}
     try:

@@ -32,7 +32,7 @@ def path_text(path: str) -> str:
 
 
 def equal_sizes(ir: KernelIR, is_argument: Callable[[str], bool]) -> Mapping[str, Expr]:
-    """For each size that the region's guards say equals another one, the one to write: of an argument if there is."""
+    """The size to write for each one that the region's guards say equals others: an argument's if there is one."""
     groups: dict[str, set[str]] = {}
     for guard in ir.guards:
         if guard.op == "eq" and all(a.op == "sym" for a in guard.args):

@@ -70,7 +70,8 @@ class Reversed:
 
 
 def plan_partials(reversed_: Iterable[Reversed], sums: Iterable[Sum]) -> None:
-    """Where all programs along one loop of a launch add to the same elements, each sums up a block of it."""
+    """Plan partial sums: where all programs along one loop of a launch add to the same elements, each sums up a
+    block."""
     for done in reversed_:
         grid = set(done.launch.ir.grid)
         for found in sums:

@@ -208,7 +208,8 @@ class Context(ABC):
             self.writer.line(f"{name}_mask = {name}_idx < {end}")
 
     def _assert_whole(self, tile: Tile) -> None:
-        """For who changes a block size in the text: another may need the mask that this one does not."""
+        """Write an assertion that blocks are whole. It stops whoever changes a block size in the text, which has no
+        mask."""
         if not isinstance(tile.begin, Expr) or not isinstance(tile.end, Expr) or not self.plan.is_folded(tile.block):
             return
         length = (tile.end - tile.begin).constant

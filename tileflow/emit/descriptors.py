@@ -103,7 +103,7 @@ def box_of(e: Context, op: Op, pieces: int = 1) -> Box:
 
 
 def offsets(e: Context, op: Op) -> list[str]:
-    """Where the box begins, one text a dimension of it."""
+    """The box's first element, as one text for each of its dimensions."""
     return [_offset(e, op, item) for item in items_of(e, op)]
 
 

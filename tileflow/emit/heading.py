@@ -18,8 +18,8 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a region is from. ``kernel``: module and name; ``file``: without its folders, which differ from machine to
-    machine; ``line``: of the function; ``loop``: the launch's own place."""
+    """The place that a region comes from. ``kernel``: module and name; ``file``: without its folders, which differ from
+    machine to machine; ``line``: of the function; ``loop``: the launch's own place."""
 
     kernel: str
     file: str

@@ -89,7 +89,7 @@ def _range(e: Context, tile: Tile, body: Block) -> str:
 
 
 def guard_turns(e: Context, tile: Tile) -> None:
-    """Where sizes are open, launches check that a loop over them has a turn."""
+    """Guard that a loop over open sizes has a turn: each launch checks it."""
     if not e.plan.ir.shape_mode.is_static and isinstance(tile.begin, Expr) and isinstance(tile.end, Expr):
         e.plan.guard(tile.begin.lt(tile.end))
 

@@ -32,7 +32,7 @@ class ModuleText:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the constants and the helpers."""
+        """The names of the constants and the helpers."""
         return frozenset(self._constants) | frozenset(self._helpers.values())
 
     def text(self, header: str, decorator: str) -> str:

@@ -37,7 +37,7 @@ class ConstantInt(int):
 
 
 class ConstantFloat(float):
-    """As :class:`ConstantInt`."""
+    """A float passed for a parameter annotated ``constexpr``, as :class:`ConstantInt` is an int."""
 
 
 def constant(value: Any) -> Any:

@@ -126,8 +126,8 @@ def _named(items: tuple[IndexItem, ...], inputs: tuple[Operand, ...]) -> list[ob
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where an op writes. ``inputs``: the values, broadcast to ``dims``; the index values; an explicit mask.
-    ``items``: the index over those inputs."""
+    """The place that an op writes to. ``inputs``: the values, broadcast to ``dims``; the index values; an explicit
+    mask. ``items``: the index over those inputs."""
 
     inputs: tuple[Operand, ...]
     items: tuple[IndexItem, ...]

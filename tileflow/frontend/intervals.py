@@ -25,7 +25,7 @@ _HELD = {"uint8": 255, "bool": 1}  # by dtype, the largest number of those that 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From ``least`` to ``most``, both inclusive; None where no end is known."""
+    """The numbers from ``least`` to ``most``, both inclusive; None where an end is not known."""
 
     least: Expr | None
     most: Expr | None
@@ -56,7 +56,8 @@ def is_of_tiles(t: Tracer, x: Value) -> bool:
 
 
 def without_lanes(t: Tracer, x: Value) -> Expr:
-    """When no lane of an index counts: a loop that it is computed from has no tiles, as far as sizes say."""
+    """The condition under which no lane of an index counts: a loop that it is computed from has no tiles, as far as
+    sizes say."""
     loops: set[str] = set()
     pending: list[Operand] = [x]
     while pending:
@@ -128,7 +129,7 @@ def _minus(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 def _times(a: Interval, b: Interval) -> Interval:
-    """By a factor that is one size, of either sign."""
+    """The product with a factor that is one size, of either sign."""
     for factor, other in ((a, b), (b, a)):
         if factor.least is None or factor.least != factor.most:
             continue
@@ -170,7 +171,7 @@ def _either(condition: Interval, a: Interval, b: Interval) -> Interval:
 
 
 def _and(a: Interval, b: Interval) -> Interval:
-    """With bits of a number that is not negative: at most that."""
+    """The bitwise and with a number that is not negative: at most that number."""
     for mask in (a, b):
         if mask.least is not None and mask.most is not None and is_nonnegative(mask.least):
             return Interval(Expr.of(0), mask.most)

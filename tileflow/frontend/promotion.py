@@ -93,8 +93,8 @@ _ROUNDED = dict.fromkeys(("remainder", "fmod", "pow", "eq", "ne", "lt", "le", "g
 
 
 def number_as(fn: str, place: int, operand: Operand, dtype: str) -> Operand:
-    """An operand, at its place among those of ``dtype``, as torch takes it where it is a Python number: ints wrap, and
-    some functions round it to a half type."""
+    """A Python number as torch takes it at this place among operands of ``dtype``: ints wrap, and some functions round
+    it to a half type. Other operands stay as they are."""
     if isinstance(operand, (bool, Value)) or dtype == "bool":
         return operand
     wanted = torch_dtype(dtype)

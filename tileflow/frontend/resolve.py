@@ -236,7 +236,7 @@ class _Resolver:
     # ---- tiles of ints --------------------------------------------------------------------------
 
     def _together(self) -> dict[tuple[Dim, ...], tuple[Dim, ...]]:
-        """For the dims of each tile of ints those of the tiles that it goes together with, broadcast."""
+        """The dimensions that each tile of ints has once broadcast with the tiles that it is indexed with."""
         found = [i.value.dims for i in self.items if isinstance(i, TileValue) and i.value.dims]
         if all(len(dims) == 1 for dims in found):
             return {dims: dims for dims in found}

@@ -295,7 +295,8 @@ class TensorRef:
         SYNTAX["store"](self.tracer, self, index, value)
 
     def _operator(self, name: str, *others: Any) -> Any:
-        """Any operator: of a 0-d tensor, or a module's, it is of its value, of others it is a mistake."""
+        """Any operator: it applies to the value of a 0-d tensor or of a module's tensor. Raises TraceError for
+        others."""
         if self.is_whole:
             return getattr(self.all(), name)(*others)
         raise TraceError(

@@ -177,7 +177,7 @@ def _replace_norms(patch: _Patch) -> None:
 
 
 def _replace_residuals(patch: _Patch) -> None:
-    """Of layers that add, normalise what was added, and go on with both."""
+    """Replace the residual additions of layers that add, normalise the sum, and go on with both."""
     if not patch.family.adds_before_norm:
         return patch.skip("residual", "the family normalises what it adds, before it adds")
     offset = patch.family.offset
@@ -256,7 +256,7 @@ def _causal_loss(
     shift_labels: torch.Tensor | None = None,
     **_: Any,
 ) -> torch.Tensor:
-    """As transformers' ForCausalLMLoss."""
+    """The loss that transformers' ForCausalLMLoss computes."""
     wanted = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     return cross_entropy(
         logits.view(-1, vocab_size),

@@ -20,7 +20,7 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Attrs:
-    """Of kinds that have none, and the base of all others."""
+    """The base of all attributes, and the attributes of kinds that have none."""
 
     @classmethod
     def of(cls, op: Op) -> Self:
@@ -47,7 +47,8 @@ NO_ATTRS = Attrs()
 
 @dataclass(frozen=True, slots=True)
 class AccessAttrs(Attrs):
-    """Of what reads or writes a tensor. ``tensor``: its path. ``has_mask``: whether the last input is a mask."""
+    """The attributes of what reads or writes a tensor. ``tensor``: its path. ``has_mask``: whether the last input is a
+    mask."""
 
     tensor: str
     index: tuple[IndexItem, ...]
@@ -65,7 +66,7 @@ class LoadAttrs(AccessAttrs):
 
 @dataclass(frozen=True, slots=True)
 class StoreAttrs(AccessAttrs):
-    """Of ``store``."""
+    """The attributes of ``store``."""
 
 
 @dataclass(frozen=True, slots=True)

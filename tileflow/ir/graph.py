@@ -21,10 +21,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """When no lane of an index can lie outside the tensor: ``below``, not before the first element; ``above``, not past
-    the last. Conditions over launch and block symbols; where the config does not settle that one holds, the lanes are
-    compared with the tensor's end one by one.
-    """
+    """The conditions under which no lane of an index lies outside the tensor: ``below``, not before the first element;
+    ``above``, not past the last. They are over launch and block symbols. Where the config does not decide one of them,
+    the lanes are compared with the tensor's end one by one."""
 
     below: Expr
     above: Expr

@@ -37,7 +37,7 @@ def cast(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def same(known: Known, op: Op, value: Value, axis: int) -> float | None:
-    """Of ops whose dimension ``axis`` is the input's."""
+    """Dimension ``axis`` is the input's, so masked lanes hold what they hold there."""
     return known.at(op.inputs[0], axis)
 
 
@@ -85,7 +85,7 @@ def join(known: Known, op: Op, value: Value, axis: int) -> float | None:
 
 
 def nibbles(known: Known, op: Op, value: Value, axis: int) -> float | None:
-    """Of a byte of zeros."""
+    """Masked lanes of nibbles hold 0 where their byte's do; else nothing is known."""
     return 0.0 if known.at(op.inputs[0], axis) == 0.0 else None
 
 

@@ -20,8 +20,8 @@ def live_tiles(ir: KernelIR) -> int:
 
 
 def beside_products(ir: KernelIR) -> list[tuple[Value, ...]]:
-    """For each product, itself and the other tiles of two dimensions or more that are alive once it is made, without
-    those that a load brought: operands wait in shared memory."""
+    """The tiles alive with each product: itself and the others of two dimensions or more. Loaded ones are left out:
+    operands wait in shared memory."""
     loaded = {op.output for op in walk(ir.body) if op.kind is OpKind.LOAD}
     for op in walk(ir.body):
         if op.kind is OpKind.PERMUTE and op.inputs[0] in loaded:

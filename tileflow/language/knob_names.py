@@ -27,8 +27,8 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class KernelText:
-    """Where a kernel asks for knobs. ``regions``: the number of the launch by the line of its ``for``; ``sites``: the
-    variable that a ``register_block_size`` is assigned to, by (line, column)."""
+    """The places in a kernel's text that ask for knobs. ``regions``: the number of the launch by the line of its
+    ``for``; ``sites``: the variable that a ``register_block_size`` is assigned to, by (line, column)."""
 
     file: str
     regions: Mapping[int, int]

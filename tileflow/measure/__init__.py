@@ -1,0 +1,1 @@
+"""Measuring a kernel: inputs, timing, and whether the result is right."""

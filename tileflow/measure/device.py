@@ -28,7 +28,7 @@ class DeviceInfo:
 
 
 def identity() -> DeviceInfo:
-    """Of the current device of this process, on which it opens a context."""
+    """The facts of this process's current device, on which this opens a context."""
     import torch
 
     index = torch.cuda.current_device()

@@ -47,8 +47,8 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one output: how many elements the witnesses have that are at least so far apart, by bins of
-    ``|a - b| / (rms + |b|)``, and the largest distance. Integers and booleans that differ are infinitely far."""
+    """The distances between witnesses in one output, ``|a - b| / (rms + |b|)``: how many elements are at least so far
+    apart, by bins, and the largest distance. Integers and booleans that differ are infinitely far apart."""
 
     counts: tuple[int, ...] = (0,) * _BINS
     worst: float = 0.0

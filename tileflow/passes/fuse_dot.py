@@ -12,8 +12,8 @@ from .rewrite import with_body
 
 
 def fuse_dot(ir: KernelIR) -> KernelIR:
-    """Where the product has no accumulator yet, no other reader, stands in the block of the sum (a loop must not
-    repeat it), and the sum has the accumulator's dtype and shape."""
+    """Make the summand a product's accumulator. The product must have none yet, no other reader, and stand in the sum's
+    block (a loop must not repeat it); the sum must have the accumulator's dtype and shape."""
     return with_body(ir, _fuse(ir.body, ir.uses))
 
 

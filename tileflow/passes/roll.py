@@ -221,7 +221,7 @@ class _Roller:
         return {s.peak.output for s in self.online.values()}
 
     def _settle(self, s: OnlineSum) -> None:
-        """After the loop: a sum over all lanes, relative to what it shall be."""
+        """Emit, behind the loop, the sum over all lanes, relative to the shift that its readers expect."""
         peak, total = self.running[s.peak.output], self.running[s.total.output]
         lanes = Lanes(self.fresh, self.ops, total, s).lane_sums(peak, total, rename(s.shift, self.renamed))
         self.ops.append(s.total.with_(inputs=(lanes,)))

@@ -153,7 +153,7 @@ class _Scope:
         return Block(params, tuple(inner.ops), found)
 
     def _product(self, op: Op) -> Op:
-        """Of matrices: batches that are no tile's, of the size 1 too, go as well."""
+        """The product of matrices, without batches of size 1 that are no tile's either."""
         inputs = tuple(self.get(v, _leading(v)) for v in op.inputs)
         out = self.dropper.fresh.value(_without(op.output.type, _leading(op.output)), op.output)
         product = op.with_(inputs=inputs, outputs=(out,))

@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[V]):
-    """At most ``limit`` values; the one that was put in first goes first.
+    """A dictionary of at most ``limit`` values; the one that was put in first goes first.
 
     ``get`` is a dictionary's own and takes no lock: one thread may read while others write. Writers take turns.
     """

@@ -252,7 +252,8 @@ class CallCache:
         return self.specialize_ints(args, kwargs)
 
     def specialize_ints(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """From now on the ints of the arguments tell calls apart by value, for they select code. False: they did."""
+        """Make the ints of these arguments part of the key from now on, for they select code. False where they already
+        were."""
         ints = self.loose_ints(args, kwargs)
         if ints:
             self.invalidate(self.by_value | ints)

@@ -34,9 +34,9 @@ class DeviceReads:
 
 @dataclass(frozen=True, slots=True)
 class KeyInvariants:
-    """Of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other variables that are
-    functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile loop's are, too.
-    ``names``: all variables that have a value there, whatever it is."""
+    """The key invariants of one region. ``arguments``: parameters that reach it as they were passed. ``made``: other
+    variables that are functions of the key: numbers, and tensors but for their memory. ``bounds``: whether its tile
+    loop's are, too. ``names``: all variables that have a value there, whatever it is."""
 
     arguments: frozenset[str] = frozenset()
     made: frozenset[str] = frozenset()

@@ -315,7 +315,7 @@ class _FormWriter:
 
 
 def _passed(names: Sequence[str], words: Sequence[str]) -> list[str]:
-    """The named arguments of a call: by position as far as those have names that follow one another, which Python
-    passes faster."""
+    """The named arguments of a call as text. The leading ones go by position where their names follow one another,
+    which Python passes faster."""
     by_position = [*takewhile(words.__contains__, names)]
     return [*(f"k_{name}" for name in by_position), *(f"{w}=k_{w}" for w in words if w not in by_position)]

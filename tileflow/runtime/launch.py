@@ -68,7 +68,7 @@ def launcher_for(binary: Binary, device: torch.device | str | int, scope: Functi
 
 
 def lazy_launcher(binary: Binary, device: torch.device | str | int, scope: FunctionType | None = None) -> Launcher:
-    """As :func:`launcher_for`, but the machine code is loaded when its guards accept a call for the first time."""
+    """A launcher as :func:`launcher_for` makes it, whose machine code is loaded when its guards first accept a call."""
     index = _index(device)
     load = cache(partial(cuda_load if binary.format == "cubin" else hip_load, binary, index))
     return _generate(binary, load, index, current_stream_reader(index), scope)

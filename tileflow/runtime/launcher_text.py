@@ -208,7 +208,7 @@ class LauncherWriter:
         ]
 
     def _grid_lines(self, extents: list[tuple[str, str]]) -> list[str]:
-        """Of the axes whose extent is not a constant. An empty grid launches nothing."""
+        """The lines that compute the grid's axes that are not constants. An empty grid launches nothing."""
         if not extents:
             return []
         return [

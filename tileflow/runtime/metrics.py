@@ -56,7 +56,8 @@ def register_gauge(name: str, help: str, read: Callable[[], Reading]) -> None:
 
 
 def register_counter(name: str, help: str, read: Callable[[], Reading]) -> None:
-    """As :func:`register_gauge`, of something that only grows (evictions). The sample is called ``name_total``."""
+    """Register a counter, of something that only grows (evictions), as :func:`register_gauge` does a gauge. The sample
+    is called ``name_total``."""
     _register(_Family(name, "counter", help, read))
 
 

@@ -367,7 +367,7 @@ def _free_value(fn: FunctionType, name: str) -> Any:
 
 
 def _is_usual(name: str, module: ModuleType) -> bool:
-    """Whether it is a library under its own name, or the language under whatever one: nobody rebinds those."""
+    """Whether nobody rebinds this module: it is a library under its own name, or the language under any name."""
     root = module.__name__.partition(".")[0]
     return (module.__name__ == name and is_library(name)) or root in ("tileflow", "tileflow_runtime")
 

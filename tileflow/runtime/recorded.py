@@ -126,7 +126,7 @@ def _tensor(spec: TensorSpec, values: Mapping[str, Any], device: str) -> torch.T
 
 
 def _integers(count: int, dtype: torch.dtype, values: Mapping[str, Any], device: str) -> torch.Tensor:
-    """Of the range that was seen; zeros, which every index may be, where none was."""
+    """Random integers of the recorded range; where none was recorded zeros, which are valid indices everywhere."""
     if dtype == torch.bool:
         share: float = values.get("share", 1.0)
         return torch.rand(count, device=device).lt(share)

@@ -68,7 +68,7 @@ def write_bundle(
 
 
 def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
-    """The snapshots in ``directory``: the current one, those before it, then such as it was never switched to."""
+    """The snapshots in ``directory``: the current one, the ones before it, then those that it was never switched to."""
     root = Path(directory)
     history = history_of(root)
     if not history:
@@ -79,8 +79,8 @@ def list_snapshots(directory: str | os.PathLike[str]) -> tuple[Snapshot, ...]:
 
 
 def switch(directory: str | os.PathLike[str], digest: str | None = None) -> Bundle:
-    """Make another snapshot the current one: the one whose digest begins with ``digest``, or where that is not given
-    the one before. Raises TableError where there is no such, or it is damaged."""
+    """Make another snapshot the current one: the one whose digest begins with ``digest``, by default the previous one.
+    Raises TableError where there is none, or it is damaged."""
     root = Path(directory)
     with _writing(root):
         known = list_snapshots(root)
@@ -128,7 +128,8 @@ def take_over(
     is_merged: bool = False,
     keep: int | None = None,
 ) -> Bundle:
-    """As :func:`replace` with all of the bundle ``other``; ``is_merged``: with both bundles' rows (:func:`merge`)."""
+    """Replace all rows by those of the bundle ``other``, as :func:`replace` does; ``is_merged``: with both bundles'
+    rows (:func:`merge`)."""
     theirs = load_bundle(other)
 
     def change(old: tuple[Table, ...]) -> dict[str, Table]:
@@ -149,8 +150,8 @@ def withdraw(
     *,
     keep: int | None = None,
 ) -> Bundle:
-    """A new snapshot without rows that turned out to be bad, of ``kernel`` (``module:qualname``): all of them, or those
-    of the device class ``device``, those for the key ``problem`` (``Problem.key``), or of both.
+    """Make a snapshot without rows that turned out to be bad. They are all rows of ``kernel`` (``module:qualname``), or
+    those of the device class ``device``, of the key ``problem`` (``Problem.key``), or of both.
 
     A whole kernel, or device class, goes with its defaults. With a key also the portfolio's rows that are at home there
     go, as they are the same config; generic defaults stay. Raises TableError where there is no such row.

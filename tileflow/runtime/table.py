@@ -65,7 +65,7 @@ class KernelId:
 
     @staticmethod
     def of(ref: str, semantic_hash: str, space_fingerprint: str = "") -> KernelId:
-        """From ``module:qualname``."""
+        """The id of a kernel named ``module:qualname``."""
         module, _, name = ref.partition(":")
         return KernelId(name, module, semantic_hash, space_fingerprint)
 

@@ -55,8 +55,8 @@ class Hit:
 
     @property
     def default_is_better(self) -> bool:
-        """The call is another problem than the row's, and its own default config serves such better: whoever has to
-        compile should compile that one."""
+        """Whether the call's own default config serves better than this row. It holds for problems other than the
+        row's, on devices where that was measured; whoever has to compile should compile the default then."""
         measured = None if self.table is None or self.device is None else self.table.unseen.get(self.device)
         return not self.exact and measured is not None and measured.by_default
 

@@ -45,7 +45,7 @@ def tables_of(semantic_hash: str, folder: Path) -> Iterator[Table]:
 
 
 def read(semantic_hash: str, folder: Path) -> Iterator[tuple[Path, Table]]:
-    """As :func:`tables_of`, with the files."""
+    """The tables that :func:`tables_of` gives, each with its file."""
     for path in sorted(folder.glob(f"*-{semantic_hash[:_DIGITS]}*.json")):
         try:
             table = load_table(path)

@@ -75,12 +75,13 @@ class Chained:
 
     @property
     def columns(self) -> Dim:
-        """Of the scores: keys in a turn."""
+        """The columns of the scores: the keys of one turn."""
         return self.scores.output.dims[1]
 
     @property
     def carried(self) -> tuple[tuple[Value, Operand, Value], ...]:
-        """Of what the loop carries besides the sums: what it is called inside, a turn's result, and after the loop."""
+        """The values that the loop carries besides the sums: each as its parameter, a turn's result, and the loop's
+        output."""
         (body,) = self.loop.regions
         every = zip(body.params, body.results, self.loop.outputs, strict=True)
         return tuple(found for n, found in enumerate(every) if n != self.sums_at)

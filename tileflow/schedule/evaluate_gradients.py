@@ -67,7 +67,7 @@ class GradientProgram(Region):
         return {f"ahead_{number}": {v: env[v] for v in self._found.loaded(number)}}
 
     def _part(self, number: int, registers: Mapping[str, Any], turn: int, group: int) -> Registers:
-        """Of the registers it has what was loaded ahead and what earlier parts kept, and one score."""
+        """The registers that one part writes, from what was loaded ahead, what earlier parts kept, and one score."""
         found = self._found
         env = self._of_turn(self._outside[group], turn, group)
         for name, value in registers.items():

@@ -98,7 +98,7 @@ class GradientLoop:
 
     @property
     def columns(self) -> Dim:
-        """Of the scores: how far a turn goes."""
+        """The columns of the scores: how far a turn goes."""
         return self.scores[0].product.output.dims[1]
 
     def entry(self, sum_: Sum) -> Operand:

@@ -16,5 +16,5 @@ def buffer_bytes(schedule: Schedule) -> int:
 
 
 def shared_bytes(schedule: Schedule) -> int:
-    """At most so many bytes of shared memory a block."""
+    """An upper bound on the bytes of shared memory of a block."""
     return buffer_bytes(schedule) + OVERHEAD

@@ -75,7 +75,7 @@ class Shape:
 
     @property
     def pieces(self) -> int:
-        """In how many pieces of columns a result is computed and stored: powers of two all."""
+        """The number of pieces of columns in which a result is computed and stored, a power of two."""
         size = 0 if self.out is None else prod(self.out) * self.out_bytes
         return max(size // PIECE_BYTES, self.sums // PIECE_SUMS if self.by_pieces else 1, 1)
 

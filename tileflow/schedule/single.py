@@ -47,7 +47,7 @@ class Single:
 
     @property
     def columns(self) -> Dim:
-        """Of the result."""
+        """The columns of the result."""
         return self.product.output.dims[1]
 
     @property

@@ -301,7 +301,8 @@ class Schedule:
 
     @property
     def warps(self) -> int:
-        """Of a block. The compiler deals out whole warp groups, so that the producer's other warps sit idle."""
+        """The warps of a block. The compiler deals out whole warp groups, so that the producer's other warps sit
+        idle."""
         return WARPS_OF_A_GROUP * (self.consumer.groups + 1)
 
 

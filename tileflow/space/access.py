@@ -22,8 +22,9 @@ _LARGE = 128  # the least side of a tile that is worth storing in parts
 
 
 def access_knobs(ir: KernelIR, target: Target) -> Iterator[Knob]:
-    """For each load of a tile: the eviction policy where the author left it open, the cache level. For each store of a
-    tile: the cache policy. The kind of access of those that a copy engine could do, which has no such policies."""
+    """The knobs of accesses. Each load of a tile has an eviction policy where the author left it open, and a cache
+    level; each store of a tile has a cache policy. An access that a copy engine could do has a kind, and as a box no
+    policies."""
     for op in ir.walk():
         site = site_of(op)
         by_pointer = access_of(op).symbol(site).eq(0) if _has_choice(ir, op, target) else TRUE

@@ -105,11 +105,11 @@ def _memory_fits(ir: KernelIR, found: GradientLoop, extents: Extents, target: Ta
 
 
 def _row_bytes(ir: KernelIR, op: Op, extents: Extents) -> Expr:
-    """Of a row of the box of a load or a store."""
+    """Bytes of one row of the box of a load or a store."""
     value = op.output if op.outputs else op.values[0]
     return extents.of(value.dims[1]) * _bytes(ir, op)
 
 
 def _bytes(ir: KernelIR, op: Op) -> int:
-    """Of an element in memory."""
+    """Bytes of one element in memory."""
     return itemsize(ir.tensor(AccessAttrs.of(op).tensor).dtype)

@@ -50,7 +50,7 @@ class Loop:
 
     @property
     def is_memory_loop(self) -> bool:
-        """Without products: pipelined only where the loop itself asks for it."""
+        """Whether the loop has no products, so that it is pipelined only where the loop itself asks for it."""
         return not any(op.kind in PRODUCTS for op in self.ops)
 
     @property
@@ -148,7 +148,7 @@ def _has_side_loads(loop: Loop) -> bool:
 
 
 def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
-    """Whether a product, as it is written, is one that warp groups do, on a target that has such."""
+    """Whether warp groups do a product as it is written, on a target that has them."""
     a = op.inputs[0]
     assert isinstance(a, Value)
     return _enough(ir, extents.of(a.dims[-2]))

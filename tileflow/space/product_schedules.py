@@ -73,7 +73,7 @@ def product_constraints(ir: KernelIR, found: Single, extents: Extents, target: T
 
 
 def _shapes(ir: KernelIR, found: Single, own: Expr, columns: Expr) -> Iterable[Constraint]:
-    """Of a group's product: ``own`` rows by so many columns."""
+    """The constraints on the shape of a group's product: ``own`` rows by so many columns."""
     rows, inner = ir.tiles[found.rows].block, ir.tiles[found.keys].block
     groups, dealer = CONSUMERS.symbol(ir), CONSUMERS.name(ir)
     size = itemsize(found.left.output.type.dtype)

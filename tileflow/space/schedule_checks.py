@@ -21,7 +21,7 @@ def schedule_constraint(name: str, check: Expr, repair: Repair, reason: str) -> 
 
 
 def block_steps(size: Expr, direction: Direction) -> Repair:
-    """To mend a size: the block sizes that it is made of, one way."""
+    """The repair that moves a size in one direction, by the block sizes that it is made of."""
     return tuple((name, direction) for name in sorted(size.symbols()) if name.startswith("block:"))
 
 

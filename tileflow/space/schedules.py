@@ -86,7 +86,8 @@ def of_each_schedule(ir: KernelIR, knobs: list[Knob]) -> list[Knob]:
 def schedule_constraints(
     ir: KernelIR, extents: Extents, pipelined: list[Constraint], target: Target
 ) -> list[Constraint]:
-    """The constraints of a region that has several schedules: those of the pipelined one, in it, and the others'."""
+    """The constraints of a region that has several schedules: each schedule's own hold only where that one is
+    chosen."""
     is_specialised = _specialised(ir)
     found = [replace(c, check=is_specialised.or_(c.check)) for c in pipelined]
     for own in _constraints(ir, _found(ir), extents, target):

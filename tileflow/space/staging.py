@@ -44,7 +44,7 @@ class Staging:
 
 
 def stagings(ir: KernelIR, extents: Extents, knobs: Mapping[str, Knob], target: Target) -> Iterator[Staging]:
-    """Of every block of ops that has products of its own."""
+    """The staging of every block of ops that has products of its own."""
     makers = ir.definitions
     stored, halved = _stored(ir, extents, knobs)
     for block, site in blocks_of(ir, ir.body):

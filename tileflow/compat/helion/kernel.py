@@ -369,5 +369,5 @@ jit = kernel
 
 
 def aot_kernel(fn: Callable[..., Any] | None = None, *, batched: Any = None, **options: Any) -> Any:
-    """As :func:`kernel`: here a loaded table is what chooses a config ahead of time."""
+    """A kernel as :func:`kernel` makes it: here a loaded table chooses a config ahead of time."""
     return kernel(fn, **options)

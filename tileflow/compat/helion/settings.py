@@ -98,7 +98,7 @@ class Settings:
 
     @property
     def precision(self) -> str:
-        """Of products of float32 operands: ``tf32``, ``tf32x3`` or ``ieee``, whichever of its names was given."""
+        """The precision of float32 products, ``tf32``, ``tf32x3`` or ``ieee``, whichever of its names was given."""
         given = str(self.values["dot_precision"] or os.environ.get("TRITON_F32_DEFAULT") or "default")
         return ALIASES.get(given, given)
 

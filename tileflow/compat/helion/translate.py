@@ -90,7 +90,7 @@ def _of_each_launch(lowered: Lowered, knob: LaunchKnob[Any], choice: Choice) -> 
 
 
 def _program_ids(config: native.Config, lowered: Lowered, is_persistent: bool) -> str:
-    """Of several launches, the one that needs a word says it."""
+    """The dialect's one word for the program ids of all launches: that of the launch that needs one."""
     if is_persistent:
         blocked = any(config[name] == "blocked" for name in _of_each_launch(lowered, WALK, ""))
         return PERSISTENT[0] if blocked else PERSISTENT[1]
@@ -235,6 +235,6 @@ def _evictions(given: Mapping[str, Any], sites: Sites) -> dict[str, Choice]:
 
 
 def _accesses(given: Mapping[str, Any], sites: Sites, space: native.ConfigSpace) -> dict[str, Choice]:
-    """Where a site has no such knob, a descriptor cannot serve it."""
+    """The choices of access kinds. A site without the knob is left out: a descriptor cannot serve it."""
     present = {k.name for k in space.knobs}
     return {n: c for n, c in _choices("indexing", given, sites.accesses, ACCESS).items() if n in present}

@@ -77,12 +77,12 @@ class GluonContext(Context):
         return self.found.weigh
 
     def owner(self, buffer: str) -> Op:
-        """The load or store whose box a buffer has: ``out`` is of what is saved from ``result``."""
+        """The load or store whose box a buffer has. The buffer ``out`` belongs to the store of ``result``."""
         return self.boxes.get(buffer) or self.saves[buffer.replace("out", "result")]
 
     @property
     def group_rows(self) -> int:
-        """Of a tile, in a consumer group."""
+        """Rows of a tile in one consumer group."""
         return ROWS_OF_A_GROUP
 
     # ---- layouts --------------------------------------------------------------------------------

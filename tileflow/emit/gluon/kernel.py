@@ -127,7 +127,7 @@ class GluonKernel(GluonContext):
         return grid.total(self).min(self._programs() * self.target.sm_count), Expr.of(1), Expr.of(1)
 
     def _programs(self) -> int:
-        """Of a multiprocessor."""
+        """Programs on one multiprocessor."""
         return PROGRAMS[self.specialised.consumer.groups]
 
     # ---- the schedule ---------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class GluonKernel(GluonContext):
 
     @property
     def groups(self) -> int:
-        """Of consumers, by the tile of rows."""
+        """How many consumer groups share the tile of rows. Raises ConfigError where its rows do not come out even."""
         rows = self.plan.block(self.plan.ir.tiles[self.structure.rows].block)
         groups, rest = divmod(rows, ROWS_OF_A_GROUP)
         if rest or rows_of(groups) != rows:

@@ -141,7 +141,7 @@ class ProductKernel(GluonKernel):
         return product(shape, self.groups, self.plan.launch(NUM_STAGES), self.is_dealt)
 
     def _programs(self) -> int:
-        """Of a multiprocessor."""
+        """Programs on one multiprocessor."""
         return programs(self.groups, self._sums(), shared_bytes(self.specialised), self.target)
 
     def _sums(self) -> int:

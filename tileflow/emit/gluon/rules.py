@@ -32,7 +32,7 @@ def lane_by_lane(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.LOAD)
 def load(e: GluonContext, op: Op) -> None:
-    """By pointers, which have no layout where their indices have none."""
+    """Write a load by pointers, and a layout for its result where its indices have none."""
     _memory.load_by_pointers(e, op)
     if op.output.dims and all(not v.dims or e.is_auto(v) for v in op.values):
         name = e.fresh("v")
@@ -48,7 +48,7 @@ def store(e: GluonContext, op: Op) -> None:
 
 @GLUON.emits(OpKind.REDUCE)
 def reduce(e: GluonContext, op: Op) -> None:
-    """Of a row; the result in the layout of all numbers by row."""
+    """Write a reduction of each row; the result has the layout of all numbers by row."""
     (value,) = op.values
     e.resolve_layout(value)
     fn, axis, dtype = ReduceAttrs.of(op).fn, AxisAttrs.of(op).axis, compute_dtype(value.type.dtype)

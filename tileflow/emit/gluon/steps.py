@@ -156,7 +156,7 @@ class Steps(ABC):
         e.writer.line(f"{step.into}{self.under_way} = {text}")
 
     def _place(self, op: Op, group: str) -> str:
-        """Where a box begins; of the queries' rows, the part of a group."""
+        """The offsets of a box as text; of the queries' rows, those of the group's part."""
         texts = offsets(self._e, op)
         for n, item in enumerate(items_of(self._e, op)):
             if isinstance(item, TileIndex) and item.tile == self._e.structure.rows:
@@ -303,7 +303,7 @@ class Steps(ABC):
         return text
 
     def _sides(self, op: Op, buffer: Buffer) -> list[int]:
-        """Of the matrix in a slot: of its box, those that are the tile's."""
+        """The sides of the matrix in a slot: of the box's, the ones that are tiles."""
         items = items_of(self._e, op)
         return [n for n, i in zip(buffer.shape, items, strict=True) if not isinstance(i, ExprIndex | ValueIndex)]
 

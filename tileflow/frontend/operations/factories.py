@@ -132,7 +132,8 @@ def _like(name: str, constant: Any) -> Callable[..., Any]:
 
 @register_torch("full_like")
 def full_like(t: Tracer, x: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Any:
-    """Of a tile its dimensions; of a captured tensor its sizes, all of them in registers."""
+    """A tile of one number with a tile's dimensions, or with all sizes of a captured tensor, held in registers. Raises
+    TraceError for anything else."""
     _check_options(t, "full_like", options)
     if not isinstance(x, (TileValue, TensorRef)):
         raise TraceError("torch's *_like functions take a tile or a tensor", got=repr(x)[:100], where=t.location())

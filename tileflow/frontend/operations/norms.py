@@ -36,7 +36,8 @@ def batch_norm(
     eps: Any = 1e-5,
     *unused: Any,
 ) -> Any:
-    """By statistics that are given: those of a batch are of more elements than a tile has."""
+    """``x`` normalised by channel with running statistics. Raises TraceError in training or without them: a batch has
+    more elements than one tile."""
     if training or running_mean is None or running_var is None:
         raise TraceError(
             "batch_norm in a tile loop takes the statistics that it normalises by",
