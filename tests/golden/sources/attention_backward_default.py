@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward (flash.py:119), launch 0, static sizes
+# examples.attention:attention_backward (flash.py:124), launch 0, static sizes
 #   block:tile_m=128
 @triton.jit
 def attention_backward_0(
@@ -66,7 +66,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward (flash.py:119), launch 1, static sizes
+# examples.attention:attention_backward (flash.py:124), launch 1, static sizes
 #   block:block_m=128, block:tile_n@1=64, load:grad_out#0@1.access=descriptor,
 #   load:k#0@1.access=descriptor, load:q#0@1.access=descriptor, load:v#0@1.access=descriptor,
 #   store:grad_k#0@1.access=descriptor, store:grad_v#0@1.access=descriptor
@@ -176,7 +176,7 @@ import triton
 import triton.language as tl
 
 
-# examples.attention:attention_backward (flash.py:119), launch 2, static sizes
+# examples.attention:attention_backward (flash.py:124), launch 2, static sizes
 #   block:block_n=128, block:tile_m@2=64, descending@2=True, load:grad_out#0@2.access=descriptor,
 #   load:k#0@2.access=descriptor, load:q#0@2.access=descriptor, load:v#0@2.access=descriptor,
 #   store:grad_q#0@2.access=descriptor

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 
-# examples.geglu:geglu_bwd (gated.py:78), launch 0, static sizes
+# examples.geglu:geglu_bwd (gated.py:84), launch 0, static sizes
 #   block:tile=1, block:tile#1=1024
 @triton.jit
 def geglu_bwd_0(

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 
-# examples.layer_norm:layer_norm_train (layer.py:37), launch 0, static sizes
+# examples.layer_norm:layer_norm_train (layer.py:39), launch 0, static sizes
 #   block:tile_m=1
 @triton.jit
 def layer_norm_train_0(

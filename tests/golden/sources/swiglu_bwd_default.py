@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-# examples.swiglu:swiglu_bwd (gated.py:49), launch 0, static sizes
+# examples.swiglu:swiglu_bwd (gated.py:53), launch 0, static sizes
 #   block:tile=1, block:tile#1=1024
 @triton.jit
 def swiglu_bwd_0(

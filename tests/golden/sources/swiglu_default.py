@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 
-# examples.swiglu:swiglu (gated.py:30), launch 0, static sizes
+# examples.swiglu:swiglu (gated.py:32), launch 0, static sizes
 #   block:tile=1, block:tile#1=2048
 @triton.jit
 def swiglu_0(
