@@ -115,7 +115,8 @@ class Kernel:
         return f"<tileflow kernel {self.name}>"
 
     def alias(self, ref: str) -> Kernel:
-        """The same kernel at another place, ``module:qualname``: of one text and hash, with rows of its own."""
+        """The same kernel under another reference, ``module:qualname``: it has the same text and hash, and rows of its
+        own."""
         made = Kernel(
             self.__wrapped__, self._inputs, self._reference, self._debug_sizes, self.tolerances, self.baseline
         )
@@ -303,7 +304,7 @@ class Kernel:
         return made
 
     def tracing(self) -> contextlib.AbstractContextManager[None]:
-        """What holds while the kernel is traced: of another dialect its own rules."""
+        """The context in which the kernel is traced; another dialect brings its own rules by it."""
         return contextlib.nullcontext()
 
     def kind(self, *args: Any) -> Kernel:
@@ -373,8 +374,8 @@ class Kernel:
     def lower_launch(
         self, region: int, frame: Mapping[str, Any], given: tuple[Any, ...], problem: Problem, target: Target, mode: str
     ) -> Lowered:
-        """Trace one launch of a call that is under way, out of what it captures: ``frame``, the locals of host code,
-        and ``given``, the arguments of ``tile``. ``problem``: of a call with the same key. Raises as :meth:`lower`."""
+        """Trace one launch of a running call. It captures ``frame``, the locals of host code, and ``given``, the
+        arguments of ``tile``. ``problem``: of a call with the same key. Raises as :meth:`lower`."""
         _need_compiler("lowering a kernel", self.name)
         from .lowered import Launch, Lowered
 

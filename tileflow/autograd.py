@@ -55,8 +55,8 @@ def differentiable(
     outputs: Sequence[str] = (),
     hidden: Sequence[str] = (),
 ) -> Differentiable:
-    """One differentiable function of a forward kernel and its backward; without one, of the backward that is derived
-    from it (:func:`tileflow.derive_backward`), which reads the arguments alone and computes the rest again.
+    """Join a forward kernel and its backward into one differentiable function. Without a backward, one is derived
+    (:func:`tileflow.derive_backward`), which reads the arguments alone and computes the rest again.
 
     ``backward(ctx, *grads)``: ``ctx`` is a :class:`BackwardContext`; ``grads`` holds the gradient of each visible
     output, zeros where nothing depends on it. It returns one gradient for each parameter of ``forward``, in order:
@@ -82,7 +82,7 @@ def differentiable(
 
 
 class Derived:
-    """The backward that is derived from a kernel, as one that an author writes."""
+    """A derived backward, called as one that an author writes."""
 
     def __init__(self, forward: Kernel) -> None:
         backward = forward.backward  # which asks for the compiler where only the runtime is installed

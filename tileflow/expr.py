@@ -189,7 +189,7 @@ class Expr(_Kept):
             return self._hash
 
     def quotient(self, other: ExprLike) -> Expr | None:
-        """``self / other`` where nothing is left over whatever the symbols are; None where that is not known."""
+        """``self / other`` where the division is exact for all values of the symbols; None where that is not known."""
         divisor = Expr.of(other)
         if self == divisor:
             return TRUE

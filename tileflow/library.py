@@ -36,7 +36,7 @@ on_change(lambda: _tables.__setitem__(0, next(_changes) + 1))
 
 
 class Kernel(Subject, Shown, Protocol):
-    """What is made operators: a :class:`tileflow.Kernel`."""
+    """A kernel that is made operators; :class:`tileflow.Kernel` is one."""
 
     scope: FunctionType
     cache: CallCache

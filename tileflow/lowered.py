@@ -85,7 +85,7 @@ class Lowered:
 
     @property
     def shape_mode(self) -> ShapeMode:
-        """What is taken over from the example's sizes."""
+        """The mode: what the lowering takes over from the example's sizes."""
         return SHAPE_MODES[self.mode]
 
     @property

@@ -51,7 +51,7 @@ _library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-
 
 
 class Subject(Protocol):
-    """What is made an operator: a :class:`tileflow.Kernel`."""
+    """A kernel that is made an operator; :class:`tileflow.Kernel` is one."""
 
     name: str
     __name__: str
@@ -206,8 +206,8 @@ def defined() -> Mapping[str, Defined]:
 def define(
     operator: Operator, rule: Rule | None = None, shown: Shown | None = None, *, loaded_as: str = ""
 ) -> Callable[..., Any]:
-    """What calls the operator, registered once: kernels of one identity share it. ``shown``: where it is visible;
-    ``loaded_as``: its name in a program of another process."""
+    """The callable of an operator, which is registered once: kernels of one identity share it. ``shown``: where it is
+    visible; ``loaded_as``: its name in a program of another process."""
     with _lock:
         name = loaded_as or operator.name
         if not loaded_as and name in _defined and _defined[name].is_loaded:

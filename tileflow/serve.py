@@ -69,7 +69,7 @@ on_change(_built.clear)
 
 
 class Kernel(Protocol):
-    """What is planned for: a :class:`tileflow.Kernel`."""
+    """A kernel as planning needs it; :class:`tileflow.Kernel` is one."""
 
     name: str
     host: HostFunction

@@ -112,7 +112,7 @@ def visible(kernel: Kernel, args: Sequence[Any], device: torch.device, is_dynami
 
 
 def launch_visibly(source: TritonSource, grid: tuple[Any, ...], arguments: dict[str, Any]) -> None:
-    """A launch that torch's tracers see, and that runs where nobody traces."""
+    """Launch so that torch's tracers see it; where nobody traces, it simply runs."""
     torch.library.wrap_triton(_function(source))[grid](**arguments, **dict(source.constexprs))
 
 

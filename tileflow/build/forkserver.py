@@ -83,8 +83,8 @@ class ForkServer:
     def fork(
         self, descriptor: int, output: int, environment: Mapping[str, str], warm: tuple[str, ...]
     ) -> Started | None:
-        """A child that serves the pipe at ``descriptor`` and writes to ``output``; None where it must be an interpreter
-        of its own, because of its environment or because the server is of no more use."""
+        """A forked child that serves the pipe at ``descriptor`` and writes to ``output``. None where it must be an
+        interpreter of its own: its environment is another, or the server does not serve any more."""
         if not self.alive or early(environment) != early(self._environment):
             return None
         try:
@@ -161,7 +161,8 @@ def early(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def fork(environment: dict[str, str], warm: tuple[str, ...]) -> int:
-    """The new child's process id, once it leads a session of its own: a kill of its group reaches it from then on."""
+    """Fork a child and return its process id once it leads a session of its own: a kill of its group reaches it
+    then."""
     descriptor, output = serve.take_handle(), serve.take_handle()
     _require_no_device()
     ready, begun = os.pipe()

@@ -227,7 +227,7 @@ class Speller:
         return spell(self, op, env)
 
     def loop(self, op: Op, env: Env, lines: list[Statement]) -> None:
-        """A loop as it was, without its stores."""
+        """Append a loop of the forward pass without its stores."""
         (body,), attrs = op.regions, LoopAttrs.of(op)
         inner, loop = self.open(op, env)
         for param, entry in zip(body.params, op.inputs[attrs.bounds :], strict=True):

@@ -137,7 +137,7 @@ def _loaded(t: Tracer, op: Op) -> Expr | None:
 
 
 def _begin(t: Tracer, name: str) -> Expr:
-    """Where a tile begins: the loop's begin and as many blocks as there were tiles before."""
+    """The first index of a tile: the loop's begin and as many blocks as there were tiles before."""
     tile = t.tiles[name]
     begin = tile.begin if isinstance(tile.begin, Expr) else _form(t, tile.begin)
     return begin + tile.block * Expr.sym(_ID + name)

@@ -189,8 +189,9 @@ class Capturer:
         return Expr.sym(symbol)
 
     def _stride(self, symbol: str, size: int, stride: int) -> Expr:
-        """As a size; strides of 0 and 1 are constants, for they decide how memory is read. A dimension of one element
-        may have any: torch itself gives it another one on the meta device than elsewhere."""
+        """The Expr of a stride. It is as a size's, but strides of 0 and 1 are constants, for they decide how memory is
+        read. A dimension of one element may have any: torch itself gives it another one on the meta device than
+        elsewhere."""
         if size == 1 and self.t.shape_mode.keeps_ones:
             return Expr.of(stride)
         if not self.t.shape_mode.keeps_layout:

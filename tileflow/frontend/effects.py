@@ -20,7 +20,8 @@ from .split import HostFunction
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """``stored``: the indices of the leaves that are stored into; ``results``: the template of what is returned."""
+    """The effects of a call besides returning. ``stored``: the indices of the leaves that are stored into; ``results``:
+    the template of what is returned."""
 
     stored: frozenset[int]
     results: Hashable

@@ -144,7 +144,7 @@ def _enum_value(value: Enum, where: str) -> str:
 
 
 def _builtin_identity(value: BuiltinFunctionType) -> str:
-    """By its name, but for a method of some object."""
+    """The identity of a built-in: its name; unique for a method of some object."""
     owner = value.__self__
     is_free = owner is None or is_code(owner)
     return f"(builtin {value.__module__}.{value.__qualname__} {'' if is_free else unique()})"

@@ -103,7 +103,8 @@ _RESTLESS = (
 def infer_invariants(
     source: FunctionSource, loops: Mapping[ast.For, object], asked: frozenset[ast.Call], local: Names, constants: Names
 ) -> tuple[dict[ast.For, KeyInvariants], frozenset[str]]:
-    """What is settled at each tile loop, and the settings of torch's that host code can see, which a key must hold.
+    """The key invariants at each tile loop, and the settings of torch's that host code can see, which a key must
+    hold.
 
     ``asked``: host code's questions to the config; ``constants``: the parameters whose numbers are in the key.
     """

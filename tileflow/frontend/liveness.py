@@ -107,7 +107,7 @@ def _free(nodes: Iterable[ast.AST]) -> Names:
 
 
 def closure_reads(body: Sequence[ast.stmt]) -> dict[str, Names]:
-    """For each name that is bound to a nested function: what that function reads when called, transitively."""
+    """What each nested function reads when called, transitively, by the name that is bound to it."""
     reads: dict[str, Names] = {}
     for node in scope_nodes(body):
         if isinstance(node, ast.FunctionDef):

@@ -199,7 +199,7 @@ class _Writer:
         return f"(object {_qualified(type(v))}{self.attributes(v, self.of_object(v))})"
 
     def whole_class(self, kind: type) -> str:
-        """A class with its methods and constants, whoever asks for them."""
+        """The text of a class with its methods and constants, the same for whoever asks."""
         held = {n: v for n, v in _members(kind).items() if n not in _OF_CLASSES and n != "_abc_impl"}
         baked = (*_BAKED, *_NUMBERS, _FUNCTION, str, tuple, list, dict, set, frozenset)
         return (

@@ -19,7 +19,8 @@ _MADE: dict[Any, Callable[..., torch.Tensor]] = {
 
 
 class MetaLikes(TorchFunctionMode):
-    """Whatever is no such call of a contiguous tensor (with a dtype at most) goes to torch."""
+    """Answers ``zeros_like`` and its like for contiguous meta tensors, given a dtype at most; other calls go to
+    torch."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -20,7 +20,7 @@ from tileflow.lazy_dataclass import dataclass
 
 
 class Lines(Protocol):
-    """Whatever knows its file and that file's lines."""
+    """An object that knows its file and that file's lines."""
 
     @property
     def file(self) -> str:
@@ -42,7 +42,7 @@ class FunctionSource:
 
 
 def location(source: Lines, node: ast.AST) -> Location:
-    """Where ``node`` begins in the user's file."""
+    """The place in the user's file where ``node`` begins."""
     line: int = getattr(node, "lineno", 1)
     text = source.lines[line - 1].rstrip("\n") if line <= len(source.lines) else ""
     before = text.encode()[: getattr(node, "col_offset", 0)]  # the AST counts bytes, a caret counts characters

@@ -73,7 +73,7 @@ class Tracer:
     # ---- places ---------------------------------------------------------------------------------
 
     def location(self) -> Location | None:
-        """Where the user's code stands: the innermost Python frame in one of the user's files."""
+        """The place of the user's code: the innermost Python frame in one of the user's files."""
         if self._forced is not None:
             return self._forced
         frame = sys._getframe(1)
@@ -343,8 +343,8 @@ class Tracer:
         )
 
     def extent(self, e: Expr) -> Expr:
-        """An Expr that may be a register shape: captured run-time ints are specialised in static mode, and such as
-        host code computed from its knobs in either."""
+        """``e`` as it may be in a register shape. Captured run-time ints are specialised in static mode; those that
+        host code computed from its knobs are written in terms of the knobs in either mode."""
         for path in e.symbols() & self.of_knobs.keys():
             self.guard(Expr.sym(path).eq(self.of_knobs[path]))
             e = e.substitute({path: self.of_knobs[path]})

@@ -14,7 +14,7 @@ MOST_DIMS = 5
 
 
 def boxed(op: Op) -> tuple[Dim, ...]:
-    """The dims of what a load gives or a store takes."""
+    """The dimensions of the tile that a load gives or a store takes."""
     value = op.output if op.kind is OpKind.LOAD else op.inputs[0]
     assert isinstance(value, Value)
     return value.dims
@@ -67,7 +67,7 @@ def covers(ir: KernelIR, item: IndexItem, size: Expr) -> bool:
 
 
 def is_power_of_two(block: Expr) -> bool:
-    """Whether a block is one whatever the config chooses, so that each tile has all lanes of its registers."""
+    """Whether a block is a power of two under every config, so that each tile has all lanes of its registers."""
     number = block.constant
     if number is not None:
         return number & (number - 1) == 0
@@ -98,7 +98,7 @@ def aligned_start(ir: KernelIR, item: IndexItem, tensor: TensorParam) -> Expr | 
 
 @once
 def _accesses(ir: KernelIR) -> dict[str, set[OpKind]]:
-    """By tensor, the kinds of the ops that read or write it."""
+    """The kinds of the ops that read or write each tensor, by its path."""
     found: dict[str, set[OpKind]] = {}
     for op in ir.walk():
         for tensor in effects_of(op).tensors:
@@ -119,7 +119,7 @@ def _axis(item: IndexItem) -> int | None:
 
 
 def _starts_aligned(ir: KernelIR, last: IndexItem, tensor: TensorParam) -> bool:
-    """In dynamic mode: in the traced example, and checked by each launch."""
+    """Whether the box begins aligned in the traced example; in dynamic mode each launch checks it."""
     condition = aligned_start(ir, last, tensor)
     return condition is not None and ir.hint(condition) != 0
 
@@ -131,7 +131,7 @@ def _contiguous_last(tensor: TensorParam) -> tuple[int, ...] | None:
 
 
 def _strided(ir: KernelIR, tensor: TensorParam, order: tuple[int, ...]) -> bool:
-    """In dynamic mode: in the traced example, and checked by each launch."""
+    """Whether the outer strides are aligned in the traced example; in dynamic mode each launch checks it."""
     size = itemsize(tensor.dtype)
     outer = [ir.hint(tensor.strides[n]) for n in order[:-1]]
     return all(s > 0 and s * size % ALIGNMENT == 0 for s in outer) and all(ir.hint(n) > 0 for n in tensor.shape)

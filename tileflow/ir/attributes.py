@@ -228,7 +228,7 @@ class DotScaledAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class InlineAsmAttrs(Attrs):
-    """``vendor``: whose assembly it is."""
+    """The attributes of ``inline_asm``. ``vendor``: whose assembly it is."""
 
     asm: str
     constraints: str

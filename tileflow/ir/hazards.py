@@ -106,7 +106,7 @@ def hazards(ir: KernelIR, conflict: Conflict) -> set[int]:
 
 
 def accesses_of(ir: KernelIR) -> Callable[[Op], list[Access]]:
-    """What tells the accesses of an op of ``ir``."""
+    """A function that gives the accesses of an op of ``ir``."""
     parts = {
         TileAttrs.of(op).tile: Part(TilePartAttrs.of(op).whole, TilePartAttrs.of(op).part)
         for op in ir.walk()

@@ -51,7 +51,7 @@ class Effects:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """What it reads or writes."""
+        """The tensors that the op reads or writes, each once."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 

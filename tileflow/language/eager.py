@@ -279,7 +279,7 @@ def block_size(what: str, limit: int) -> int:
 
 
 def caller() -> CallSite:
-    """Where the innermost frame outside the package stands."""
+    """The place of the innermost frame outside the package."""
     frame = sys._getframe(1)
     while _is_ours(frame):
         assert frame.f_back is not None

@@ -67,7 +67,7 @@ def _stream(
 
 
 def _first_line(function: ast.FunctionDef) -> int:
-    """As a code object has it: decorators belong to the function."""
+    """The first line of a function as its code object has it: decorators belong to the function."""
     return min([function.lineno, *(d.lineno for d in function.decorator_list)])
 
 

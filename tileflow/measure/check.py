@@ -230,7 +230,7 @@ def _compare_float(
     bases = by_chunk(base, out)
 
     def part(number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A chunk of all three; of what lies in host memory a copy."""
+        """One chunk of output, reference and bases, copied to the device where it lies in host memory."""
         return out[number], ref[number].to(got.device), bases[number].to(got.device)
 
     worst = float(torch.stack([worst_of(*part(n)) for n in range(len(out))]).amax()) / tolerance

@@ -46,7 +46,7 @@ _noise: dict[tuple[Key, int], Measured] = {}  # by problem and seed: a few numbe
 
 
 def key(request: MeasureRequest) -> Key:
-    """What requests with the same data have in common."""
+    """The key of a request's data; requests with equal keys share it."""
     return request.loader, request.kernel, request.problem
 
 

@@ -93,7 +93,7 @@ class _State:
         self.logs = [[] for _ in self.left]
 
     def leader(self) -> int:
-        """The lowest median of what is left after each round's mean is taken away."""
+        """The index of the candidate with the lowest median time, each round's mean subtracted from the logarithms."""
         means = [sum(column) / len(self.left) for column in zip(*(self.logs[i] for i in self.left), strict=True)]
         return min(
             self.left, key=lambda i: _median([log - mean for log, mean in zip(self.logs[i], means, strict=True)])

@@ -36,7 +36,7 @@ PREPARE: tuple[Callable[[KernelIR], KernelIR], ...] = (
 
 
 def prepare(ir: KernelIR) -> KernelIR:
-    """What holds for every config."""
+    """Run the passes that hold for every config."""
     _check(ir, "")
     for step in PREPARE:
         ir = _run(step, ir)

@@ -141,7 +141,8 @@ class MaskedValues:
         return None if op is None else OPS[op.kind].masked(self, op, value, axis)  # None: carried by a loop
 
     def broadcast(self, operand: Operand, result: Value, axis: int) -> float | None:
-        """An operand of an elementwise op; one that is broadcast along the axis says nothing of its lanes."""
+        """The number in the masked lanes of an elementwise op's operand. An operand that is broadcast along the axis
+        says nothing of its lanes, unless it is a constant."""
         if not isinstance(operand, Value):
             return float(operand)
         if not operand.dims or operand.dims[axis] != result.dims[axis] or self._gains_lengths(operand, result, axis):

@@ -274,7 +274,7 @@ class _Body:
         return out
 
     def absorb(self, s: OnlineSum, peak: Value, total: Value) -> tuple[Value, Value]:
-        """The maximum and the sum of exponentials of what was before and this block."""
+        """The running maximum and sum of exponentials, with this block added."""
         return Lanes(self.roller.fresh, self.ops, total, s).absorb(peak, total, self._masked(s.peak))
 
     def _masked(self, op: Op) -> Value:

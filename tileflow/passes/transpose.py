@@ -25,8 +25,8 @@ _AS_LOADED = having(Trait.AS_LOADED)
 
 @once
 def transposable(ir: KernelIR) -> dict[str, Op]:
-    """The products that can be transposed, by site: of two dimensions and halves, added up over a loop that does
-    nothing else with the sum, the left operand as it was loaded and the right one not."""
+    """The products that can be transposed, by site. They are of two dimensions and of halves, and are added up over a
+    loop that does nothing else with the sum; the left operand is as it was loaded, and the right one is not."""
     makers = ir.definitions
     counts = ir.uses
     return {

@@ -12,7 +12,7 @@ from .rewrite import with_body
 
 
 def unify_sizes(ir: KernelIR) -> KernelIR:
-    """In dynamic mode: ``out.shape.1`` is ``x.shape.1`` where a launch checks that they are equal."""
+    """Give sizes that a launch checks to be equal one name. In dynamic mode ``out.shape.1`` is ``x.shape.1`` then."""
     names: dict[str, Expr] = {}
     for guard in ir.guards:
         if guard.op == "eq" and all(isinstance(side, Expr) and side.op == "sym" for side in guard.args):

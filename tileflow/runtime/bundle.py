@@ -218,7 +218,7 @@ def _history(root: Path, data: Any) -> tuple[str, ...]:
 
 
 def snapshot_path(root: Path, digest: str) -> Path:
-    """Where ``root`` has the snapshot ``digest``. Raises TableError where it does not."""
+    """The path of the snapshot ``digest`` in ``root``. Raises TableError where there is none."""
     path = root / SNAPSHOTS / digest
     if not path.resolve().is_relative_to(root.resolve()) or not path.is_dir():
         raise TableError("a bundle must hold the snapshot that it names", got=digest, where=str(root))

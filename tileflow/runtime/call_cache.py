@@ -265,7 +265,7 @@ class CallCache:
         return frozenset(name for name, value in given.items() if _ints(value)) - self.by_value
 
     def invalidate(self, by_value: frozenset[str] | None = None) -> None:
-        """No call is warm any more, and calls under way are not remembered."""
+        """Forget all keys. No call is warm any more, and running calls are not remembered."""
         with self._lock:
             self._token += 1
             self._use(())

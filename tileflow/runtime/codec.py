@@ -334,7 +334,7 @@ def _mapping(kind: Any) -> Decoder:
 
 
 def _pairs(kind: Any) -> Decoder:
-    """For ``tuple[tuple[str, X], ...]``."""
+    """The decoder of ``tuple[tuple[str, X], ...]``."""
     pair, _ = get_args(kind)
     decoder = _mapping(get_args(pair)[1])
     return lambda data, depth: tuple(sorted(decoder(data, depth).items()))

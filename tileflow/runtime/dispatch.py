@@ -20,7 +20,7 @@ _START = (0,)
 
 
 class Seeds:
-    """What device code reads of a context: ``seed``, a number out of torch's generator, another one each time."""
+    """The seed of a launch: ``seed``, a new number out of torch's generator each time."""
 
     __slots__ = ()
 

@@ -105,7 +105,7 @@ def _merged_validators(ours: Table, theirs: Table) -> tuple[Validator, ...]:
 
 
 class Change(Enum):
-    """What became of a device's row for a problem."""
+    """The change of a device's row for a problem."""
 
     NEW = "new"
     GONE = "gone"
@@ -127,14 +127,14 @@ class RowChange:
 
     @property
     def is_retuned(self) -> bool:
-        """Whether another config is served, or its binary comes from another toolchain."""
+        """Whether another config is served, or the binary comes from another toolchain."""
         if self.old is None or self.new is None:
             return True
         return (self.old.config, self.old.toolchain) != (self.new.config, self.new.toolchain)
 
 
 def compare(old: Table, new: Table) -> Iterator[RowChange]:
-    """What became of each device's row for each problem, from ``old`` to ``new``; versions of the kernel may differ.
+    """The change of each device's row for each problem, from ``old`` to ``new``; versions of the kernel may differ.
 
     Raises TableError for tables of two kernels.
     """

@@ -43,7 +43,7 @@ class Missed:
             self.last, self._dated = now, self.calls
 
     def restart(self, now: float) -> None:
-        """Count from zero, in a process of its own."""
+        """Count from zero, as a process of its own."""
         self.calls = self.written = self._dated = self._passed = 0
         self.first = self.last = now
 

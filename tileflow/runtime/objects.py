@@ -87,7 +87,7 @@ class ObjectShell:
         return tuple(("attr", name) for name in self.names)
 
     def make(self, parts: Sequence[Any]) -> Any:
-        """Another object of the class with these attributes, whatever its constructor takes."""
+        """Another object of the class with these attributes; its constructor is not called."""
         made: Any = object.__new__(self.type)
         held = dict(zip(self.names, parts, strict=True))
         groups = dict(zip(REGISTERED, self.registered, strict=True)) if self.registered else {}

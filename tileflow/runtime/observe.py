@@ -36,7 +36,7 @@ class Served:
 
 
 class CallCount(NamedTuple):
-    """A :class:`Served` as it was when it was read. ``device``: empty where the class is not known."""
+    """A snapshot of a :class:`Served`. ``device``: empty where the class is not known."""
 
     kernel: str
     step: str

@@ -46,7 +46,7 @@ class Outside:
         self.unchanged, self.signature, self.held = unchanged, signature, held
 
     def holds(self) -> bool:
-        """Whether all of it is still as it was."""
+        """Whether all that was read is unchanged."""
         return self.unchanged is None or self.unchanged()
 
 

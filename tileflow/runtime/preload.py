@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Kernel(Protocol):
-    """What is warmed up: a ``tileflow.Kernel``."""
+    """A kernel that is warmed up; ``tileflow.Kernel`` is one."""
 
     name: str
     scope: FunctionType

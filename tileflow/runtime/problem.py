@@ -152,8 +152,8 @@ class Problem:
 
     @cached_property
     def kinds(self) -> str:
-        """What selects code whatever sizes, strides and alignment: dtypes, ranks, values that select code, functions.
-        A default that takes any size and layout serves the calls of its own kinds."""
+        """The part of the key that selects code for any sizes, strides and alignment: dtypes, ranks, values that select
+        code, functions. A default that takes any size and layout serves the calls of its own kinds."""
         return _kinds(self.args)
 
     @property

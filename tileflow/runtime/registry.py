@@ -121,7 +121,7 @@ def loaded() -> tuple[Table, ...]:
 
 
 def set_on_miss(policy: OnMiss) -> None:
-    """What serves a call that no tuned row does, where :func:`load` was not told otherwise.
+    """Set what serves a call that no tuned row does, where :func:`load` was not told otherwise.
 
     ``default``: the bundle's own default for any shape; without one a compiler, and without that the reference.
     ``compile``: the call's own default config is compiled. ``reference``: the author's torch reference, or

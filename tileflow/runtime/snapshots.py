@@ -175,7 +175,7 @@ def withdraw(
 
 
 def prune(directory: str | os.PathLike[str], keep: int) -> tuple[str, ...]:
-    """Remove all but the ``keep`` snapshots that were current last; returns the digests of what went.
+    """Remove all snapshots but the ``keep`` that were current last; returns the digests of the removed ones.
 
     A server that loaded one of those lazily can read no more of it. Raises TableError for ``keep`` below 1.
     """

@@ -323,7 +323,7 @@ def launches_of(binaries: Iterable[Binary]) -> tuple[RegionLaunch, ...]:
 
 
 def requirements_of(space: ConfigSpace, config: Config, problem: Problem) -> tuple[Requirement, ...]:
-    """The constraints of ``space`` as another device and another shape must meet them with this ``config``.
+    """The constraints of ``space`` under this ``config``, as another device and another shape must meet them.
 
     Knobs are filled in, and what else the space fixes; ``target.*`` and the problem's sizes stay symbols.
     """

@@ -61,7 +61,8 @@ class Hit:
         return not self.exact and measured is not None and measured.by_default
 
     def binaries(self) -> dict[int, tuple[Binary, ...]] | None:
-        """For each region the binaries that may be launched, in order; None where a region has none: compile.
+        """The binaries of each region that may be launched, in order; None where a region has none and must be
+        compiled.
 
         Machine code serves the archs that run it, and static code its own problem alone. Raises TableError for a
         damaged bundle.

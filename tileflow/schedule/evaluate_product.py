@@ -122,8 +122,8 @@ class ProductProgram(Region):
 
 
 def program_tiles(counts: Sequence[tuple[str, int, int]], program: int, programs: int) -> list[dict[str, int]]:
-    """Where the tiles of one of so many programs begin. ``counts``: of each axis its tile, its length and its block,
-    the slowest first."""
+    """The beginnings of the tiles of one of so many programs. ``counts``: of each axis its tile, its length and its
+    block, the slowest first."""
     found = [dict[str, int]()]
     for name, length, block in counts:
         found = [{**tile, name: begin} for tile in found for begin in range(0, length, block)]

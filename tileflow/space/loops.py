@@ -155,7 +155,7 @@ def grouped(ir: KernelIR, op: Op, extents: Extents) -> Expr:
 
 
 def turned_round(ir: KernelIR, op: Op, extents: Extents) -> Expr:
-    """The same of the transposed product, whose rows are the columns."""
+    """Whether warp groups do the transposed product, whose rows are the columns."""
     b = op.inputs[1]
     assert isinstance(b, Value)
     return _enough(ir, extents.of(b.dims[-1]))

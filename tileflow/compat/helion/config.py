@@ -33,7 +33,7 @@ OTHER_BACKENDS = (  # and what only its own compiler can do: accepted, said once
 
 
 class Config(Mapping[str, Any]):
-    """The choices for one kernel, as there: keyword arguments, of which those that are None are left out.
+    """The choices for one kernel, given as keyword arguments as in the dialect; those that are None are left out.
 
     Keys that are neither in LISTS nor in SCALARS are the kernel's own tunables. Keys of LISTS read as an empty list
     where they are not given, those of SCALARS as the dialect's default.

@@ -18,7 +18,7 @@ _SUBMODULES = {
 
 
 def install() -> None:
-    """From now on ``helion`` and its documented submodules are this package's, in this process."""
+    """Make ``helion`` and its documented submodules this package's in this process, from now on."""
     package = __package__
     for theirs, ours in _SUBMODULES.items():
         module = importlib.import_module(f"{package}.{ours}" if ours else package)

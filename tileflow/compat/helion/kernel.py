@@ -111,7 +111,7 @@ class Kernel:
         self.__defaults__, self.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
-        """As a function: a copied module holds the same one."""
+        """Return the kernel itself: a copied module holds the same one, as with functions."""
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,8 @@ class Kernel:
         return BoundKernel(self, self.normalize_args(*args))
 
     def autotune(self, args: Sequence[Any], *, force: bool = True, **options: Any) -> Config:
-        """Find a config for these arguments, and take it for all further calls. See :meth:`BoundKernel.autotune`."""
+        """Find the best config for these arguments and use it for all further calls. See
+        :meth:`BoundKernel.autotune`."""
         if self.configs and not force:
             return self.configs[0]
         best = self.bind(args).autotune(args, **options)
@@ -203,7 +204,8 @@ class BoundKernel:
         return self.runner(None)
 
     def runner(self, without_config: Callable[..., Any] | None) -> Callable[..., Any]:
-        """What calls go to. ``without_config``: where no config was named, in place of the default one."""
+        """The callable that serves calls. ``without_config``: serves where no config was named, in place of the default
+        one."""
         if self.settings.prints:
             print(self.to_triton_code(), file=sys.stderr)
         if self.settings.eager:
@@ -239,7 +241,7 @@ class BoundKernel:
         self.__dict__.pop("_run", None)
 
     def ensure_config_exists(self, args: Sequence[Any]) -> None:
-        """Where no config was named, take the default one."""
+        """Take the default config where none was named."""
         if self._config is None:
             self.set_config(self.default_config())
 
@@ -257,7 +259,8 @@ class BoundKernel:
     def compile_config(
         self, config: Config | Mapping[str, Any] | None = None, *, allow_print: bool = True
     ) -> Callable[..., Any]:
-        """A callable of the kernel's arguments under ``config``, else the one that was set, else the default."""
+        """A callable of the kernel's arguments under ``config``; by default under the config that was set, or the
+        kernel's own default."""
         if self._is_plain:
             return functools.partial(self._traced.run_eagerly, config=self._native(config).to_dict())
         return self._traced.compile(self.lowered, self._native(config), self.device)

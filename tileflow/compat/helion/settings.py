@@ -104,7 +104,7 @@ class Settings:
 
     @property
     def tolerances(self) -> Tolerances:
-        """What results may differ by from those of ``autotune_baseline_fn``, or of what stands for it."""
+        """How far results may differ from those of ``autotune_baseline_fn``, or of the kernel's own reference."""
         return Tolerances(self.autotune_baseline_atol, self.autotune_baseline_rtol)
 
     @property
@@ -152,7 +152,7 @@ def _is_set(variable: str) -> bool:
 
 
 def default_autotuner_fn(bound_kernel: Any, args: Sequence[Any], **options: Any) -> Search:
-    """What ``autotuner_fn`` is unless told."""
+    """The default of ``autotuner_fn``: tileflow's own search."""
     return Search(bound_kernel, args, **options)
 
 

@@ -63,7 +63,7 @@ def expand(c: Checker, op: Op) -> None:
 
 
 def reshape(c: Checker, op: Op) -> None:
-    """What becomes of batches of blocks that are 1 leaves their dimensions out."""
+    """The output has as many elements as the input, in its dtype. A batch whose block is 1 may lose its dimension."""
     same_dtype(c, op)
     dims, found = list(value_at(c, op).dims), list(op.output.dims)
     if not c.same_count(dims, found):
