@@ -19,7 +19,9 @@ from tileflow_experiments import mlflow_log, sweep
 from tileflow.runtime.table import load_table
 
 OLD = Path(__file__).parents[1] / "data" / "journals"
-NEW_COLUMNS = {"roofline_us", "reference"}
+NEW_COLUMNS = {
+    "roofline_us", "reference", "mem_clock_mhz", "throttle_reasons", "other_processes", "canary", "measured_again",
+}  # fmt: skip
 
 
 @pytest.fixture
