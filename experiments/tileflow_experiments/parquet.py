@@ -22,8 +22,8 @@ _INTEGERS = {
     "sm_clock_mhz",
     "temp_c",
     "mem_clock_mhz",
-    "other_processes",
-    "measured_again",
+    "foreign_processes",
+    "noise_retries",
 }
 _FLAGS = {"measured", "retried", "throttled"}
 _TEXTS = {

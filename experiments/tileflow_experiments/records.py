@@ -161,9 +161,9 @@ class TrialRecord:
             "throttled": card.throttled,
             "mem_clock_mhz": card.mem_clock_mhz,
             "throttle_reasons": card.throttle_reasons,
-            "other_processes": card.other_processes,
-            "canary": card.canary,
-            "measured_again": card.measured_again,
+            "foreign_processes": card.foreign_processes,
+            "canary_ratio": card.canary_ratio,
+            "noise_retries": card.noise_retries,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -209,8 +209,15 @@ class TrialRecord:
 
 
 _CARD = (
-    "sm_clock_mhz", "temp_c", "power_w", "throttled", "mem_clock_mhz", "other_processes", "canary", "measured_again",
-)  # fmt: skip
+    "sm_clock_mhz",
+    "temp_c",
+    "power_w",
+    "throttled",
+    "mem_clock_mhz",
+    "foreign_processes",
+    "canary_ratio",
+    "noise_retries",
+)
 
 
 def _made_up(data: Mapping[str, Any]) -> bool:

@@ -57,11 +57,16 @@ def evaluator(spec: SweepSpec) -> RayEvaluator:
 
 def main() -> None:
     out, *how = sys.argv[1:]
-    spec = parse({
-        "name": "hosts", "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}],
-        "device_classes": [GPU, MODELLED], "strategy": {"name": "exhaustive"}, "budget": {"trials": TRIALS},
-        "modes": ["static"],
-    })  # fmt: skip
+    spec = parse(
+        {
+            "name": "hosts",
+            "kernels": [{"kernel": KERNEL.name, "problems": [{"m": 64}]}],
+            "device_classes": [GPU, MODELLED],
+            "strategy": {"name": "exhaustive"},
+            "budget": {"trials": TRIALS},
+            "modes": ["static"],
+        }
+    )
     tools = Tools(evaluator, prepare, lambda request: Outcome(Status.OK, measured=False), to_mlflow=False)
     app = typer.Typer()
 

@@ -98,9 +98,12 @@ class Cluster:
         here, generation = self.hosts[node.host], f"{name}-{self.started[name]}"
         how = ["head", f"--port={PORT}", f"--temp-dir={self.folder}", "--include-dashboard=false"]
         command = [
-            str(RAY_NODE), *(how if is_head else ["join", self.address]), f"--node-ip-address={here.address}",
-            f"--object-store-memory={OBJECT_STORE}", f"--num-cpus={node.cpus}",
-        ]  # fmt: skip
+            str(RAY_NODE),
+            *(how if is_head else ["join", self.address]),
+            f"--node-ip-address={here.address}",
+            f"--object-store-memory={OBJECT_STORE}",
+            f"--num-cpus={node.cpus}",
+        ]
         seen = {
             "TILEFLOW_PYTHON": str(self._python()),
             "FAKE_LABELS": ",".join(f"{k}={v}" for k, v in node.labels.items()),

@@ -207,9 +207,11 @@ def test_each_format_has_its_bytes(standin: Any) -> None:
     words = ("i1", "i64", "u8", "fp32", "i16", "fp64", "u32")
     values = (1, -(2**62), 200, 1.5, -300, 2.25, 2**32 - 1)
     args = tuple(
-        LaunchArg(f"a{i}", "float", word, f"a{i}") if word.startswith("f") else
-        LaunchArg(f"a{i}", "int", word, value=symbol(i)) for i, word in enumerate(words)
-    )  # fmt: skip
+        LaunchArg(f"a{i}", "float", word, f"a{i}")
+        if word.startswith("f")
+        else LaunchArg(f"a{i}", "int", word, value=symbol(i))
+        for i, word in enumerate(words)
+    )
     base = binaries("examples.softmax:softmax")[0]
     binary = replace(base, abi=replace(base.abi, args=args, scratch=()))
     sizes = parameter_sizes(binary.abi)
@@ -253,8 +255,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment = os.environ | {"LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(ROOT)}
     told = subprocess.run(
         [sys.executable, str(HERE / "hip_probe.py"), str(library), str(code)],
-        capture_output=True, text=True, timeout=60, env=environment,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+    )
     assert told.returncode == 0, told.stderr
     return dict(json.loads(told.stdout)) | {"library": str(library)}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tileflow.measure.canary import AGAIN, LEARN, PATIENCE, Canary, Watch
+from tileflow.measure.canary import AGAIN, LEARN, PATIENCE, Canary, NoiseGuard
 from tileflow.measure.device import DeviceInfo, pci_address
-from tileflow.measure.monitor import Amd, Blind, Nvidia, open_monitor, strangers
+from tileflow.measure.monitor import AmdSmiMonitor, NullMonitor, NvmlMonitor, open_monitor, without_this_process
 from tileflow.measure.types import DeviceFacts
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -30,7 +30,7 @@ class Card:
         self.slow, self.throttled = slow or iter(()), throttled
         self.rests: list[float] = []
         self.measured = 0
-        self.watch = Watch(Canary(self.sample), self, self.rests.append)
+        self.watch = NoiseGuard(Canary(self.sample), self, self.rests.append)
 
     def sample(self, count: int) -> list[float]:
         factor = next(self.slow, 1.0)
@@ -40,7 +40,7 @@ class Card:
         held = self.throttled()
         return DeviceFacts(UUID, throttled=held, throttle_reasons=("thermal slowdown",) if held else ())
 
-    def others(self) -> tuple[int, ...] | None:
+    def foreign_processes(self) -> tuple[int, ...] | None:
         return None
 
     def time(self) -> tuple[int, DeviceFacts]:
@@ -50,14 +50,17 @@ class Card:
             self.measured += 1
             return self.measured
 
-        return self.watch.steadily(measure)
+        return self.watch.measure_stable(measure)
 
 
 def test_a_steady_card_measures_once() -> None:
     card = Card(iter([1.0, 1.02, 0.99, 1.03, 1.05, 1.01]))
     found = [card.time() for _ in range(6)]
     assert [number for number, _ in found] == [1, 2, 3, 4, 5, 6] and not card.rests
-    assert all(facts.canary is not None and facts.canary < 1.1 and facts.measured_again is None for _, facts in found)
+    assert all(
+        facts.canary_ratio is not None and facts.canary_ratio < 1.1 and facts.noise_retries is None
+        for _, facts in found
+    )
 
 
 def test_what_a_canary_condemns_is_measured_again() -> None:
@@ -66,8 +69,8 @@ def test_what_a_canary_condemns_is_measured_again() -> None:
         card.time()
     number, facts = card.time()
     assert number == LEARN + 2, "the times beside the slow canary are gone"
-    assert (facts.canary, facts.measured_again, len(card.rests)) == (1.0, 1, 1)
-    assert card.time()[1].measured_again is None
+    assert (facts.canary_ratio, facts.noise_retries, len(card.rests)) == (1.0, 1, 1)
+    assert card.time()[1].noise_retries is None
 
 
 def test_a_card_that_is_held_down_measures_again() -> None:
@@ -75,7 +78,7 @@ def test_a_card_that_is_held_down_measures_again() -> None:
     card = Card(throttled=lambda: next(held, False))
     assert card.time()[0] == 1
     number, facts = card.time()
-    assert (number, facts.measured_again, facts.throttled) == (3, 1, False)
+    assert (number, facts.noise_retries, facts.throttled) == (3, 1, False)
 
 
 def test_what_stays_condemned_says_so() -> None:
@@ -83,8 +86,8 @@ def test_what_stays_condemned_says_so() -> None:
     for _ in range(LEARN):
         card.time()
     number, facts = card.time()
-    assert number == LEARN + AGAIN + 1 and facts.measured_again == AGAIN
-    assert facts.canary == pytest.approx(1.5)
+    assert number == LEARN + AGAIN + 1 and facts.noise_retries == AGAIN
+    assert facts.canary_ratio == pytest.approx(1.5)
     assert card.rests == sorted(card.rests) and len(set(card.rests)) == AGAIN, "it rests longer each time"
 
 
@@ -96,7 +99,7 @@ def test_a_card_that_stays_slow_is_taken_as_it_is() -> None:
     before = card.measured
     found = [card.time()[1] for _ in range(5)]
     assert card.measured == before + 5
-    assert [facts.canary for facts in found[LEARN:]] == [1.0] * (5 - LEARN), "its time is the usual one by now"
+    assert [facts.canary_ratio for facts in found[LEARN:]] == [1.0] * (5 - LEARN), "its time is the usual one by now"
 
 
 def test_a_card_that_is_always_throttled_is_measured_once_a_config() -> None:
@@ -104,7 +107,7 @@ def test_a_card_that_is_always_throttled_is_measured_once_a_config() -> None:
     for _ in range(PATIENCE):
         card.time()
     before = card.measured
-    assert card.time()[1].measured_again is None and card.measured == before + 1
+    assert card.time()[1].noise_retries is None and card.measured == before + 1
 
 
 def test_times_that_change_in_the_first_moments_condemn_nothing() -> None:
@@ -122,8 +125,12 @@ class NvmlError(Exception):
 def nvml(**answers: Any) -> Any:
     """``pynvml``; a question whose answer is an exception raises it."""
     given: dict[str, Any] = {
-        "clock": {0: 1980, 1: 3201}, "temperature": 61, "power": 512_300, "reasons": 0x4, "pids": [os.getpid()],
-    } | answers  # fmt: skip
+        "clock": {0: 1980, 1: 3201},
+        "temperature": 61,
+        "power": 512_300,
+        "reasons": 0x4,
+        "pids": [os.getpid()],
+    } | answers
 
     def ask(name: str) -> Any:
         if isinstance(given[name], Exception):
@@ -153,7 +160,7 @@ def nvml(**answers: Any) -> Any:
 def test_what_nvml_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", nvml(reasons=0x4 | 0x1, pids=[os.getpid(), 7]))
     monitor = open_monitor(NVIDIA)
-    assert isinstance(monitor, Nvidia) and monitor.others() == (7,)
+    assert isinstance(monitor, NvmlMonitor) and monitor.foreign_processes() == (7,)
     assert monitor.facts() == DeviceFacts(UUID, 1980, 61, 512.3, False, 3201, ("power cap",), 1)
 
 
@@ -178,20 +185,20 @@ def test_what_a_driver_does_not_tell_is_none(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_unknown_card_and_a_missing_package_know_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", nvml())
     other = DeviceInfo("H200", "nvidia-h200", "GPU-other", 1, 1, "", "cuda 13.0")
-    assert open_monitor(other) == Blind("GPU-other")
+    assert open_monitor(other) == NullMonitor("GPU-other")
     for name, info in (("pynvml", NVIDIA), ("amdsmi", AMD)):
         monkeypatch.setitem(sys.modules, name, None)
         monitor = open_monitor(info)
-        assert monitor.facts() == DeviceFacts(UUID) and monitor.others() is None
+        assert monitor.facts() == DeviceFacts(UUID) and monitor.foreign_processes() is None
 
 
 def test_strangers_are_told_from_this_process() -> None:
     """In a container the driver's numbers are the host's: one of them is this process, whichever."""
     me = os.getpid()
-    assert strangers((me, 7, 9)) == (7, 9)
-    assert strangers((me,)) == () == strangers(())
-    assert len(strangers((70001, 70002))) == 1
-    assert strangers((70001,)) == ()
+    assert without_this_process((me, 7, 9)) == (7, 9)
+    assert without_this_process((me,)) == () == without_this_process(())
+    assert len(without_this_process((70001, 70002))) == 1
+    assert without_this_process((70001,)) == ()
 
 
 # ---- AMD SMI ------------------------------------------------------------------------------------------------------
@@ -208,9 +215,11 @@ def smi(**answers: Any) -> Any:
     )
     given: dict[str, Any] = {
         "power": {"current_socket_power": 640, "average_socket_power": "N/A", "socket_power": 640},
-        "clock": {"gfx": {"clk": 2100}, "mem": {"clk": 1300}}, "temperature": 58, "violations": violations,
+        "clock": {"gfx": {"clk": 2100}, "mem": {"clk": 1300}},
+        "temperature": 58,
+        "violations": violations,
         "processes": [{"pid": os.getpid(), "mem": 1}, {"pid": 8, "mem": 2}],
-    } | answers  # fmt: skip
+    } | answers
 
     def ask(name: str) -> Any:
         if isinstance(given[name], Exception):
@@ -236,7 +245,7 @@ def smi(**answers: Any) -> Any:
 def test_what_amd_smi_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "amdsmi", smi())
     monitor = open_monitor(AMD)
-    assert isinstance(monitor, Amd) and monitor.handle == "second" and monitor.others() == (8,)
+    assert isinstance(monitor, AmdSmiMonitor) and monitor.handle == "second" and monitor.foreign_processes() == (8,)
     assert monitor.facts() == DeviceFacts(UUID, 2100, 58, 640.0, False, 1300, (), 1)
 
 

@@ -20,8 +20,14 @@ from tileflow.runtime.table import load_table
 
 OLD = Path(__file__).parents[1] / "data" / "journals"
 NEW_COLUMNS = {
-    "roofline_us", "reference", "mem_clock_mhz", "throttle_reasons", "other_processes", "canary", "measured_again",
-}  # fmt: skip
+    "roofline_us",
+    "reference",
+    "mem_clock_mhz",
+    "throttle_reasons",
+    "foreign_processes",
+    "canary_ratio",
+    "noise_retries",
+}
 
 
 @pytest.fixture

@@ -61,9 +61,14 @@ POD = fields(
 GROUP = {"rayStartParams": TEXTS, "resources": TEXTS, "labels": TEXTS, "template": fields(("spec",), spec=POD)}
 WORKERS = fields(
     ("groupName", "minReplicas", "maxReplicas", "template"),
-    **GROUP, groupName=TEXT, replicas=WHOLE, minReplicas=WHOLE, maxReplicas=WHOLE, idleTimeoutSeconds=WHOLE,
+    **GROUP,
+    groupName=TEXT,
+    replicas=WHOLE,
+    minReplicas=WHOLE,
+    maxReplicas=WHOLE,
+    idleTimeoutSeconds=WHOLE,
     numOfHosts=WHOLE,
-)  # fmt: skip
+)
 CLUSTER = fields(
     ("apiVersion", "kind", "metadata", "spec"),
     apiVersion={"const": "ray.io/v1"},

@@ -2,7 +2,7 @@
 
 A noisy neighbour, a clock that heat holds down, a copy that somebody else runs: they make the canary slow as they make
 the config slow that was just timed, and the canary's time is known. What was measured since the last good canary, which
-is one config's times or one contest, is measured again.
+is one config's times or one race, is measured again.
 
 The canary reads memory: that is not slowed by a kernel that has used up its power budget just before, which is the
 kernel's own doing and no noise.
@@ -41,7 +41,7 @@ class Canary:
     sample: Callable[[int], list[float]]
     _good: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
 
-    def sing(self) -> float:
+    def slowdown(self) -> float:
         """How much slower than usual the card is now: 1.0 as ever, 1.3 slower by 30 %."""
         now = percentile(sorted(self.sample(SAMPLES)), 0.5)
         usual = percentile(sorted(self._good), 0.2) if len(self._good) >= LEARN else now
@@ -56,7 +56,7 @@ class Canary:
 
 
 @dataclass(slots=True)
-class Watch:
+class NoiseGuard:
     """A card that is watched while it measures."""
 
     canary: Canary
@@ -64,14 +64,14 @@ class Watch:
     rest: Callable[[float], None] = time.sleep
     _suspect: int = 0  # windows in a row
 
-    def steadily(self, measure: Callable[[], T]) -> tuple[T, DeviceFacts]:
+    def measure_stable(self, measure: Callable[[], T]) -> tuple[T, DeviceFacts]:
         """What ``measure`` gives, and the card's state with it: again, after a rest, where the canary after it is slow
         or the card says that it is held down, at most :data:`AGAIN` times. A card that stays so is no noise: after
         :data:`PATIENCE` such windows nothing is measured again until there was a good one."""
         tries = AGAIN if self._suspect < PATIENCE else 0
         for again in range(tries + 1):
             found = measure()
-            ratio = self.canary.sing()
+            ratio = self.canary.slowdown()
             facts = self.monitor.facts()
             condemned = ratio > 1 + TOLERANCE or bool(facts.throttled)
             if not condemned or again == tries:
@@ -82,4 +82,4 @@ class Watch:
         if self._suspect == PATIENCE:
             log.warning("the card stays slow (canary %.2f, %s): taken as usual from now on", ratio, facts)
             self.canary.forget()
-        return found, replace(facts, canary=ratio, measured_again=again or None)
+        return found, replace(facts, canary_ratio=ratio, noise_retries=again or None)

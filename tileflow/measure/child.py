@@ -18,7 +18,7 @@ from ..build.serve import report
 from ..runtime.launch import Launcher, launcher_for
 from . import device as device_facts
 from . import input_cache
-from .canary import Canary, Watch
+from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
 from .failure import NO_ROOM, checked, failed, launch_failure
 from .input_cache import CachedInputs
@@ -48,9 +48,9 @@ _identified = functools.cache(identify)
 
 
 @functools.cache
-def _watch(device_index: int) -> Watch:
+def _noise_guard(device_index: int) -> NoiseGuard:
     """The card's canary and monitor, as long as this process lives."""
-    return Watch(Canary(read_memory), open_monitor(_identified(device_index)))
+    return NoiseGuard(Canary(read_memory), open_monitor(_identified(device_index)))
 
 
 def warm_up(device_index: int) -> None:
@@ -91,7 +91,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
         input_cache.forget(request)
         outcome = _run(request, device_index)
     if outcome.device == DeviceFacts():  # nothing was timed
-        outcome = replace(outcome, device=_watch(device_index).monitor.facts())
+        outcome = replace(outcome, device=_noise_guard(device_index).monitor.facts())
     if outcome.status is Status.OOM:
         outcome = replace(outcome, error_digest=outcome.error_digest + _neighbours(device_index))
     return replace(outcome, reference="cpu" if request.reference_on == "cpu" else "")
@@ -99,7 +99,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
 
 def _neighbours(device_index: int) -> str:
     """What the driver says of other processes on the card, for the message of memory that is short."""
-    others = _watch(device_index).monitor.others()
+    others = _noise_guard(device_index).monitor.foreign_processes()
     return f"\non the card beside this process: {', '.join(map(str, others))}" if others else ""
 
 
@@ -134,7 +134,9 @@ class _Trial:
         started = time.perf_counter()
         try:
             sampler = DeviceSampler(call, self._data[0].args)
-            found, card = self._steadily(lambda: measure(sampler, self._request.effort, self._request.incumbent_us))
+            found, card = self._measure_stable(
+                lambda: measure(sampler, self._request.effort, self._request.incumbent_us)
+            )
         except Exception as error:
             return self._failed(error, outcome)
         return replace(outcome, measurement=found, bench_s=time.perf_counter() - started, device=card)
@@ -160,7 +162,7 @@ class _Trial:
         playing = list(samplers)
         rng = random.Random(self._request.seeds[0])
         try:
-            ranking, card = self._steadily(
+            ranking, card = self._measure_stable(
                 lambda: race(
                     lambda order: sample_in_turn([samplers[playing[i]] for i in order]), len(playing), rules, rng
                 )
@@ -170,14 +172,14 @@ class _Trial:
         ranked = _ranked(outcomes, playing, ranking, card)
         return replace(spent, ranked=ranked, bench_s=time.perf_counter() - started, device=card)
 
-    def _steadily(self, time_it: Callable[[], T]) -> tuple[T, DeviceFacts]:
+    def _measure_stable(self, time_it: Callable[[], T]) -> tuple[T, DeviceFacts]:
         """Each attempt has the whole limit of the phase: it is not the config's doing that there are several."""
 
         def attempt() -> T:
             report("time")
             return time_it()
 
-        return _watch(self._device_index).steadily(attempt)
+        return _noise_guard(self._device_index).measure_stable(attempt)
 
     def _checked(self, candidate: Candidate) -> tuple[Outcome, Call | None]:
         """How loading and checking ended, and what to time where all is right."""

@@ -40,10 +40,17 @@ _LOST = (
 )
 _FULL = ("out of memory",)
 _HIP_NAME = re.compile(r"\bhipError\w+")
-_HIP_STICKY = frozenset({
-    "hipErrorIllegalAddress", "hipErrorLaunchFailure", "hipErrorLaunchTimeOut", "hipErrorAssert",
-    "hipErrorPriorLaunchFailure", "hipErrorIllegalState", "hipErrorContextIsDestroyed",
-})  # fmt: skip
+_HIP_STICKY = frozenset(
+    {
+        "hipErrorIllegalAddress",
+        "hipErrorLaunchFailure",
+        "hipErrorLaunchTimeOut",
+        "hipErrorAssert",
+        "hipErrorPriorLaunchFailure",
+        "hipErrorIllegalState",
+        "hipErrorContextIsDestroyed",
+    }
+)
 _HIP_LOST = frozenset({"hipErrorNoDevice", "hipErrorInvalidDevice", "hipErrorECCNotCorrectable"})
 _HIP_FULL = frozenset({"hipErrorOutOfMemory", "hipErrorMemoryAllocation"})
 

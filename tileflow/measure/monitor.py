@@ -24,7 +24,7 @@ class Monitor(Protocol):
     def facts(self) -> DeviceFacts:
         """The card's state now."""
 
-    def others(self) -> tuple[int, ...] | None:
+    def foreign_processes(self) -> tuple[int, ...] | None:
         """The processes that compute on the card beside this one, by id; None where the driver does not say."""
 
 
@@ -40,12 +40,12 @@ def open_monitor(info: DeviceInfo) -> Monitor:
         module: Any = importlib.import_module(package)
     except (ImportError, OSError, KeyError) as error:  # amdsmi looks for its shared library while it is imported
         log.debug("clocks and temperatures are not known: %s: %s", package, error)
-        return Blind(info.uuid)
-    return opener(module, info) or Blind(info.uuid)
+        return NullMonitor(info.uuid)
+    return opener(module, info) or NullMonitor(info.uuid)
 
 
 @dataclass(frozen=True, slots=True)
-class Blind:
+class NullMonitor:
     """Knows the card's name alone."""
 
     uuid: str
@@ -53,11 +53,11 @@ class Blind:
     def facts(self) -> DeviceFacts:
         return DeviceFacts(self.uuid)
 
-    def others(self) -> tuple[int, ...] | None:
+    def foreign_processes(self) -> tuple[int, ...] | None:
         return None
 
 
-def strangers(pids: tuple[int, ...]) -> tuple[int, ...]:
+def without_this_process(pids: tuple[int, ...]) -> tuple[int, ...]:
     """Those of a card's processes that are not this one. A driver tells the host's numbers: in a container this process
     is one of them under a number that it does not know, and then all but one are others."""
     found = tuple(sorted(set(pids)))
@@ -70,15 +70,22 @@ def strangers(pids: tuple[int, ...]) -> tuple[int, ...]:
 
 # NVML's clock event reasons, by bit; those of _SLOWDOWN make a measurement suspect, the ordinary power cap does not
 _REASONS: Mapping[int, str] = {
-    0x1: "idle", 0x2: "clocks set", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
-    0x20: "thermal slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake", 0x100: "display clocks",
-}  # fmt: skip
+    0x1: "idle",
+    0x2: "clocks set",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
 _SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
 _IDLE = 0x1  # of the moment after a call, when nothing runs: it says nothing of the call
 
 
 @dataclass(frozen=True, slots=True)
-class Nvidia:
+class NvmlMonitor:
     """``nvml``: the module ``pynvml``, initialised; ``handle``: of the card."""
 
     nvml: Any
@@ -89,7 +96,7 @@ class Nvidia:
         nvml = self.nvml
         reasons = self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
         power_mw = self._ask(nvml.nvmlDeviceGetPowerUsage)
-        others = self.others()
+        others = self.foreign_processes()
         return DeviceFacts(
             self.uuid,
             sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
@@ -100,12 +107,12 @@ class Nvidia:
             throttle_reasons=tuple(
                 name for bit, name in _REASONS.items() if reasons is not None and reasons & bit & ~_IDLE
             ),
-            other_processes=None if others is None else len(others),
+            foreign_processes=None if others is None else len(others),
         )
 
-    def others(self) -> tuple[int, ...] | None:
+    def foreign_processes(self) -> tuple[int, ...] | None:
         found = self._ask(self.nvml.nvmlDeviceGetComputeRunningProcesses)
-        return None if found is None else strangers(tuple(process.pid for process in found))
+        return None if found is None else without_this_process(tuple(process.pid for process in found))
 
     def _ask(self, question: Any, *args: Any) -> Any:
         """One fact; None where this driver does not tell it."""
@@ -118,7 +125,7 @@ class Nvidia:
 def _open_nvidia(nvml: Any, info: DeviceInfo) -> Monitor | None:
     try:
         nvml.nvmlInit()
-        return Nvidia(nvml, nvml.nvmlDeviceGetHandleByUUID(info.uuid), info.uuid)
+        return NvmlMonitor(nvml, nvml.nvmlDeviceGetHandleByUUID(info.uuid), info.uuid)
     except nvml.NVMLError as error:
         log.debug("NVML does not know %s: %s", info.uuid, error)
         return None
@@ -138,7 +145,7 @@ _POWER_CAP = "power cap"
 
 
 @dataclass(frozen=True, slots=True)
-class Amd:
+class AmdSmiMonitor:
     """``smi``: the module ``amdsmi``, initialised; ``handle``: of the card."""
 
     smi: Any
@@ -151,7 +158,7 @@ class Amd:
         violations = self._ask(smi.amdsmi_get_violation_status)
         reasons = tuple(name for field, name in _VIOLATIONS.items() if violations and violations.get(field) is True)
         known = violations is not None and any(violations.get(field) in (True, False) for field in _VIOLATIONS)
-        others = self.others()
+        others = self.foreign_processes()
         kinds, current = smi.AmdSmiTemperatureType, smi.AmdSmiTemperatureMetric.CURRENT
         return DeviceFacts(
             self.uuid,
@@ -161,19 +168,19 @@ class Amd:
             throttled=any(name != _POWER_CAP for name in reasons) if known else None,
             mem_clock_mhz=self._clock(smi.AmdSmiClkType.MEM),
             throttle_reasons=reasons,
-            other_processes=None if others is None else len(others),
+            foreign_processes=None if others is None else len(others),
         )
 
-    def others(self) -> tuple[int, ...] | None:
+    def foreign_processes(self) -> tuple[int, ...] | None:
         found = self._ask(self.smi.amdsmi_get_gpu_process_list)
-        return None if found is None else strangers(tuple(process["pid"] for process in found))
+        return None if found is None else without_this_process(tuple(process["pid"] for process in found))
 
     def _clock(self, kind: Any) -> int | None:
         found = self._ask(self.smi.amdsmi_get_clock_info, kind)
         return None if found is None else _number(found.get("clk"))
 
     def _ask(self, question: Any, *args: Any) -> Any:
-        """As :meth:`Nvidia._ask`."""
+        """As :meth:`NvmlMonitor._ask`."""
         try:
             return question(self.handle, *args)
         except self.smi.AmdSmiException:
@@ -203,4 +210,4 @@ def _open_amd(smi: Any, info: DeviceInfo) -> Monitor | None:
         log.debug("AMD SMI does not answer: %s", error)
         return None
     handle = handles.get(info.pci_address.lower())
-    return None if handle is None else Amd(smi, handle, info.uuid)
+    return None if handle is None else AmdSmiMonitor(smi, handle, info.uuid)

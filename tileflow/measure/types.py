@@ -82,8 +82,8 @@ class DeviceFacts:
     """The card while it measured. None where the driver does not say.
 
     ``throttled``: held down by heat or by its board, for the reasons in ``throttle_reasons``, which name the ordinary
-    power cap too. ``other_processes``: that compute on it beside the measuring one. ``canary``: the time of a fixed
-    piece of work just after, over its usual time; ``measured_again``: how often the measurement was repeated for it.
+    power cap too. ``foreign_processes``: that compute on it beside the measuring one. ``canary_ratio``: the time of a
+    fixed piece of work just after, over its usual time; ``noise_retries``: how often the measurement was repeated for it.
     """
 
     gpu_uuid: str = ""
@@ -93,9 +93,9 @@ class DeviceFacts:
     throttled: bool | None = None
     mem_clock_mhz: int | None = None
     throttle_reasons: tuple[str, ...] = ()
-    other_processes: int | None = None
-    canary: float | None = None
-    measured_again: int | None = None
+    foreign_processes: int | None = None
+    canary_ratio: float | None = None
+    noise_retries: int | None = None
 
     def __post_init__(self) -> None:
         require_finite(self)
