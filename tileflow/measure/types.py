@@ -83,7 +83,7 @@ class DeviceFacts:
 
     ``throttled``: held down by heat or by its board, for the reasons in ``throttle_reasons``, which name the ordinary
     power cap too. ``foreign_processes``: that compute on it beside the measuring one. ``canary_ratio``: the time of a
-    fixed piece of work just after, over its usual time; ``noise_retries``: how often the measurement was repeated for it.
+    fixed piece of work just after, over its usual time; ``noise_retries``: how often the measurement was repeated.
     """
 
     gpu_uuid: str = ""
