@@ -15,7 +15,7 @@ import typer
 from cluster_fakes import GPU, KERNEL, MODELLED, FakeCompiler, FakeDevice, FakeStages
 from sweep_alone import TRIALS, prepare
 from tileflow_cluster.protocol import TrialRequest
-from tileflow_cluster.ray_evaluator import Patience, RayEvaluator
+from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import Build
 from tileflow_experiments import cli, sweep
 from tileflow_experiments.spec import SweepSpec, parse
@@ -49,9 +49,9 @@ class HostStages(FakeStages):
 
 def evaluator(spec: SweepSpec) -> RayEvaluator:
     stages = HostStages(os.environ["SCRATCH"], device_s=float(os.environ["DEVICE_S"]))
-    patience = Patience(replan_s=0.5, silent_s=3.0, start_s=60.0)
+    timeouts = Timeouts(replan_s=0.5, silent_s=3.0, start_s=60.0)
     return RayEvaluator(
-        stages, (GPU, MODELLED), must_measure=True, address=os.environ["RAY_ADDRESS"], patience=patience
+        stages, (GPU, MODELLED), must_measure=True, address=os.environ["RAY_ADDRESS"], timeouts=timeouts
     )
 
 
