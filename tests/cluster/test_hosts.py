@@ -30,6 +30,7 @@ from tileflow.runtime.table import load_table
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 LIMIT_S = 300.0
 PORT = 6379
+AGENT_PORT = "--runtime-env-agent-port=6380"
 RAY_NODE = Path(HERE).parents[1] / "scripts" / "ray_node"
 HOSTS = ("head", "build", "nvidia", "amd", "both")
 NVIDIA = {DEVICE_CLASS: GPU, VENDOR: "nvidia"}
@@ -96,7 +97,8 @@ class Cluster:
         node, is_head = NODES[name], name == "head"
         self.started[name] += 1
         here, generation = self.hosts[node.host], f"{name}-{self.started[name]}"
-        how = ["head", f"--port={PORT}", f"--temp-dir={self.folder}", "--include-dashboard=false"]
+        # With a port of its own that agent is found at once: Ray's client server waits 30 s for it, and ends the head else.
+        how = ["head", f"--port={PORT}", f"--temp-dir={self.folder}", "--include-dashboard=false", AGENT_PORT]
         command = [
             str(RAY_NODE),
             *(how if is_head else ["join", self.address]),
