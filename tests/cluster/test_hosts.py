@@ -97,7 +97,7 @@ class Cluster:
         node, is_head = NODES[name], name == "head"
         self.started[name] += 1
         here, generation = self.hosts[node.host], f"{name}-{self.started[name]}"
-        # With a port of its own that agent is found at once: Ray's client server waits 30 s for it, and ends the head else.
+        # Ray's client server asks for that agent's port for 30 s where it is not told, and ends a slow head.
         how = ["head", f"--port={PORT}", f"--temp-dir={self.folder}", "--include-dashboard=false", AGENT_PORT]
         command = [
             str(RAY_NODE),
