@@ -171,7 +171,7 @@ class Sweep:
             time.sleep(0.2)
 
     def _count(self, device_class: str) -> int:
-        return sum(r.settled and r.study.device_class == device_class for r in self.records())
+        return sum(r.completed and r.study.device_class == device_class for r in self.records())
 
     def ending(self) -> tuple[int, str]:
         _, said = self.driver.communicate(timeout=LIMIT_S)
@@ -181,7 +181,7 @@ class Sweep:
         """The trials are an undisturbed sweep's: each config once for each class, all measured, a row for each."""
         code, said = self.ending()
         assert code == 0, said
-        settled = [r for r in self.records() if r.kind == "trial" and r.settled]
+        settled = [r for r in self.records() if r.kind == "trial" and r.completed]
         found = Counter((r.study.device_class, r.config["x"]) for r in settled)
         assert found == {(name, x): 1 for name in CLASSES for x in range(TRIALS)}
         assert all(r.measured and r.status.value == "ok" for r in settled)
@@ -191,7 +191,7 @@ class Sweep:
 
     def cards(self) -> set[tuple[str, str]]:
         """(device class, raylet) of what was measured."""
-        return {(r.study.device_class, r.result.gpu_uuid.split(":")[1]) for r in self.records() if r.settled}
+        return {(r.study.device_class, r.result.gpu_uuid.split(":")[1]) for r in self.records() if r.completed}
 
 
 @pytest.fixture(scope="module")
