@@ -40,9 +40,11 @@ from tileflow.target import Target, target
 
 from .devices import VISIBLE, driver_version
 from .protocol import (
+    AnyRequest,
     KernelRef,
     Mode,
     ProblemItems,
+    RaceRequest,
     TrialRequest,
     config_trial_id,
     source_hash,
@@ -75,10 +77,10 @@ class TileflowStages:
         """The compile's own limit, and the start of a fresh child before it."""
         return self.compile_s + START_LIMIT_S
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         """All phases at their limits, twice: memory that is short is tried again in a fresh child."""
         phases = self.limits.phases(request.incumbent_us)
-        further = max(len(request.candidates) - 1, 0) * phases["check"]
+        further = (len(request.candidates) - 1) * phases["check"] if isinstance(request, RaceRequest) else 0.0
         return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
@@ -273,7 +275,7 @@ class ModelDevice:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         raise InternalError("only measured configs meet in a race", got=request.device_class)
 
     def close(self) -> None: ...
@@ -313,12 +315,12 @@ class GpuDevice:
         seeds = SEEDS if request.remeasure else 1
         return self._process.run(self._ask(request, (Candidate(request.config, binaries),), seeds))
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         pairs = zip(request.candidates, candidates, strict=True)
         built = tuple(Candidate(config, binaries) for (_, config), binaries in pairs)
         return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
 
-    def _ask(self, request: TrialRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
+    def _ask(self, request: AnyRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
         return MeasureRequest(
             request.kernel.reference,
             request.problem,

@@ -12,7 +12,7 @@ from typing import Protocol
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
 
-from .protocol import TrialRequest
+from .protocol import AnyRequest, RaceRequest, TrialRequest
 from .trial import Build, DeviceIdentity, Facts
 
 
@@ -44,7 +44,7 @@ class Device(Protocol):
     def run(self, request: TrialRequest, compiled: Build, binaries: tuple[Binary, ...]) -> Outcome:
         """Measure (or model) one trial. Returns within the stages' ``device_limit_s``; raises as ``compile`` does."""
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         """Race the request's candidates; ``candidates``: their machine code. Else as :meth:`run`."""
 
     def close(self) -> None: ...
@@ -56,7 +56,7 @@ class Stages(Protocol):
     @property
     def compile_limit_s(self) -> float: ...
 
-    def device_limit_s(self, request: TrialRequest) -> float: ...
+    def device_limit_s(self, request: AnyRequest) -> float: ...
 
     def open_compiler(self) -> Compiler: ...
 

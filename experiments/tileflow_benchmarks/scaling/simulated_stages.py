@@ -13,9 +13,9 @@ import random
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from tileflow_cluster.protocol import TrialRequest, source_hash, trial_id
+from tileflow_cluster.protocol import AnyRequest, RaceRequest, TrialRequest, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow import cost
@@ -51,7 +51,7 @@ class SimulatedStages:
     pace: Pace = field(default_factory=Pace)
     compile_limit_s: float = 60.0
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         return 60.0
 
     def open_compiler(self) -> SimulatedCompiler:
@@ -129,8 +129,8 @@ class SimulatedDevice:
             bench_s=bench_s,
         )
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [request.alone(config) for _, config in request.candidates]
         outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
         return Outcome(Status.OK, ranked=by_medians(outcomes))
 
