@@ -51,9 +51,11 @@ class NullMonitor:
     uuid: str
 
     def facts(self) -> DeviceFacts:
+        """The name, and nothing measured."""
         return DeviceFacts(self.uuid)
 
     def foreign_processes(self) -> tuple[int, ...] | None:
+        """None: nobody says."""
         return None
 
 
@@ -93,6 +95,7 @@ class NvmlMonitor:
     uuid: str
 
     def facts(self) -> DeviceFacts:
+        """Clocks in MHz, degrees Celsius, watts and throttle reasons now; None for what the driver does not say."""
         nvml = self.nvml
         reasons = self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
         power_mw = self._ask(nvml.nvmlDeviceGetPowerUsage)
@@ -111,6 +114,7 @@ class NvmlMonitor:
         )
 
     def foreign_processes(self) -> tuple[int, ...] | None:
+        """The process ids of others that compute on the card."""
         found = self._ask(self.nvml.nvmlDeviceGetComputeRunningProcesses)
         return None if found is None else without_this_process(tuple(process.pid for process in found))
 
@@ -153,6 +157,7 @@ class AmdSmiMonitor:
     uuid: str
 
     def facts(self) -> DeviceFacts:
+        """Clocks in MHz, degrees Celsius, watts and violations now; None for what the driver does not say."""
         smi = self.smi
         power = self._ask(smi.amdsmi_get_power_info)
         violations = self._ask(smi.amdsmi_get_violation_status)
@@ -172,6 +177,7 @@ class AmdSmiMonitor:
         )
 
     def foreign_processes(self) -> tuple[int, ...] | None:
+        """The process ids of others that compute on the card."""
         found = self._ask(self.smi.amdsmi_get_gpu_process_list)
         return None if found is None else without_this_process(tuple(process["pid"] for process in found))
 
