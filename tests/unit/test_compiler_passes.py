@@ -71,7 +71,7 @@ def test_an_outer_dimension_is_rolled_before_one_that_is_reduced_within_its_bloc
     for sites in ((inner, outer), (outer, inner)):
         rolled = specialise(ir, StructuralChoice(sites))  # verified: TILEFLOW_VERIFY is set
         loops = [len(list(body.ops)) for op in ops(rolled, "for") for body in op.regions]
-        assert len(loops) == 3, "two loops over groups, and one over the inner dimension in the first of them"
+        assert len(loops) == 4, "two loops over groups, one over each group in both"
 
 
 def test_reductions_that_need_each_other_whole_are_not_both_loops() -> None:

@@ -80,17 +80,16 @@ def apart(ir: KernelIR) -> tuple[tuple[str, str], ...]:
 
 
 def roll(ir: KernelIR, site: str) -> KernelIR:
-    """The region with the dimension that reduction ``site`` reduces as loops over blocks of the knob ``site``."""
+    """The region with the dimension that reduction ``site`` reduces as loops over blocks of the knob ``site``: in every
+    block of operations that reduces it, since registers would hold all of it in the others."""
     tiles = dict(ir.tiles)
     fresh = Fresh(ir)
+    dim = next(d for op in ir.walk() if op.kind is OpKind.REDUCE and site_of(op) == site for d in [_reduced(op)])
+    is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
 
     def visit(block: Block) -> Block:
-        reduction = next((op for op in block.ops if op.kind is OpKind.REDUCE and site_of(op) == site), None)
-        if reduction is not None:
-            (value,) = reduction.inputs
-            assert isinstance(value, Value)
-            dim = value.dims[AxisAttrs.of(reduction).axis]
-            is_wide = ir.shape_mode.is_wide or ir.hint(dim.extent) > INT32_MAX
+        reduces = any(op.kind is OpKind.REDUCE and _reduced(op) == dim for op in block.ops)
+        if reduces and _can_roll(ir, block, dim):
             return _Roller(block, dim, site, tiles, fresh, is_wide).run()
         ops = tuple(op.with_(regions=tuple(visit(r) for r in op.regions)) if op.regions else op for op in block.ops)
         return Block(block.params, ops, block.results)
@@ -105,6 +104,13 @@ def _blocks(block: Block) -> list[Block]:
 def _is_whole(dim: Dim) -> bool:
     """A size of the problem, not a block size and not 1."""
     return dim.tile is None and dim.extent.constant != 1 and not any(":" in s for s in dim.extent.symbols())
+
+
+def _reduced(op: Op) -> Dim:
+    """The dimension that a reduction is over."""
+    (value,) = op.inputs
+    assert isinstance(value, Value)
+    return value.dims[AxisAttrs.of(op).axis]
 
 
 def _has(value: Operand, dim: Dim) -> bool:
@@ -222,7 +228,8 @@ class _Roller:
 
     def _loop(self, phase: int, roots: list[Op]) -> None:
         """One loop: the reductions of this phase as accumulators, its stores, and what they need of the dimension."""
-        name = f"{self.site}.{phase}"
+        number = sum(tile.startswith(f"{self.site}.") for tile in self.tiles)
+        name = f"{self.site}.{number}"
         self.tiles[name] = Tile(name, Expr.sym(self.site), Expr.of(0), self.dim.extent, False, self.is_wide)
         body = _Body(self, self.tiles[name].dim)
         reductions = [op for op in roots if self._reduces(op)]
