@@ -24,8 +24,11 @@ PATIENCE_S = 0.3  # that anything may wait for the worker that has its data; it 
 
 
 class StudySchedulingPolicy:
-    """Selects the study whose turn it is, and of its requests the one of the lowest rank: ranks of two studies say
-    nothing about each other. ``study_of``: the study that a request id belongs to."""
+    """Selects the study whose turn it is, and of its requests the one with the lowest rank.
+
+    Ranks of two studies cannot be compared. ``study_of``: gives the study that a request id belongs to. ``spent_s``:
+    seconds spent in the strategies' ranking.
+    """
 
     def __init__(self, study_of: Callable[[str], Study], clock: Callable[[], float] = time.monotonic) -> None:
         self._study_of = study_of
@@ -37,9 +40,16 @@ class StudySchedulingPolicy:
         self.spent_s = 0.0  # of the strategies' own time
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
+        """Hand the static facts to the strategy of the request's study."""
         self._study_of(request.request_id).built(request.config, facts)
 
     def select(self, waiting: Waiting, worker: str) -> Selection:
+        """Select the next request for ``worker``, and drop those that their strategy ranks at infinity.
+
+        A worker stays with a study for :data:`IN_A_ROW` trials, then takes the least served one whose data it has. It
+        takes one whose data it lacks only when that waits too long. ``take`` is None where no study is to run on this
+        worker now.
+        """
         groups = {self._study_of(next(iter(group))): group for group in waiting.values()}
         dropped: list[str] = []
         while (study := self._pick({study: len(group) for study, group in groups.items()}, worker)) is not None:
@@ -55,7 +65,7 @@ class StudySchedulingPolicy:
         return Selection(None, tuple(dropped))
 
     def _pick(self, groups: Mapping[Study, int], worker: str) -> Study | None:
-        """The study to serve; ``groups``: how many requests of each wait."""
+        """Return the study to serve, None where none should be. ``groups``: how many requests of each study wait."""
         current, row = self._turns.get(worker, (None, 0))
         if current in groups and row < IN_A_ROW:
             return current
