@@ -49,10 +49,10 @@ Devices = Literal["gpus", "model", "simulated"]
 def search(
     wanted: spec.SweepSpec, devices: Devices, gpus: int, cores: int, out: Path, stages: Stages
 ) -> dict[str, Any]:
-    """Run ``wanted`` over a Ray of this process with so many GPUs and compile workers; its search's counters.
+    """Run ``wanted`` over a Ray of this process with that many GPUs and compile workers. Returns its search's counters.
 
-    ``devices``: the GPUs that this process sees, simulated ones, or the cost model. Raises ClusterError
-    where they are not there.
+    ``devices``: the GPUs that this process sees, simulated ones, or the cost model. Raises ClusterError where they are
+    not there.
     """
     from tileflow_cluster.devices import visible_gpus
     from tileflow_cluster.local import local_ray
@@ -81,6 +81,7 @@ def search(
 
 
 def main() -> int:
+    """Search with each number of GPUs in a process of its own, and print a row for each. Returns the exit code."""
     asked = _arguments()
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if asked.one:
@@ -106,7 +107,7 @@ def main() -> int:
 
 
 def _one(asked: argparse.Namespace) -> None:
-    """The search with ``asked.one`` GPUs; writes its counters, and the driver's profile where asked."""
+    """Search with ``asked.one`` GPUs; write its counters, and the driver's profile where asked."""
     sys.path.insert(0, os.getcwd())
     cores = asked.one * asked.cores
     # The driver and the GPUs' workers need cores too: one GPU has no more of them than several.

@@ -1,4 +1,4 @@
-"""What a search tells the process that started it: lines that survive whatever ends it."""
+"""What a search reports to the process that started it, as lines of a file that survive whatever ends it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Notes:
         self._file = (folder / NOTES).open("a", encoding="utf-8")
 
     def mark(self, name: str, **data: Any) -> None:
-        """``ready``: the clock starts. ``picked``: the search has ended with ``config``, canonical JSON or None."""
+        """Note an event. ``ready``: the clock starts. ``picked``: the search has ended with ``config``, canonical
+        JSON or None."""
         self._write({"mark": name} | data)
 
     def heard(self, config: Mapping[str, Any], time_us: float | None) -> None:

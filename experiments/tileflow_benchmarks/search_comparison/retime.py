@@ -1,7 +1,7 @@
-"""Everybody's incumbents of one cell in one interleaved batch: ``... search_comparison.retime FOLDER``.
+"""All incumbents of one cell in one interleaved batch: ``... search_comparison.retime FOLDER``.
 
-FOLDER/wanted.json names them, most wanted first; FOLDER/timed.json gets their times. One GPU, one process: each config
-is built, checked against the reference, captured, and then all of them are sampled in turn, in a new order each round.
+FOLDER/wanted.json lists them by priority; FOLDER/timed.json gets their times. In one process on one GPU each config is
+built, checked against the reference and captured; then all of them are sampled in turn, in a new order each round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WANTED, TIMED = "wanted.json", "timed.json"
 
 @dataclass(frozen=True, slots=True)
 class RivalConfig:
-    """``config``: canonical JSON; empty for our default config, whatever it is."""
+    """A config of one rival. ``config``: canonical JSON; empty for our default config, whatever it is."""
 
     rival: Rival
     config: str
@@ -52,9 +52,10 @@ class Retimed:
 def configs_to_retime(
     results: Sequence[SearchResult], incumbents: Callable[[SearchResult], Sequence[str]]
 ) -> list[RivalConfig]:
-    """Whom to time again: the default config, what was picked, then the incumbents, each search's last ones first.
+    """Return the configs to time again, by priority.
 
-    ``incumbents``: of one search, last first.
+    First the default config, then what was picked, then the incumbents, each search's last ones first. ``incumbents``:
+    of one search, last first.
     """
     wanted: dict[RivalConfig, None] = {RivalConfig("tileflow", ""): None}
     for result in results:
@@ -69,6 +70,7 @@ def configs_to_retime(
 
 
 def main(folder: Path) -> int:
+    """Time the configs that the folder asks for, and write the times after every few rounds. Returns the exit code."""
     begun = time.monotonic()
     wanted = json.loads((folder / WANTED).read_text(encoding="utf-8"))
     bench = _Bench(wanted["kernel"], wanted["problem"])
@@ -93,7 +95,7 @@ def main(folder: Path) -> int:
 
 
 def sample(samplers: Mapping[RivalConfig, Callable[[int], list[float]]], rng: random.Random) -> Iterator[list[Retimed]]:
-    """Time all of them in :data:`ROUNDS` rounds; yields the times after some, the last ones after all.
+    """Time all of them in :data:`ROUNDS` rounds; yield the times after some of them, and after all.
 
     ``samplers``: give that many times of one call, in us.
     """
@@ -136,7 +138,7 @@ class _Bench:
 
     @contextmanager
     def building(self, contenders: Sequence[RivalConfig]) -> Iterator[Mapping[RivalConfig, Future[Any]]]:
-        """The machine code of our configs, made by several compilers at once while the caller goes on."""
+        """Build the machine code of our configs with several compilers at once while the caller continues."""
         from tileflow_cluster.pipeline import TileflowCompiler
 
         ours = [entrant for entrant in contenders if entrant.rival == "tileflow"]
@@ -160,7 +162,7 @@ class _Bench:
                 compiler.close()
 
     def sampler(self, entrant: RivalConfig, built: Mapping[RivalConfig, Future[Any]]) -> Callable[[int], list[float]]:
-        """Built, checked, captured. Raises whatever goes wrong."""
+        """Return the sampler of a config that is built, checked and captured. Raises whatever goes wrong."""
         from tileflow.measure.check import check_call
         from tileflow.measure.timing import DeviceSampler
 

@@ -1,9 +1,8 @@
-"""How good was the pick? Each study's winner against the best of its whole search, in a new race on one GPU.
+"""The regret of picks: each study's winner against the best of its whole search, in a new race on one GPU.
 
 ``python -m tileflow_benchmarks.search_replay.regret OUT --seconds 120`` reads the journal of the sweep in ``OUT``. It
-builds each winner and the :data:`POOL` fastest configs of its search anew, and holds a race with other inputs than
-those that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has
-them all.
+builds each winner and the :data:`POOL` fastest configs of its search anew, and runs a race with other inputs than those
+that the winner was picked with. A row for each study is printed as soon as it is known; ``OUT/regret.json`` has all.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Regret:
 
 
 def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
-    """None where the study has no measured winner, or its device did not survive the race."""
+    """Race a study's pick against its pool. None where it has no measured winner, or its device failed in the race."""
     won = winner(folded, task)
     if won is None or not won.record.measured:
         return None
@@ -97,11 +96,12 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
 
 
 def _or_inf(ratio: float | None) -> float:
-    """Infinite for a candidate that failed."""
+    """Return infinity for a candidate that failed."""
     return math.inf if ratio is None else ratio
 
 
 def main() -> int:
+    """Race the studies of the sweep's folder until the time is over, and print a row each. Returns the exit code."""
     parser = argparse.ArgumentParser(description="The regret of a sweep's picks.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=120.0, help="no further study is begun after them")
