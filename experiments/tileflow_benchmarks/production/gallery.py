@@ -40,7 +40,7 @@ class Shown:
     layout: str = "strided"
 
     @property
-    def subject(self) -> Kernel:
+    def loaded(self) -> Kernel:
         """The kernel, imported."""
         return load_kernel(self.kernel)
 
@@ -78,7 +78,7 @@ class GalleryProblem:
 
     def arguments(self, device: str) -> tuple[Any, ...]:
         """Return the call's arguments on ``device``, with every tensor replaced by a view of the layout."""
-        made = self.shown.subject.inputs(device=device, **self.shown.problem(self.sizes))
+        made = self.shown.loaded.inputs(device=device, **self.shown.problem(self.sizes))
         view: Callable[[torch.Tensor], torch.Tensor] = LAYOUTS.get(self.layout, lambda x: x)
         return tuple(view(a) if isinstance(a, torch.Tensor) and a.ndim else a for a in made)
 

@@ -141,7 +141,7 @@ def verdicts(
 def _prepare(problem: GalleryProblem, device: str, is_dry: bool) -> _Prepared:
     from tileflow.measure.check import reference_of
 
-    kernel, args = problem.shown.subject, problem.arguments(device)
+    kernel, args = problem.shown.loaded, problem.arguments(device)
     return _Prepared(problem, args, None if is_dry else reference_of(kernel, args))
 
 
@@ -157,7 +157,7 @@ def _rest(timed: Iterable[Shown], others: Iterable[Shown], device: str, is_dry: 
 
 def _call(prepared: _Prepared) -> tuple[Any, str, float, str]:
     """Return (the result, the step that served, milliseconds, what it raised)."""
-    kernel = prepared.problem.shown.subject
+    kernel = prepared.problem.shown.loaded
     before = _steps(kernel.name)
     started = time.perf_counter()
     result, raised = None, ""

@@ -1,12 +1,12 @@
-"""The cost of a kernel inside torch.compile: its host share beside Inductor's own user-defined Triton kernel, and a
-transformer block with kernels in it beside torch's own torch.compile.
+"""The cost of a kernel inside torch.compile, and a transformer block with kernels in it.
 
     python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json [--only host,inference,training,graphs]  on a GPU
     python -m tileflow_benchmarks.ratios.compiled_cost --out FILE.json --dry-run                          without one
 
-Values are checked before anything is timed. Contenders are timed in turns, in one process. The bound by Amdahl is what
-a block would gain if the parts that kernels replace took no time; those parts are timed for it, compiled by torch
-alone.
+A kernel's host share is compared with Inductor's own user-defined Triton kernel, the block with torch's own
+torch.compile. Values are checked before anything is timed. Contenders are timed in turns, in one process. The bound by
+Amdahl is what a block would gain if the parts that kernels replace took no time; those parts are timed for it, compiled
+by torch alone.
 """
 
 from __future__ import annotations

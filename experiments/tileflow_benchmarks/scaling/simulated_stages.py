@@ -1,7 +1,7 @@
 """Simulated stages, which only take their time, without a compiler or a GPU, to measure a sweep's own machinery.
 
 Times are those that an H200 and its host took for the suite, with their scatter. A worker pays for a problem's data
-where it does not have it, as the real one does. ``python -m tileflow_benchmarks.scaling.throughput --rehearse`` runs
+where it does not have it, as the real one does. ``python -m tileflow_benchmarks.scaling.throughput --simulated`` runs
 them.
 """
 

@@ -2,10 +2,10 @@
 
 ``python -m tileflow_benchmarks.scaling.throughput configs/throughput.yaml --gpus 1 2 4 --cores 16 --out FOLDER``
 searches with each number of GPUs in a process of its own, bound to that many times ``--cores`` cores with a compile
-worker on each, and prints a row for each as soon as it has ended. Only the search counts: workers are up before it
-begins. ``--model`` puts the cost model in the place of the GPUs, which leaves what the cores can compile.
-``--rehearse`` puts stages in the place of compilers and GPUs that only take their time; ``--profile`` then says where
-the driver spends its own.
+worker on each, and prints a row for each as soon as it has ended. Only the search counts: workers are ready before it
+begins. ``--model`` replaces the GPUs by the cost model, which leaves what the cores can compile. ``--simulated``
+replaces compilers and GPUs by stages that only take their time; ``--profile`` then shows where the driver spends its
+own.
 """
 
 from __future__ import annotations
@@ -146,11 +146,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=300.0, help="for each number of GPUs, after which all ends")
     parser.set_defaults(devices="gpus")
     instead = parser.add_mutually_exclusive_group()
-    for flag, devices, meaning in (
-        ("--model", "model", "the cost model instead of GPUs"),
-        ("--rehearse", "simulated", "without compilers and GPUs"),
+    for flags, devices, meaning in (
+        (("--model",), "model", "the cost model instead of GPUs"),
+        (("--simulated", "--rehearse"), "simulated", "without compilers and GPUs"),
     ):
-        instead.add_argument(flag, dest="devices", action="store_const", const=devices, help=meaning)
+        instead.add_argument(*flags, dest="devices", action="store_const", const=devices, help=meaning)
     parser.add_argument("--compile-s", type=float, default=Pace().compile_s, help="the median of a simulated compile")
     parser.add_argument("--profile", action="store_true", help="print the driver's profile to the log")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)

@@ -22,8 +22,8 @@ class Notes:
         JSON or None."""
         self._write({"mark": name} | data)
 
-    def heard(self, config: Mapping[str, Any], time_us: float | None) -> None:
-        """A config's time is known; None where it failed or was turned away."""
+    def result(self, config: Mapping[str, Any], time_us: float | None) -> None:
+        """Note that a config's time is known; None where it failed or was rejected."""
         self._write({"config": dict(config), "time_us": time_us})
 
     def _write(self, note: Mapping[str, Any]) -> None:

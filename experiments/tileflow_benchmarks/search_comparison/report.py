@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .figures import figure
-from .retime import TIMED, Retimed, RivalConfig
+from .retime import TIMED, Retimed
 from .score import CellComparison, ScoredSearch, near, rivals_of, score_cell
 from .searches import RIVALS, Rival, results, slug
 
@@ -26,7 +26,7 @@ def comparisons(out: Path) -> list[CellComparison]:
     for cell in dict.fromkeys(result.search.cell for result in ended):
         path = out / "retimed" / slug(cell) / TIMED
         data = json.loads(path.read_text(encoding="utf-8"))["timed"] if path.exists() else []
-        timed = [Retimed(**{**t, "entrant": RivalConfig(**t["entrant"])}) for t in data]
+        timed = [Retimed.from_json(t) for t in data]
         found.append(score_cell(cell, [result for result in ended if result.search.cell == cell], timed))
     return found
 
@@ -143,7 +143,7 @@ def _missing(scored: Sequence[CellComparison], unstarted: Sequence[str]) -> list
     ]
     lines += [f"- {name}: not started, no time was left" for name in unstarted]
     lines += [
-        f"- {comparison.cell.title}: re-timing {t.entrant.rival} {t.entrant.config or 'default'}: {t.error}"
+        f"- {comparison.cell.title}: re-timing {t.candidate.rival} {t.candidate.config or 'default'}: {t.error}"
         for comparison in scored
         for t in comparison.failed
     ]

@@ -72,7 +72,7 @@ class CellComparison:
 
 def score_cell(cell: Cell, results: Sequence[SearchResult], timed: Sequence[Retimed]) -> CellComparison:
     """Score the ``results`` of a cell's searches by the batch ``timed``. Without any time all times are infinite."""
-    good = {t.entrant: t.time_us for t in timed if t.time_us is not None}
+    good = {t.candidate: t.time_us for t in timed if t.time_us is not None}
     best_us = min(good.values(), default=math.inf)
     runs = tuple(_score(result, good, best_us) for result in results)
     failed = tuple(t for t in timed if t.time_us is None)

@@ -53,7 +53,7 @@ class Watched:
             request, outcome = self._requests[result.request_id], result.outcome
             if not result.retried and not request.remeasure:
                 median = outcome.measurement.median_us if outcome.measurement is not None else None
-                self._notes.heard(request.config.to_dict(), median if outcome.status == "ok" else None)
+                self._notes.result(request.config.to_dict(), median if outcome.status == "ok" else None)
         return results
 
 

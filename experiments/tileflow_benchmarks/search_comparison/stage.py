@@ -67,7 +67,7 @@ class Stage:
                 "kernel": cell.kernel,
                 "problem": dict(cell.problem),
                 "seconds": self.retime_s,
-                "entrants": [asdict(entrant) for entrant in wanted],
+                "entrants": [asdict(candidate) for candidate in wanted],
             },
         )
         environment = caches(work)

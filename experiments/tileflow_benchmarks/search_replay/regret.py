@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tileflow_cluster.pipeline import TileflowStages
 from tileflow_cluster.protocol import TrialRequest
@@ -34,8 +35,11 @@ SEED = 1000  # of the inputs
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """``ratio``: the pick's time over that of the pool's best, 1 where it is the best, with its interval. ``rounds``:
-    that the pick played. ``best``: the key of the config that was the fastest, ``entrants`` of how many."""
+    """One study's pick in the new race.
+
+    ``ratio``: the pick's time over the best candidate's, 1 where it is the best, with its interval. ``rounds``: how
+    many times the pick was timed. ``best``: the key of the fastest config, out of ``candidates``.
+    """
 
     study: str
     ratio: float
@@ -43,7 +47,12 @@ class Regret:
     high: float
     rounds: int
     best: str
-    entrants: int
+    candidates: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of regret.json, which calls the number of candidates ``entrants``."""
+        data = asdict(self)
+        return {**{name: value for name, value in data.items() if name != "candidates"}, "entrants": self.candidates}
 
 
 def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Device) -> Regret | None:
@@ -120,15 +129,15 @@ def main() -> int:
                 result = regret(prepare(key, wanted.modes[0]), folded, compilers, device)
                 print(
                     key.title,
-                    "no contest"
+                    "no race"
                     if result is None
                     else f"{result.ratio:.4f} ({result.low:.4f} to {result.high:.4f}, {result.rounds} rounds, "
-                    f"{result.entrants} entrants)",
+                    f"{result.candidates} candidates)",
                     flush=True,
                 )
                 if result is not None:
                     found.append(result)
-                    (asked.out / "regret.json").write_text(json.dumps([asdict(r) for r in found], indent=1))
+                    (asked.out / "regret.json").write_text(json.dumps([r.to_json() for r in found], indent=1))
         finally:
             device.close()
     finite = [r.ratio for r in found if r.ratio < math.inf]

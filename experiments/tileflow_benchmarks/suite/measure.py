@@ -25,7 +25,7 @@ from .cells import Cell
 from .eager import compiled, eager
 from .opponent import Opponent, Peer
 from .results import DEFAULT, EAGER, OURS, Ceilings, CellResult, Timing
-from .verdicts import judge
+from .verdicts import check_result
 
 ROUNDS = 20
 SAMPLES = 5
@@ -126,7 +126,7 @@ def _run_cell(cell: Cell, bench: Bench, tell: Tell, skip: Mapping[str, str]) -> 
             bench.synchronize()
             setup_s = time.perf_counter() - began
             del result
-            wrong, note, max_err = judge(name, opponent, own, reference)
+            wrong, note, max_err = check_result(name, opponent, own, reference)
             timing = Timing(
                 max_err=max_err, setup_s=setup_s, error=wrong, note="; ".join(filter(None, (opponent.note, note)))
             )

@@ -37,8 +37,8 @@ MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
 Row = dict[str, Any]
 
 
-def strangers() -> dict[str, Any]:
-    """By name."""
+def load_kernels() -> dict[str, Any]:
+    """Import the kernels of ``tests/strangers``, by name."""
     sys.path.insert(0, str(Path("tests").absolute()))
     from strangers import ALL  # type: ignore[import-not-found]  # below tests/, which no wheel holds
 
@@ -148,7 +148,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # what was tuned here before is no part of it
     words = [word for word in options.only.split(";") if word]
-    some = {name: one for name, one in strangers().items() if not words or any(word in name for word in words)}
+    some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
     begun, rows = time.monotonic(), list[Row]()
     names = sorted(some)
     if options.dry_run:
