@@ -340,7 +340,10 @@ def _require_cluster(wanted: SweepSpec) -> None:
 
 
 def _finish(stopped: str, out: Path) -> None:
-    """Print the last line and end with the exit code. The sweep's own end takes precedence over its log's."""
+    """Print the closing table and the last line, and end with the exit code.
+
+    The sweep's own end takes precedence over its log's.
+    """
     from . import closing
     from .tracking import state as states
 

@@ -2,7 +2,7 @@
 
 Studies, MLflow, Parquet and tables are folds of it. The driver alone writes it, under an exclusive lock; anyone may
 read it at any time. A line is whole once its newline is there, so a crash loses at most the last line. A line that is
-damaged afterwards does not affect the others. docs/journal.md describes the lines.
+damaged afterwards does not affect the others. docs/reference/journal.md describes the lines.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class TrialRecord:
         }
 
     def columns(self) -> dict[str, Any]:
-        """Return every field of docs/journal.md, in its order; None or an empty value where there is nothing."""
+        """Return every field of docs/reference/journal.md, in its order; None or an empty value where it has none."""
         result, outcome = self.result, self.result.outcome
         build = result.build if result.build is not None else Build("")
         used, times, card = build.most_used, outcome.measurement, outcome.device

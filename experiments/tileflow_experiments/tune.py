@@ -288,7 +288,7 @@ def _closing_table(
     outputs: Outputs,
     stopped: str,
 ) -> str:
-    """Return a table of each call's default, best and speed-up, then where the rows are."""
+    """Return a table of what each call's search found, then where the rows are."""
     folded = journals.fold(journals.read(outputs.journal))
     reasons = journals.stopped(folded.events)
     outcomes = [
