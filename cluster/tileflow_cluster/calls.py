@@ -64,7 +64,7 @@ class Calls:
             ready, _ = ray.wait(answers, num_returns=min(len(answers), MOST_AT_ONCE), timeout=0, fetch_local=False)
         for answer in ready:
             call = self._by_answer.pop(answer, None)
-            if call is not None:  # its worker was not given up over an answer just before
+            if call is not None:  # its worker was not given up just before
                 self._of[call.worker].remove(call)
                 yield call
 

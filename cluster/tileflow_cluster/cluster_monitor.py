@@ -1,6 +1,6 @@
 """The cluster monitor: a thread that checks whether the cluster's head answers, and which nodes there are.
 
-Ray says nothing of a head that is gone: its calls wait, and after a minute it ends the process. So the thread probes
+Ray does not report a head that is gone: its calls wait, and after a minute it ends the process. So the thread probes
 the head's port, with the first bytes of the protocol that a head speaks, and asks for nodes only after an answer. The
 driver reads the latest state that the thread saw, and never waits for it.
 """
@@ -143,7 +143,7 @@ class ClusterMonitor:
                 continue
             try:
                 self._nodes = self._look()
-            except Exception as error:  # of a head that goes meanwhile; the next probe tells
+            except Exception as error:  # the head may be going down; the next probe shows it
                 self._wrong = f"{type(error).__name__}: {error}"
                 continue
             self._heard_at = time.monotonic()

@@ -120,7 +120,7 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
             device.close()
 
     def _step(self) -> bool:
-        """One stage of one trial, devices first; False where nothing waits."""
+        """Run one stage of one trial, devices first. Returns False where nothing waits."""
         on_devices = (self._queue.lease("device", name, name) for name in self._devices)
         lease = next((lease for lease in on_devices if lease is not None), None)
         lease = lease or self._queue.lease("compile", "inline")

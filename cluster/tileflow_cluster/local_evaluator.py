@@ -32,11 +32,11 @@ from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
 log = logging.getLogger("tileflow.cluster")
 
 AHEAD = 2
-IN_HAND = 3  # of a device worker: it goes on while the driver thinks
+IN_HAND = 3  # jobs of a device worker, so that it stays busy while the driver is
 FALSE_STARTS = 3
 TICK_S = 0.1
 DRAIN_S = 1.5
-ANSWER_S = 10.0  # how much longer than its own limit a stage may take
+ANSWER_S = 10.0  # seconds that a stage may exceed its own limit by
 
 Binaries = tuple[Binary, ...]
 

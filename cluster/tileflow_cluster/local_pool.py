@@ -30,7 +30,7 @@ State = Literal["starting", "ready", "failed", "gone"]
 
 WARM = ("torch", "tileflow.measure.child")
 WARM_LIMIT_S = 120.0
-FIRST_S = 10.0  # that compilers let devices go first
+FIRST_S = 10.0  # seconds that compilers wait for devices to start
 
 log = logging.getLogger("tileflow.cluster")
 
@@ -92,7 +92,7 @@ class LocalWorker(Generic[Opened]):
     def _work(self) -> None:
         try:
             self.opened = self._open()
-        except Exception as error:  # an evaluator decides what it means
+        except Exception as error:  # the evaluator handles it
             self.error = error
             self.state = "failed"
         else:
@@ -131,7 +131,7 @@ class LocalPool:
         self._warm: threading.Thread | None = None
         self._devices: dict[tuple[Stages, str, str], LocalWorker[Device]] = {}
         self._numbers = itertools.count()
-        self._first = 0  # forks of the server that are devices', and go before all else
+        self._first = 0  # device children, which the server starts before all others
 
     def begin(self) -> None:
         """Start the fork server and what takes longest, and return at once."""
@@ -204,7 +204,7 @@ def _warm_up(server: ForkServer, first: int) -> None:
         time.sleep(0.01)
     try:
         server.call("tileflow_cluster.pipeline:warm_up", (), WARM_LIMIT_S)
-    except TileflowError as error:  # each compiler's child tries it again, and says what is wrong
+    except TileflowError as error:  # each compiler's child repeats it and reports the error
         log.warning("the compilers' common start failed: %s", error)
 
 

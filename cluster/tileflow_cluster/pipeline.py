@@ -55,17 +55,20 @@ if TYPE_CHECKING:
     from tileflow.api import Kernel
     from tileflow.lowered import Lowered
 
-NICE = 10  # there is a compiler for each core: they stand back behind what feeds a GPU
-SEEDS, REPEATS = 2, 2  # of a race's check: every candidate may end in a table
+NICE = 10  # niceness: there is a compiler per core, and processes that feed a GPU come first
+SEEDS, REPEATS = 2, 2  # of a race's check, as for a table: any candidate may become a row
 _BETWEEN_PHASES_S = 60.0
-WARM_TARGET = "nvidia-h200"  # any: it is the front and the middle of the compilers that take long to load
+WARM_TARGET = "nvidia-h200"  # any will do: the target-independent parts of the compilers take long to import
 _CACHE_PREFIX = "tileflow-triton-"
 _LOCK = "in-use.lock"
 
 
 @dataclass(frozen=True, slots=True)
 class TileflowStages:
-    """``compile_s``: seconds that one config's lowering, emission and build may take. ``limits``: of measuring."""
+    """Opens the real compilers, devices and models.
+
+    ``compile_s``: seconds that one config's lowering, emission and build may take. ``limits``: of measuring.
+    """
 
     compile_s: float = 60.0
     limits: Limits = field(default_factory=Limits)
@@ -219,7 +222,7 @@ def _load(ref: KernelRef) -> Kernel:
     if ref.shared:
         from .shared_call import load
 
-        return cast("Kernel", load(ref.shared))  # which has all of a kernel that is asked for here
+        return cast("Kernel", load(ref.shared))  # it has every attribute of a kernel that is used here
     sys.path[:0] = [path for path in ref.sys_path if path not in sys.path]
     kernel = load_kernel(ref.name)
     if kernel.semantic_hash != ref.semantic_hash:

@@ -187,8 +187,11 @@ class SchedulingPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A policy's decision for one worker, as request ids. ``take``: the request to run now, None where there is none.
-    ``drop``: those never to run. ``incumbent_us``: the best time by now of what is taken."""
+    """A policy's decision for one worker, as request ids.
+
+    ``take``: the request to run now, None where there is none. ``drop``: those never to run. ``incumbent_us``: the best
+    time by now in the search of the one taken.
+    """
 
     take: str | None
     drop: tuple[str, ...] = ()

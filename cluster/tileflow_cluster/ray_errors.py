@@ -29,7 +29,7 @@ class Fate(Enum):
 
 
 # Every class of Ray's has a row here or a place in FOREIGN, which a test holds against Ray's own list. A class of a
-# later Ray has the fate of its nearest base until then.
+# later Ray is treated as its nearest base until then.
 FATES: Mapping[type[exceptions.RayError], Fate] = {
     exceptions.RayError: Fate.RETRY,
     # The worker's process ended, or cannot be reached.

@@ -267,7 +267,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             ray.shutdown()
 
     def _coming(self) -> list[str]:
-        """Workers that are not ready yet."""
+        """Return the workers that are not ready yet."""
         return [worker.name for worker in self._pool if worker.state in ("waiting", "starting")]
 
     # Giving out and collecting
@@ -366,7 +366,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
     # What goes wrong
 
     def _failed(self, call: Call, error: exceptions.RayError) -> None:
-        """Ray answered with an error, which :mod:`.ray_errors` classifies."""
+        """Handle an error of Ray's, which :mod:`.ray_errors` classifies."""
         what = fate(error)
         if what is Fate.SWEEP:
             raise error

@@ -39,7 +39,7 @@ from tileflow.target import Target
 
 from .shared_tensors import ALIGNMENT, Layout, Packer, unpack
 
-MOST_INTERPRETED_BYTES = 1 << 20  # of a call that is checked by Triton's interpreter: it takes seconds for each
+MOST_INTERPRETED_BYTES = 1 << 20  # limit for a call that Triton's interpreter checks, at seconds per MiB
 _LENGTH = struct.Struct("<Q")
 
 

@@ -23,7 +23,7 @@ from .fair_share import Share, SweepEntry, fair_shares
 if TYPE_CHECKING:  # what the actor imports stays small
     from .protocol import Ordered
 
-NAME = "tileflow-sweep-registry-1"  # and the version of what is said to it
+NAME = "tileflow-sweep-registry-1"  # ends in the version of its protocol
 NAMESPACE = "tileflow"
 FORGOTTEN_S = 20.0
 ANSWER_S = 30.0
@@ -120,7 +120,7 @@ class RegistryClient:
             return False
         try:
             heard = tuple(ray.get(self._answer))
-        except ray.exceptions.RayError:  # it ended with the sweep before this one, or with its node: another is made
+        except ray.exceptions.RayError:  # it ended with the previous sweep or with its node: create another
             self._registry = self._answer = None
             return False
         self._answer = None

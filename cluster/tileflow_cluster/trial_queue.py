@@ -28,7 +28,7 @@ Phase = Literal["compile", "device"]
 
 MAX_ATTEMPTS = 5
 POISON_KILLS = 2
-PRUNED = "Pruned"  # the error class of a config that was built and judged not worth measuring
+PRUNED = "Pruned"  # the error class of a config that was built and pruned
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,11 @@ class Lease(Generic[Payload]):
 
 @dataclass(slots=True)
 class _WorkerQueue:
-    """The requests that wait for one kind of worker. ``order``: all of them, oldest first. ``first``: those that go
-    before all others. ``selectable``: by search, those that the policy selects among. Adding and removing look at
-    nothing else."""
+    """The requests that wait for one kind of worker.
+
+    ``order``: all of them, oldest first. ``first``: those that go before all others. ``selectable``: by search, those
+    that the policy selects among. Adding and removing take constant time.
+    """
 
     order: dict[str, None] = field(default_factory=dict)
     first: dict[str, None] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class _PendingTrial(Generic[Payload]):
     whose: object
     key: str
     phase: Phase
-    since: float  # it waits, or is leased
+    since: float  # the time at which it was queued or leased
     queue_s: float = 0.0
     built_s: float = 0.0
     device_s: float = 0.0
@@ -481,7 +483,7 @@ class TrialQueue(Generic[Payload]):
             blocklisted=blocklisted,
             kernel_error=kernel_error,
         )
-        if result.build is None and result.blames_config:  # it killed every compiler: no source will ever name it
+        if result.build is None and result.blames_config:  # it killed every compiler: it will never have a source
             return replace(result, build=Build(config_trial_id(request)))
         return result
 

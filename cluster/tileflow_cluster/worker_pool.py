@@ -28,7 +28,7 @@ State = Literal["waiting", "starting", "ready", "parked"]
 PHASES: tuple[Phase, ...] = ("compile", "device")
 MAX_FALSE_STARTS = 3
 REASON_CHARS = 1000
-MOST_DECLINED = 16  # workers of a class that may be offered work in one round and get none
+MOST_DECLINED = 16  # workers of a class that may be offered work in one round without taking any
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class WorkerPool:
         """
         for served in plan.devices:
             if served.workers and not self.wanted(served.name):
-                self._false_starts.pop(served.name, None)  # a class that has come back begins anew
+                self._false_starts.pop(served.name, None)  # a class that is back starts from zero
         self._wanted = plan
         for served in plan.devices:
             kind = WorkerKind.DEVICE if served.measured else WorkerKind.MODEL

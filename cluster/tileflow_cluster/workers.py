@@ -132,7 +132,7 @@ class DeviceWorker:
             self._opened.close()
 
 
-_actor = functools.cache(ray.remote)  # Ray describes a class to its cluster once for each time that it is wrapped
+_actor = functools.cache(ray.remote)  # Ray uploads a class to its cluster once per wrapping
 
 
 def start_compiler(stages: Stages) -> ray.actor.ActorHandle:

@@ -28,8 +28,8 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Work = Callable[[Any, Callable[[str], None]], Any]  # (job, tell) -> result
 
-LOOK_S = 1.0  # the longest between two looks at the clock
-GRACE_S = 8.0  # from SIGTERM, on which a search still writes its table, to SIGKILL
+LOOK_S = 1.0  # the longest wait between two checks of deadlines
+GRACE_S = 8.0  # seconds from SIGTERM to SIGKILL, in which a search writes its table
 _JOIN_S = 10.0
 
 

@@ -18,7 +18,7 @@ from .tables import Winner
 
 _GRID = "rgba(128,128,128,0.25)"
 _HEIGHT = 340  # px
-_FEW = 6  # configs measured, below which no knob can be said to matter
+_FEW = 6  # measured configs below which importance is undefined
 
 Figure = dict[str, Any]
 
@@ -162,7 +162,7 @@ def explained(records: Iterable[TrialRecord]) -> dict[str, float]:
         groups: dict[str, list[float]] = {}
         for config, y in good:
             groups.setdefault(repr(config.get(name)), []).append(y)
-        # a choice that was tried once explains itself: it says nothing
+        # a choice that was tried once has no variance of its own
         groups = {choice: ys for choice, ys in groups.items() if len(ys) > 1}
         if len(groups) > 1:
             shares[name] = sum(len(ys) * (sum(ys) / len(ys) - mean) ** 2 for ys in groups.values()) / total

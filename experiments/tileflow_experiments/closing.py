@@ -1,6 +1,6 @@
-"""The table that a search ends with: default, best, how near the roofline, what was checked, and where the rows are.
+"""The table that a search ends with: default, best, share of the roofline, checks, and where the rows are.
 
-Times come from the rows that were exported; the roofline and the checks from the journal.
+Times come from the exported rows; the roofline and the checks from the journal.
 """
 
 from __future__ import annotations

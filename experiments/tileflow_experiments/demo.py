@@ -1,7 +1,7 @@
 """What ``scripts/demo`` runs: a Ray of its own, the demo's sweep as a job on it, then lookups in a fresh process.
 
-Every server listens on loopback only. All that is started carries a mark in its environment, by which the demo
-finds, and stops by process id, whatever would be left.
+Every server listens on loopback only. All processes carry a mark in their environment, by which the demo finds those
+that are left and stops them by process id.
 """
 
 from __future__ import annotations

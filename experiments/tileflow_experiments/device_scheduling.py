@@ -1,8 +1,8 @@
 """Device scheduling: the studies take turns on a device, and each one's strategy selects among its own requests.
 
-A device worker keeps the inputs and references of the studies that it has measured, and making them takes longer than
-measuring a config. So a worker stays with a study for some trials, and studies stay with the workers that have their
-data: another one takes over only where their own do not keep up.
+A device worker keeps the inputs and references of the studies that it has measured, since making them takes longer than
+measuring a config. So a worker stays with a study for some trials, and a study with the workers that have its data.
+Another worker takes over only where these do not keep up.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tileflow.cost import StaticFacts
 
 from .study import Study
 
-IN_A_ROW = 6  # trials of a study before a worker looks at the next one
-BACKLOG = 4  # as many wait of a study that another worker has the data of: help
-PATIENCE_S = 0.3  # that anything may wait for the worker that has its data; it may have died
+IN_A_ROW = 6  # trials of a study before a worker takes the next study
+BACKLOG = 4  # requests of a study that wait for another worker's data before this worker helps
+PATIENCE_S = 0.3  # seconds that a request waits for the worker with its data, which may have died
 
 
 class StudySchedulingPolicy:
@@ -37,7 +37,7 @@ class StudySchedulingPolicy:
         self._homes: dict[Study, set[str]] = {}
         self._turns: dict[str, tuple[Study, int]] = {}
         self._left_since: dict[Study, float] = {}
-        self.spent_s = 0.0  # of the strategies' own time
+        self.spent_s = 0.0  # seconds of the strategies' ranking
 
     def built(self, request: TrialRequest, facts: StaticFacts) -> None:
         """Hand the static facts to the strategy of the request's study."""

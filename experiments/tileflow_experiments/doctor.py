@@ -23,7 +23,7 @@ from tileflow.errors import TileflowError
 from .tracking.store import masked
 
 _GB = 1 << 30
-_PROBE_S = 3.0  # for Ray's address to answer
+_PROBE_S = 3.0  # seconds for Ray's address to answer
 _LEAST_SHARED_MEMORY = 1 << 30  # tensors of `tune` and Ray's object store lie in it
 _LEAST_DISK = 5 * _GB
 

@@ -167,7 +167,7 @@ def _seconds(folded: Folded) -> dict[str, dict[str, float]]:
 
 
 def _machines(folded: Folded) -> str:
-    """The workers that trials ran on: host, card, versions, how many, and the clocks and temperatures seen."""
+    """List the workers that trials ran on: host, card, versions, how many, and the clocks and temperatures seen."""
     groups: dict[tuple[str, str, str, str], list[TrialRecord]] = {}
     for records in folded.trials.values():
         for r in records:

@@ -24,7 +24,7 @@ from .tuning_task import TuningTask
 
 FEWEST = 3  # problems: one to hold out, and a choice among the others
 CANDIDATES = 12  # configs, the best of the most problems first
-WORTHWHILE = 0.005  # of held-out regret
+WORTHWHILE = 0.005  # relative differences of held-out regret below this do not count
 
 Records = Mapping[StudyKey, Sequence[TrialRecord]]
 

@@ -16,7 +16,7 @@ from tileflow.runtime.recorded import RECORDED, text_of
 
 from .spec import SweepSpec, parse
 
-SECONDS = 60.0  # for a problem that is called as often as the mean of them
+SECONDS = 60.0  # budget of a problem that is called as often as the mean
 
 log = logging.getLogger(__name__)
 

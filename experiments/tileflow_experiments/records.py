@@ -215,7 +215,7 @@ def _build(data: Mapping[str, Any]) -> Build:
     if "registers" in data:
         launches = (Launch(Resources(data["registers"], data["spills"], data["shared_bytes"], threads=0), 0),)
     roofline_us = data.get("roofline_us")
-    if roofline_us is None and "roofline_frac" in data:  # the first version of the format kept the share alone
+    if roofline_us is None and "roofline_frac" in data:  # the first version of the format kept only the share
         roofline_us = data["roofline_frac"] * data["median_us"]
     return Build(
         trial_id=data["trial_id"],

@@ -18,7 +18,7 @@ from .tracking.state import SHOWN, LogState
 from .tuning_task import TuningTask
 from .verify import MADE
 
-MODEL_PAIRS = 5  # fewer say nothing of a ranking
+MODEL_PAIRS = 5  # fewer pairs give no meaningful correlation
 PHASES = {
     "waiting for a compile worker": "queue_s",
     "compiling": "compile_s",

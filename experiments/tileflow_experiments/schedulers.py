@@ -34,13 +34,13 @@ from .work import SchedulerResult, Tools, opened, work
 
 log = logging.getLogger(__name__)
 
-MOST_STARTS = 4  # of one scheduler
+MOST_STARTS = 4  # starts of one scheduler
 SEND_BYTES = 1 << 16
 SEND_S = 0.1
 STATUS_S = 1.0
 ANSWER_S = 60.0
 LOOK_S = 0.25
-ENDED_S = 10.0  # that a scheduler may take to end once it has said its last
+ENDED_S = 10.0  # seconds for a scheduler to end after its last message
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -166,7 +166,7 @@ def serve(
             said, value = "found", _work(whole, part, journal, sweep_id, tools, orders)
         except TileflowError as error:
             said, value = "failed", f"{type(error).__name__}: {error}"
-        except Exception:  # a mistake of tileflow's own, which the driver says and journals
+        except Exception:  # an error of tileflow itself, which the driver reports and journals
             said, value = "failed", traceback.format_exc()
         journal.flush()
         journal.say(said, value)

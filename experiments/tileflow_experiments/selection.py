@@ -20,7 +20,7 @@ from .records import StudyKey, TrialRecord
 from .study import leaders
 
 CANDIDATES = 12
-SLACK = 1.03  # between two GPUs of a class, or a cool one and a warm one
+SLACK = 1.03  # ratio of times between two GPUs of a class, or a cool and a warm one
 
 
 @dataclass(frozen=True, slots=True)

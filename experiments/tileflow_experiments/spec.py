@@ -55,7 +55,7 @@ MOST_PRIORITY = 100
 MOST_SCHEDULERS = 256
 WAIT_SECONDS = 3600.0
 SHOWN_CHARS = 200
-LEAST_SHARE = 0.2  # of the budget, for a problem that is hardly ever called
+LEAST_SHARE = 0.2  # of the budget, for a problem that is rarely called
 T = TypeVar("T")
 
 
@@ -208,7 +208,7 @@ def _read(path: Path, parse_data: Callable[[object], T]) -> T:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError("the sweep spec must be a readable file", got=error.strerror, where=str(path)) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none, and nesting
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # malformed dates and numbers, and deep nesting
         raise SpecError("the sweep spec must be YAML", got=str(error)[:500], where=str(path)) from None
     try:
         return parse_data(data)
@@ -395,7 +395,7 @@ def _distinct(node: _Node, read_one: Callable[[_Node], T], identity: Callable[[T
 
 
 def _shown(value: object) -> str:
-    """``value`` as Python writes it, cut short."""
+    """Return ``value`` as Python writes it, cut short."""
     try:
         text = repr(value)
     except (ValueError, RecursionError) as error:  # Python writes no number of more than 4300 digits

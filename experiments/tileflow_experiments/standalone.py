@@ -93,7 +93,7 @@ def _home(kernel: Kernel) -> str:
 
 
 def _texts(kernels: Sequence[Kernel]) -> dict[str, str]:
-    """The text of each module, by its name."""
+    """Return the text of each module, by its name."""
     made: dict[str, _Text] = {}
     for kernel in kernels:
         module, _, path = kernel.name.partition(":")
@@ -137,7 +137,7 @@ class _Text:
         return "\n\n\n".join(filter(None, parts)) + "\n"
 
     def need(self, name: str, value: Any) -> None:
-        """``value`` as ``name``. Raises SpecError where it has no text."""
+        """Add ``value`` under ``name``. Raises SpecError where it has no text."""
         if name in self._held:
             if self._held[name] is not value:
                 raise SpecError(
@@ -222,7 +222,7 @@ def _import_of(name: str, value: Any) -> str | None:
 
 
 def _literal(value: Any) -> str | None:
-    """The text of a constant."""
+    """Return the text of a constant."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if type(value) in _PLAIN and not isinstance(value, Enum):

@@ -43,7 +43,7 @@ def status_of(driver: Driver) -> dict[str, Any]:
 
 
 def _eta_s(driver: Driver, trials_per_s: float) -> float | None:
-    """Seconds until all budgets are used, by what was done so far; None where that says nothing."""
+    """Return the seconds until all budgets are used, at the rate so far; None where that is unknown."""
     left_trials = left_s = 0.0
     under_way = Counter(s.task.key.device_class for s in driver.studies if s.open)
     for study in driver.studies:

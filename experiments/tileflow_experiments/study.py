@@ -17,8 +17,8 @@ from .tuning_task import TuningTask
 # An evaluator has tried a lost trial several times already; more than this many losses of one config end it here.
 LOSSES_PER_CONFIG = 2
 LOSSES_IN_A_ROW = 8
-BEST_MODELLED = 8  # are measured first where a GPU comes in the midst of a search
-PORTFOLIO = "portfolio"  # the source of configs that a choice of portfolios lacks
+BEST_MODELLED = 8  # modelled configs that are measured first where a GPU joins during a search
+PORTFOLIO = "portfolio"  # the source of configs that are tried for a portfolio's sake
 
 
 class Study:

@@ -1,14 +1,14 @@
-"""A sweep from its spec to its folder: open, search, complete for portfolios, hold the races, check,
+"""A sweep from its spec to its folder: open, search, complete for portfolios, race, check,
 export.
 
-OUT/journal.jsonl    every attempt, the one truth; the rest can be made from it again
+OUT/journal.jsonl    every attempt; the rest can be made from it again
 OUT/trials.parquet   the same as a table
 OUT/tables/*.json    one table a kernel
 OUT/bundle/          the tables with the winners' machine code, and defaults that take any size
 OUT/report.md        what was found
 OUT/report.html      the same with charts, a page that needs no network
 OUT/mlflow.db        MLflow's store, where none was named, and its artifacts beside it
-OUT/mlflow-log.json  how far MLflow is, and which lines of the journal it was spared
+OUT/mlflow-log.json  how far MLflow is, and which lines of the journal were set aside
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def _run(
         for phase, rates in found.rates.items():
             journal.event("counters", epoch=journal.epoch, phase=phase, **rates)
         journal.event("closed", epoch=journal.epoch, reason=runner.stopping)
-    except JournalError as error:  # what was under way is lost to the journal, and asked again on resuming
+    except JournalError as error:  # what was in flight is not journalled, and asked again on resuming
         runner.stop(str(error))
         log.error("%s", error)
     finally:
@@ -325,7 +325,7 @@ def _run(
 def _unwritten(
     outputs: Outputs, tasks: Sequence[TuningTask], built: Iterable[Built], portable: Sequence[BuiltRow]
 ) -> str:
-    """Write tables, bundle and reports; what found no room, which is logged too."""
+    """Write tables, bundle and reports. Returns what could not be written, which is logged too."""
     try:
         write_outputs(outputs, tasks, built, portable)
     except OutputError as error:

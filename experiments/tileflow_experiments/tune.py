@@ -163,7 +163,7 @@ def _spec(device: str, budget_s: float, strategy: str, seed: int) -> SweepSpec:
             "device_classes": [device],
             "strategy": {"name": strategy, "seed": seed},
             "budget": {"seconds": budget_s},
-            "modes": ["static"],  # who tunes a call has a compiler for other shapes
+            "modes": ["static"],  # whoever tunes a call has a compiler for other shapes
         }
     )
 
@@ -188,7 +188,7 @@ def _task(key: StudyKey, mode: Mode, shared: SharedCall, call: _Call) -> TuningT
 
 
 def _on_this_machine(wanted: SweepSpec) -> Evaluator:
-    """Workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
+    """Return workers of this process, or of the Ray that ``RAY_ADDRESS`` names, if that is of this machine alone."""
     if _on_ray():
         from tileflow_cluster.local import open_on_this_machine  # loads Ray, which takes a second
 

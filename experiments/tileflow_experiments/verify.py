@@ -56,7 +56,7 @@ def verify(
             except TileflowError as error:
                 outcome = replace(failed(Status.CANCELLED, error), measured=False)
             if stopping():
-                return Status.CANCELLED  # its process was ended in the midst of it
+                return Status.CANCELLED  # its process was ended during the check
             journal.event(
                 "interpreted",
                 study=study.task.key.id,

@@ -65,6 +65,6 @@ def _mutant(space: ConfigSpace, names: Sequence[str], config: Config, rng: rando
 
 
 def _child(one: Config, other: Config, rng: random.Random) -> Config:
-    """Each knob from either parent (uniform crossover: Syswerda, 1989)."""
+    """Take each knob from either parent (uniform crossover: Syswerda, 1989)."""
     theirs = other.to_dict()
     return one.with_({name: choice for name, choice in theirs.items() if rng.random() < 0.5})

@@ -135,7 +135,7 @@ class RepairingSampler(BaseSampler):
 
 
 def _quiet_study(sampler: BaseSampler) -> Study:
-    """A study in memory, without Optuna's line about its creation."""
+    """Return a study in memory, without Optuna's log line about its creation."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

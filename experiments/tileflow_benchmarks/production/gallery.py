@@ -125,7 +125,7 @@ TIMED: tuple[Shown, ...] = (
         layout="unaligned",
     ),
     Shown("examples.grouped_matmul:grouped_matmul_flat", "m n k groups", *_GROUPED, layout="unaligned"),
-    # few agents: one that stands within rounding of a cell's edge leaves its trail in the next cell
+    # few agents: one within rounding of a cell's edge deposits its trail in the next cell
     Shown("examples.physarum:move", "agents size", (1 << 14, 512), ((1009, 257), (512, 128), (1 << 15, 1024)), _FP32),
     Shown("examples.physarum:diffuse", "h w", *_ROWS, _FP32),
     *_rows("softmax:softmax_bwd", "swiglu:swiglu_bwd", "geglu:geglu_bwd"),

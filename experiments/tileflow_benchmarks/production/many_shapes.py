@@ -21,7 +21,7 @@ from .rounds import interval, ratio
 from .warm_calls import ADD
 
 MOST_NEW_SHAPE_US, MOST_BYTES, MOST_REVISIT = 200.0, 50_000_000, 2.0
-FIRST = 5_001  # the smallest size of those that are new
+FIRST = 5_001  # the smallest new size
 PASSES = 5
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -55,7 +55,7 @@ def measure(bundle: Path, device: str, timed: int, kept: int) -> dict[str, Any]:
     """Measure ``timed`` new shapes one by one, then ``kept`` more, their second calls, and unloading the bundle."""
     add = load_kernel(ADD)
     large = [torch.randn(FIRST + timed + kept, device=device) for _ in range(2)]
-    for size in (FIRST - 1, FIRST - 2, 4992, 64):  # every variant's machine code is loaded
+    for size in (FIRST - 1, FIRST - 2, 4992, 64):  # load every variant's machine code first
         add(*_views(large, [size])[0])
     first_us = _first_calls(add, _views(large, range(FIRST, FIRST + timed)), device)
     pairs = _views(large, range(FIRST + timed, FIRST + timed + kept))

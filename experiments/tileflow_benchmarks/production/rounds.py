@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-Batch = Callable[[int], None]  # makes so many calls
+Batch = Callable[[int], None]  # makes that many calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from .work import CheckedKernel, InputPool, checked_kernels, disagreement, gradi
 
 THREADS, STREAMS, REPLAYS = 8, 4, 3
 CAPTURES, GRADIENTS = 0.02, 0.08  # the shares of a thread's turns
-FLUSH = 32  # results that are compared before their thread waits for the verdicts
+FLUSH = 32  # comparisons before their thread waits for the results
 PAUSE_S = (0.05, 0.2)  # between two changes of what is loaded
 GRADIENT = "examples.softmax:softmax_bwd"
 MOST_ERRORS = 200  # that end a soak
@@ -284,7 +284,7 @@ class Soak:
         counts["calls"] += 2
         counts["gradients"] += 1
         got = gradient(training.softmax, x, grad)
-        if device == "cpu":  # which has not computed it
+        if device == "cpu":  # the stand-in has not computed it
             return
         expected = gradient(lambda leaf: torch.softmax(leaf.float(), dim=1).bfloat16(), x, grad)
         checks.add(place, "gradient of softmax", f"{shape} on {device}", disagreement(got, expected, 3e-2))
@@ -313,7 +313,7 @@ class Soak:
     def _caught(self, where: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # whatever is raised is what a soak is for
+        except Exception as error:  # a soak records every exception
             self.tally.failed(where, error)
 
 
@@ -339,7 +339,7 @@ def soak(
     """Run for ``seconds`` and write ``out``. Returns False where anything failed. ``bundle`` is copied, not changed."""
     logging.getLogger("tileflow").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(hidden())  # what no row serves is seen, and does not compile for seconds
+        stack.enter_context(hidden())  # a call without a row shows, instead of compiling for seconds
         if is_dry:
             from .stand_in import without_gpu
 

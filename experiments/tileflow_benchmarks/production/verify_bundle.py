@@ -163,7 +163,7 @@ def _call(prepared: _Prepared) -> tuple[Any, str, float, str]:
     result, raised = None, ""
     try:
         result = kernel(*prepared.args)
-    except Exception as error:  # whatever a call raises is what this is for
+    except Exception as error:  # every exception of a call is recorded
         raised = f"{type(error).__name__}: {error}"
     ms = (time.perf_counter() - started) * 1e3
     return result, ", ".join((_steps(kernel.name) - before).keys()), ms, raised
@@ -196,7 +196,7 @@ def _difference(result: Any, args: tuple[Any, ...], reference: Reference) -> tup
             verdict = compare_with(reference, got, expected, path)
             if not verdict.ok:
                 return verdict.reason, ""
-    except Exception as error:  # an illegal access comes to light where the result is read
+    except Exception as error:  # an illegal access shows where the result is read
         return "", f"{type(error).__name__}: {error}"
     return "", ""
 

@@ -69,7 +69,7 @@ def contenders(bundle: Path, device: str) -> dict[str, Batch]:
     add, other = load_kernel(ADD), ADD_SIZE + 16
     x, y = _pair(ADD_SIZE, device)
     u, v = _pair(other, device)
-    # a tensor's subclass is a kind of its own, as another number or container would be; it changes nothing else
+    # a tensor subclass is another kind of argument and otherwise equal
     subclass: Any = torch.nn.Parameter
     p, q = (subclass(t, requires_grad=False) for t in (u, v))
     pairs = [_pair(1024 + 16 * n, device) for n in range(SHAPES)]
@@ -194,7 +194,7 @@ def _alone(function: Callable[[], Any]) -> Batch:
 def _summed(
     empty: Any, x: torch.Tensor, stream: Callable[[], Any], launch: Callable[[], Any], kept: tuple[Any, ...]
 ) -> Batch:
-    """``kept``: what the launch's arguments point to."""
+    """Return batches of allocation, stream query and launch. ``kept``: what the launch's arguments point to."""
 
     def batch(n: int) -> None:
         for _ in range(n):

@@ -18,7 +18,7 @@ from .warm_calls import ADD, ADD_SIZE
 TWICE = "tileflow_benchmarks.production.kernels:add_twice"
 
 POOL = 1 << 24  # elements that inputs are cut from
-KNOWN_SHAPES, UNSEEN = 24, 0.25  # shapes of each that come again; the share of calls with any other
+KNOWN_SHAPES, UNSEEN = 24, 0.25  # known shapes per kernel; the share of calls with any other
 Shape = tuple[int, ...]
 Tensors = tuple[torch.Tensor, ...]
 

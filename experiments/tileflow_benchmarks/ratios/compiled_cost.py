@@ -38,7 +38,7 @@ Tensor = torch.Tensor
 SECTIONS = ("host", "inference", "training", "graphs")
 MODES = ("default", "reduce-overhead")
 EPS = 1e-5
-_CHAIN = (1, 9)  # kernels in a row: what a further one costs is the slope between the two
+_CHAIN = (1, 9)  # kernels in a row: the slope between the two is the cost of one more
 _WARM_UP = 5
 
 
@@ -309,7 +309,7 @@ def _blocks(bench: CompiledCostBench, is_training: bool, mode: str) -> dict[str,
     plain = Block(bench.sizes, torchs(), bench.dtype, bench.device)
     wanted = _step(plain, x, cos, sin, is_training)()
     contenders = {"torch": torchs()} | {f"tileflow: {n}": ours(w, is_training) for n, w in BLOCKS.items()}
-    torch.compiler.reset()  # a limit says how often one function is compiled
+    torch.compiler.reset()  # one function may be compiled only so often
     calls = {}
     for name, parts in contenders.items():
         made = Block(bench.sizes, parts, bench.dtype, bench.device)
@@ -395,7 +395,7 @@ def cross_compiled() -> dict[str, list[str]]:
 
 
 class _Opaque(logging.Handler):
-    """Keeps what says that an operator is not shown to the compiler."""
+    """Collects the log messages which say that an operator is not visible to the compiler."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -433,10 +433,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.perf_counter()
         try:
             found[section] = work[section]()
-        except Exception:  # the other sections are worth having
+        except Exception:  # the other sections still run
             found[section] = {"error": traceback.format_exc()}
         found["seconds"][section] = round(time.perf_counter() - start, 1)
-        options.out.write_text(json.dumps(found, indent=1))  # what was measured stays, if the next section fails
+        options.out.write_text(json.dumps(found, indent=1))  # keep the results if the next section fails
         print(section, json.dumps(found[section]), flush=True)
     return int(any("error" in found[section] for section in work if section in asked))
 

@@ -197,7 +197,7 @@ def checks(device: str) -> dict[str, Any]:
     for check in CHECKS:
         try:
             found[check.__name__] = check(device)
-        except Exception:  # the others are worth having
+        except Exception:  # the others still run
             found[check.__name__] = {"error": traceback.format_exc()[-3000:]}
     return found
 

@@ -176,7 +176,7 @@ def run(job: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return job()
     except TileflowError as error:
         return {"status": type(error).__name__, "reason": str(error)}
-    except Exception as error:  # the cases after it are measured all the same
+    except Exception as error:  # the following cases still run
         return {"status": type(error).__name__, "reason": str(error)[:300]}
 
 

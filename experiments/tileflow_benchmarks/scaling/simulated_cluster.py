@@ -396,7 +396,7 @@ def simulate(
             measured += cluster.measured_at
             clusters.append(cluster)
         merged_at, merging_s = _merge(sent, Path(folder))
-    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may judge some not worth it
+    first, last = (int(len(merged_at) * part) for part in STEADY)  # a strategy may prune some
     rate = (last - first) / (merged_at[last] - merged_at[first]) * len(measured) / len(merged_at)
     return {
         "gpus": gpus,

@@ -23,7 +23,7 @@ from . import report
 from .searches import DEFAULT_CELLS, RIVALS, Rival, cells, plan
 from .stage import Stage, write
 
-# Beyond what its tuner is given a search needs: to start, to finish what is under way, to pick.
+# Seconds that a search needs beyond its tuner's limit: to start, to finish what is in flight, to pick.
 BESIDES_S = 75.0
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from .searches import Rival, SearchResult
 
 ROUNDS = 20
 SAMPLES = 5
-# Of one config in the whole batch: hopeless first incumbents must not eat the time of the others.
+# Of one config in the whole batch: slow first incumbents must not use up the time of the others.
 CONFIG_BUDGET_US = 400_000.0
 BUILD_SHARE = 0.6
 BUILDERS = 8
@@ -102,7 +102,7 @@ def main(folder: Path) -> int:
                 timed.append(Retimed(candidate, error=f"{type(error).__name__}: {error}".splitlines()[0][:300]))
                 print(candidate, timed[-1].error, flush=True)
     print(f"{len(samplers)} built in {time.monotonic() - begun:.1f} s", flush=True)
-    for so_far in sample(samplers, random.Random(0)):  # what there is survives what comes
+    for so_far in sample(samplers, random.Random(0)):  # keep what is timed if a later round fails
         rows = [t.to_json() for t in timed + so_far]
         (folder / TIMED).write_text(json.dumps({"default": bench.default_config, "timed": rows}, indent=1) + "\n")
     return 0

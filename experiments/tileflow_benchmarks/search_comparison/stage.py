@@ -15,7 +15,7 @@ from .retime import WANTED, configs_to_retime
 from .searches import RESULT, TASK, TRACE, Search, collect, results, slug
 from .series import at_checkpoints
 
-# Beyond what its tuner is given a search surely needs: to start, to pick.
+# Seconds that a search needs at least beyond its tuner's limit: to start, to pick.
 LEAST_BESIDES_S = 25.0
 
 

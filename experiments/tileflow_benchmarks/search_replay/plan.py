@@ -48,7 +48,7 @@ def plan(
             seen.add(found)
             yield part, found
         elif part == "near":
-            parts["near"] = _near(space, best, seen)  # the best of now may have neighbours
+            parts["near"] = _near(space, best, seen)  # the present best may have neighbours
 
 
 def _random(space: ConfigSpace, rng: random.Random, seen: set[Config]) -> Iterator[Config]:

@@ -27,7 +27,7 @@ from tileflow.target import target
 from .plan import Part, plan
 from .recording import Header, Recording, Row, write
 
-AHEAD = 2  # configs under way for each core: the GPU does not wait, and little is thrown away at the end
+AHEAD = 2  # configs in flight per core: enough to keep the GPU busy, few to discard at the end
 LEADERS = 5
 
 Built = tuple[Build, tuple[Binary, ...]]
@@ -63,7 +63,7 @@ def record(
 
 
 def _some_request(task: TuningTask) -> TrialRequest:
-    config = next(task.space.neighbours(task.default), task.default)  # the default's own compile finds no cache
+    config = next(task.space.neighbours(task.default), task.default)  # so the default's own compile finds no cache
     return TrialRequest("record-start", task.kernel, task.key.problem, task.key.device_class, config)
 
 
@@ -179,7 +179,7 @@ class _Session:
         started = time.monotonic()
         outcome = self._device.run(request, compiled, binaries)
         spent = time.monotonic() - started
-        if first:  # its stay includes the problem's inputs and references
+        if first:  # its time includes the problem's inputs and references
             self._prepare_s = outcome.prepare_s
             spent -= outcome.prepare_s
         facts = cost.static_facts(compiled.traffic, compiled.launches, target(request.device_class))

@@ -25,7 +25,7 @@ from tileflow.measure.types import Status
 from .recording import Recording, Row
 from .space import RecordedSpace
 
-AHEAD = 2  # requests under way for each worker, as the Ray evaluator has it
+AHEAD = 2  # requests in flight per worker, as in the Ray evaluator
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -77,7 +77,7 @@ def main() -> int:
         arguments = ["run", *arguments]
     options = parser().parse_args(arguments)
     options.told = "scripts/bench " + shlex.join(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the lanes' processes end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the slots' processes end too
     code: int = options.call(options)
     return code
 

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             else:
                 results.append(found)
                 _say(found)
-            _write_json(options.out, SuiteRun(header, results, (), dispatch))  # what there is survives what comes
+            _write_json(options.out, SuiteRun(header, results, (), dispatch))  # keep the results if a later cell fails
     unmeasured = [job.cell for job in pool.left if isinstance(job, CellJob)]
     results.sort(key=lambda r: SUITE.index(r.cell))
     done = SuiteRun(header, results, unmeasured, dispatch)
@@ -79,7 +79,7 @@ def tune_peers(options: argparse.Namespace) -> int:
     wanted = [name for name in options.kernels.split(",") if name]
     cells = [c for c in _chosen(options) if not wanted or c.name in wanted]
     settings = Settings(tune_s=options.seconds, effort=options.effort, is_dry=options.dry_run)
-    # a search ends the generation that is under way when its budget is over
+    # a search finishes its generation when its budget is over
     workers = Workers(slot_work.tuning, settings, slot_work.search_lost, 3 * options.seconds + 120)
     pool: ProcessPool[Cell, tuple[Cell, Tuned | None]]
     pool = ProcessPool(slots, workers, began + options.total_seconds - MARGIN_S)

@@ -42,7 +42,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Te
     out = torch.empty_like(x)
     for tile_m in hl.tile(m):
         row = x[tile_m, :].to(torch.float32)
-        # not torch.var_mean: Helion 1.5.1 leaves the lanes past the row in its variance
+        # not torch.var_mean: Helion 1.5.1 counts the lanes past the row in its variance
         mean = torch.sum(row, dim=-1, keepdim=True) / n
         centred = row - mean
         variance = torch.sum(centred * centred, dim=-1, keepdim=True) / n

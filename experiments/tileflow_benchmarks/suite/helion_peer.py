@@ -19,7 +19,7 @@ from .results import Tuned
 Effort = Literal["quick", "full"]
 # By its default of 60 s a generation waits that long for one config of very large blocks, which is most of a budget.
 COMPILE_LIMIT_S = 20
-LEAST_TRIED = 10  # configs; a search that its budget cut off before has found no best
+LEAST_TRIED = 10  # configs; a search that ended earlier counts as without a result
 
 
 def available() -> bool:

@@ -40,7 +40,7 @@ def _over_eager(results: Sequence[CellResult], path: Path) -> None:
     for n, name in enumerate(contenders):
         heights = [_speed_over_eager(results, kernel, name) for kernel in kernels]
         places = [k + (n - (len(contenders) - 1) / 2) * width for k in range(len(kernels))]
-        above = [height - 1 for height in heights]  # bars begin at eager, and hang from it where it is faster
+        above = [height - 1 for height in heights]  # bars begin at eager's speed and point down where eager is faster
         axes.bar(places, above, width, bottom=1, label=name, color=PALETTE[n % len(PALETTE)])
     level(axes, 1, "eager")
     axes.set_yscale("log", base=2)

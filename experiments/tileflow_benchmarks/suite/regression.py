@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .results import EAGER, OURS, CellResult, SuiteRun, run_from
 
-TOLERANCE = 0.02  # what a cell differs by from one run to the next (docs/measurements/benchmarks.md)
+TOLERANCE = 0.02  # usual difference of a cell between two runs (docs/measurements/benchmarks.md)
 
 
 class Verdict(Enum):

@@ -38,7 +38,7 @@ def check_result(
 
 
 def _alike(got: Any, expected: Any) -> Any:
-    """Lists as the tuples that references return, and the reverse: only their leaves matter."""
+    """Turn lists into the tuples that references return, and the reverse: only the leaves matter."""
     values = [leaf for _, leaf in leaves(got, "")]
     shape = [path for path, _ in leaves(expected, "")]
     return values[0] if shape == [""] and len(values) == 1 else type(expected)(values) if shape != [""] else got

@@ -29,8 +29,8 @@ from tileflow.runtime.table import Entry
 from tileflow.target import target
 
 DRY_DEVICE = "nvidia-h200"
-GROUP = 10  # tuned at once: one start of workers for all, and each waits for nobody's references
-PER_CALL_S = 4.0  # beside the budget: references, races
+GROUP = 10  # kernels tuned at once, so that workers start once for all of them
+PER_CALL_S = 4.0  # seconds beyond the budget: references, races
 TOLERANCE = {torch.float32: 2e-3, torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float8_e4m3fn: 0.13}
 MISMATCHES = 1e-3  # share of integers and of float8 that rounding may move
 
@@ -96,7 +96,7 @@ def group(some: dict[str, Any], options: argparse.Namespace, device: str) -> lis
     wanted = [(some[name].kernel, args) for name, args in calls.items()]
     try:
         entries = tileflow.tune(wanted, budget_s=options.budget, tables=options.out / "tables", **dry)
-    except Exception:  # and neither must a group
+    except Exception:  # nor must a group
         failed = traceback.format_exc()[-800:]
         return [row | {"status": failed if row["status"] == "ok" else row["status"]} for row in rows.values()]
     spent = time.monotonic() - started
@@ -146,7 +146,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out = options.out.absolute()
     options.out.mkdir(parents=True, exist_ok=True)
-    os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # what was tuned here before is no part of it
+    os.environ["TILEFLOW_TABLES"] = str(options.out / "none")  # ignore what was tuned here before
     words = [word for word in options.only.split(";") if word]
     some = {name: one for name, one in load_kernels().items() if not words or any(word in name for word in words)}
     begun, rows = time.monotonic(), list[Row]()
