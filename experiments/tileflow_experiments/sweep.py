@@ -1,5 +1,4 @@
-"""A sweep from its spec to its folder: open, search, complete for portfolios, race, check,
-export.
+"""A sweep from its spec to its folder: open, search, complete for portfolios, race, check, export.
 
 OUT/journal.jsonl    every attempt; the rest can be made from it again
 OUT/trials.parquet   the same as a table
