@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from tileflow.emit.source import TritonSource
     from tileflow.lowered import Lowered
 
-LIMIT_S = 300.0  # of one row: several variants of each region
-MOST_SHRINKS = 8  # of a default that the device has too little for
+LIMIT_S = 300.0  # seconds for one row, which has several variants of each launch
+MOST_SHRINKS = 8  # steps to a smaller default where the device has too little
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A row to build. ``kernel``: ``module:qualname``, importable by this process.
 
-    ``problem``: an example, or the problem of a static row: keyword arguments of the kernel's ``inputs``.
+    ``problem``: an example, or the problem of another kind of row: keyword arguments of the kernel's ``inputs``.
+    ``config``: the default one where None.
     """
 
     kernel: str
@@ -172,7 +173,10 @@ def build_row(order: Order) -> BuiltRow:
 
 
 def _fitting(order: Order, kernel: Kernel, args: Sequence[Any], lowered: Lowered) -> tuple[Config, tuple[Binary, ...]]:
-    """Return the default config, or a smaller one where the device has too little for it, and its machine code."""
+    """Return the order's config, else the default one, and its machine code.
+
+    Where the device has too little for the default, a smaller config replaces it.
+    """
     from tileflow.build.compile import build
     from tileflow.default import smaller_config
 

@@ -194,7 +194,7 @@ def _alone(function: Callable[[], Any]) -> Batch:
 def _summed(
     empty: Any, x: torch.Tensor, stream: Callable[[], Any], launch: Callable[[], Any], kept: tuple[Any, ...]
 ) -> Batch:
-    """Return batches of allocation, stream query and launch. ``kept``: what the launch's arguments point to."""
+    """Return a batch of calls that allocate, query the stream and launch. ``kept``: what the arguments point to."""
 
     def batch(n: int) -> None:
         for _ in range(n):
