@@ -11,7 +11,7 @@ from tileflow.errors import ClusterError, TileflowError
 from tileflow.runtime.abi import Binary
 
 from .binary_cache import BinaryCache
-from .protocol import Counters, DeviceClass, Ordered, TrialRequest
+from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest
 from .stages import Compiler, Device, Stages
 from .trial import TrialResult
 from .trial_queue import Lease, QueuedEvaluator, TrialQueue
@@ -70,13 +70,14 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
     def announce(self, status: Mapping[str, Any]) -> None:
         """Do nothing: no other process asks."""
 
-    def submit(self, request: TrialRequest) -> None:
+    def submit(self, request: AnyRequest) -> None:
         """Queue one request, a race with the binaries of its candidates. While draining it is cancelled at once.
 
         Raises ClusterError for another device class, or where a candidate's binaries are gone.
         """
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in request.candidates))
+        candidates = request.candidates if isinstance(request, RaceRequest) else ()
+        self._queue.submit(request, tuple(self.fetch_binaries(trial_id) for trial_id, _ in candidates))
         if self._draining:
             self._queue.cancel_all(also_on_devices=True)
 
@@ -138,7 +139,7 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
         return True
 
     def _compile(self, lease: Lease[Binaries]) -> None:
-        compiled, binaries = self._compiler.compile(lease.request)
+        compiled, binaries = self._compiler.compile(lease.trial)
         if compiled.rejected is None:
             self._binaries.put(compiled.trial_id, binaries)
         self._queue.compiled(lease, compiled, binaries)
@@ -146,9 +147,10 @@ class InlineEvaluator(QueuedEvaluator[Binaries]):
     def _run(self, device: Device, lease: Lease[Binaries]) -> None:
         assert lease.compiled is not None
         started = self._clock()
-        if lease.payload is None:
+        if isinstance(lease.request, RaceRequest):
             outcome = device.race(lease.request, lease.candidates)
         else:
+            assert lease.payload is not None
             outcome = device.run(lease.request, lease.compiled, lease.payload)
             if outcome.measurement is not None:
                 self._binaries.timed(

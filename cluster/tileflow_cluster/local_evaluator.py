@@ -24,7 +24,7 @@ from tileflow.runtime.abi import Binary
 from .binary_cache import BinaryCache
 from .devices import VisibleGpu, selectors, visible_gpus
 from .local_pool import Answer, Answers, LocalPool, LocalWorker, pool_here
-from .protocol import Counters, DeviceClass, Ordered, TrialRequest
+from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
 from .stages import Compiler, Device, Stages
 from .trial import DeviceIdentity, TrialResult
 from .trial_queue import Lease, Phase, QueuedEvaluator, TrialQueue, unanswered
@@ -157,10 +157,11 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
     def announce(self, status: Mapping[str, Any]) -> None:
         """Do nothing: no other process asks."""
 
-    def submit(self, request: TrialRequest) -> None:
+    def submit(self, request: AnyRequest) -> None:
         """Queue one request and give it out if a worker is free. Raises ClusterError where nothing serves its class."""
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in request.candidates))
+        candidates = request.candidates if isinstance(request, RaceRequest) else ()
+        self._queue.submit(request, tuple(self._kept(trial_id) for trial_id, _ in candidates))
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TrialResult]:
@@ -277,7 +278,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
         elif job.lease.phase == "compile":
             compiled, binaries = answer.value
             if compiled.rejected is None:
-                self._requests[compiled.trial_id] = job.lease.request
+                self._requests[compiled.trial_id] = job.lease.trial
                 self._binaries.put(compiled.trial_id, binaries)
             self._queue.compiled(job.lease, compiled, None if compiled.rejected else binaries)
         else:
@@ -289,7 +290,7 @@ class LocalEvaluator(QueuedEvaluator[Binaries]):
             job.group.wanted.remove(self._end(job.group, job.worker))
             job.group.reason = f"{job.worker} lost its GPU: {outcome.error_digest}"
         if outcome.measurement is not None and lease.compiled is not None and lease.payload is not None:
-            self._binaries.timed(lease.compiled.trial_id, lease.request, lease.payload, outcome.measurement.median_us)
+            self._binaries.timed(lease.compiled.trial_id, lease.trial, lease.payload, outcome.measurement.median_us)
         identity = device.identity if device is not None else DeviceIdentity(job.group.name)
         self._queue.finish(lease, outcome, identity, spent_s)
 
@@ -424,11 +425,11 @@ def _run(lease: Lease[Binaries], opened: Any) -> Any:
     """Run a lease's stage, in a worker's thread."""
     if lease.phase == "compile":
         compiler: Compiler = opened
-        return compiler.compile(lease.request)
+        return compiler.compile(lease.trial)
     device: Device = opened
-    if lease.payload is None:
+    if isinstance(lease.request, RaceRequest):
         return device.race(lease.request, lease.candidates)
-    assert lease.compiled is not None
+    assert lease.compiled is not None and lease.payload is not None
     return device.run(lease.request, lease.compiled, lease.payload)
 
 

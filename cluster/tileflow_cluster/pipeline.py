@@ -40,9 +40,11 @@ from tileflow.target import Target, target
 
 from .devices import VISIBLE, driver_version
 from .protocol import (
+    AnyRequest,
     KernelRef,
     Mode,
     ProblemItems,
+    RaceRequest,
     TrialRequest,
     config_trial_id,
     source_hash,
@@ -78,11 +80,11 @@ class TileflowStages:
         """Seconds of a compile: its own limit plus the start of a fresh child."""
         return self.compile_s + START_LIMIT_S
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         """Seconds of a trial on the device: all phases at their limits, twice, since a lack of memory is retried in
         a fresh child."""
         phases = self.limits.phases(request.incumbent_us)
-        further = max(len(request.candidates) - 1, 0) * phases["check"]
+        further = (len(request.candidates) - 1) * phases["check"] if isinstance(request, RaceRequest) else 0.0
         return 2 * (sum(phases.values()) + further + _BETWEEN_PHASES_S + START_LIMIT_S)
 
     def open_compiler(self) -> TileflowCompiler:
@@ -290,7 +292,7 @@ class ModelDevice:
         assert compiled.traffic is not None
         return cost.model(compiled.traffic, compiled.launches, self._target)
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         """Raise InternalError: only measured configs meet in a race."""
         raise InternalError("only measured configs meet in a race", got=request.device_class)
 
@@ -335,13 +337,13 @@ class GpuDevice:
         seeds = SEEDS if request.remeasure else 1
         return self._process.run(self._ask(request, (Candidate(request.config, binaries),), seeds))
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         """Race the request's candidates in the child, all checked with two seeds."""
         pairs = zip(request.candidates, candidates, strict=True)
         built = tuple(Candidate(config, binaries) for (_, config), binaries in pairs)
         return self._process.run(replace(self._ask(request, built, SEEDS), repeats=REPEATS, rules=Rules()))
 
-    def _ask(self, request: TrialRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
+    def _ask(self, request: AnyRequest, candidates: tuple[Candidate, ...], seeds: int) -> MeasureRequest:
         return MeasureRequest(
             request.kernel.reference,
             request.problem,

@@ -1,9 +1,10 @@
 """What a sweep's driver and whoever evaluates its trials say to each other.
 
-A driver submits :class:`TrialRequest`, polls :class:`~.trial.TrialResult`, and asks :meth:`Evaluator.capacity` before
-it asks a strategy for more. Four evaluators follow this protocol: inline (this process), local (this machine), replay
-(recorded outcomes) and Ray. All values are frozen and pickle. A kernel travels as its name and hash, never as code; one
-that cannot be imported is in memory that workers of the same host map (:mod:`.shared_call`).
+A driver submits :class:`TrialRequest` and :class:`RaceRequest`, polls :class:`~.trial.TrialResult`, and asks
+:meth:`Evaluator.capacity` before it asks a strategy for more. Four evaluators follow this protocol: inline (this
+process), local (this machine), replay (recorded outcomes) and Ray. All values are frozen and pickle. A kernel travels
+as its name and hash, never as code; one that cannot be imported is in memory that workers of the same host map
+(:mod:`.shared_call`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tileflow.config import Config
 from tileflow.cost import StaticFacts
-from tileflow.errors import SpecError
+from tileflow.errors import InternalError, SpecError
 from tileflow.measure.kernel import API_LOADER
 from tileflow.runtime.abi import Binary
 from tileflow.runtime.problem import Scalar
@@ -89,44 +90,95 @@ def problem_key(problem: ProblemItems) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRequest:
-    """One config to evaluate for one problem on one device class.
+class Request:
+    """What is asked of one problem on one device class: a :class:`TrialRequest` or a :class:`RaceRequest`.
 
     ``request_id``: unique within a sweep, the driver's choice. ``attempt`` counts from 1. ``epoch`` numbers leases:
-    every time a worker is given the request it takes the next one, and answers of an older lease are dropped.
-    ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales the
-    measuring limits; None where there is none. ``seed``: of the inputs' values. ``remeasure``: measure even where the
-    outcome is known; such a result is never a duplicate. ``candidates``: (trial id, config) of all candidates of a
-    race, ``config`` being the first; this evaluator built all of them and still keeps their binaries. The result of a
-    race is :attr:`~tileflow.measure.types.Outcome.ranked`. ``hasty``: other studies wait for the device, so this
-    problem's inputs and reference get little time: see :class:`tileflow.errors.SlowProblem`.
+    every time a worker is given the request it takes the next one, and whatever an older lease still answers is
+    dropped. ``problem``: keyword arguments of ``Kernel.inputs``. ``incumbent_us``: the best time so far, which scales
+    the measuring limits; None where there is none. ``seed``: of the inputs' values. ``hasty``: other studies wait for
+    the device, so this problem's inputs and reference get little time: see :class:`tileflow.errors.SlowProblem`.
     """
 
     request_id: str
     kernel: KernelRef
     problem: ProblemItems
     device_class: str
-    config: Config
-    mode: Mode = "static"
-    incumbent_us: float | None = None
-    seed: int = 0
-    remeasure: bool = False
-    candidates: tuple[tuple[str, Config], ...] = ()
-    hasty: bool = False
-    attempt: int = 1
-    epoch: int = 1
+    mode: Mode = field(default="static", kw_only=True)
+    incumbent_us: float | None = field(default=None, kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+    hasty: bool = field(default=False, kw_only=True)
+    attempt: int = field(default=1, kw_only=True)
+    epoch: int = field(default=1, kw_only=True)
 
-    @property
-    def key(self) -> str:
-        """The identity of what is asked, known before compiling: the same for every request for the same config."""
+    def _key_of(self, *asked: str) -> str:
         return _digest(
             self.kernel.name,
             self.kernel.semantic_hash,
             problem_key(self.problem),
             self.device_class,
             self.mode,
-            self.config.key,
+            *asked,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequest(Request):
+    """One config to evaluate. ``remeasure``: measure even where the outcome is known; such a result is never a
+    duplicate."""
+
+    config: Config
+    remeasure: bool = field(default=False, kw_only=True)
+
+    @property
+    def key(self) -> str:
+        """The identity of what is asked, known before compiling: the same for every request for the same config."""
+        return self._key_of(self.config.key)
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRequest(Request):
+    """Configs to rank: they are held against each other on one device, at the end of a search.
+
+    ``candidates``: (trial id, config) of each; all of them were built by this evaluator, which still keeps their
+    binaries. What comes back is :attr:`~tileflow.measure.types.Outcome.ranked`.
+    """
+
+    candidates: tuple[tuple[str, Config], ...]
+
+    def __post_init__(self) -> None:
+        if not self.candidates:
+            raise InternalError("a race must have a candidate", got=self.request_id)
+
+    @property
+    def key(self) -> str:
+        """As of a trial."""
+        return self._key_of("race", *(trial_id for trial_id, _ in self.candidates))
+
+    @property
+    def remeasure(self) -> bool:
+        """What is known of the candidates answers no race."""
+        return True
+
+    def alone(self, config: Config) -> TrialRequest:
+        """The request for one of the candidates by itself, measured once more."""
+        return TrialRequest(
+            self.request_id,
+            self.kernel,
+            self.problem,
+            self.device_class,
+            config,
+            mode=self.mode,
+            incumbent_us=self.incumbent_us,
+            seed=self.seed,
+            remeasure=True,
+            hasty=self.hasty,
+            attempt=self.attempt,
+            epoch=self.epoch,
+        )
+
+
+AnyRequest = TrialRequest | RaceRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +275,7 @@ class Evaluator(Protocol):
     def announce(self, status: Mapping[str, Any]) -> None:
         """Publish this sweep's status to whoever asks for it."""
 
-    def submit(self, request: TrialRequest) -> None:
+    def submit(self, request: AnyRequest) -> None:
         """Queue one request and return at once. Raises ClusterError where nothing serves its device class."""
 
     def poll(self, timeout_s: float) -> list[TrialResult]:

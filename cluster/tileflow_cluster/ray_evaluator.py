@@ -35,7 +35,7 @@ from .devices import visible_gpus
 from .fair_share import SweepEntry
 from .labels import DEVICE_CLASS, labels_for
 from .placement import Node, capped, gpus_of, live_nodes, plan, replan, unlabelled
-from .protocol import Counters, DeviceClass, Ordered, TrialRequest
+from .protocol import AnyRequest, Counters, DeviceClass, Ordered, RaceRequest, TrialRequest
 from .ray_errors import Fate, cluster_must_answer, fate, ray_must_start
 from .stages import Stages
 from .sweep_registry import RegistryClient
@@ -183,10 +183,11 @@ class RayEvaluator(QueuedEvaluator[Any]):
         """Keep ``status`` for the next heartbeat to the registry."""
         self._status = status
 
-    def submit(self, request: TrialRequest) -> None:
+    def submit(self, request: AnyRequest) -> None:
         """Queue one request and give it out if a worker is free. Raises ClusterError where nothing serves its class."""
         self._require(request.device_class)
-        self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in request.candidates))
+        candidates = request.candidates if isinstance(request, RaceRequest) else ()
+        self._queue.submit(request, tuple(self._payload(trial_id) for trial_id, _ in candidates))
         with cluster_must_answer():
             self._assign()
 
@@ -311,7 +312,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         else:
             limit_s = self._stages.device_limit_s(request)
             payload = lease.payload
-            if request.candidates:
+            if isinstance(request, RaceRequest):
                 answer = worker.actor.race.remote(request, *lease.candidates)
             else:
                 answer = worker.actor.run.remote(request, lease.compiled, payload)
@@ -347,7 +348,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             self._pool.give_back(worker, what.compile_s, rss_mb)
             payload = None if what.rejected else call.payload
             if payload is not None:
-                self._remember(what.trial_id, lease.request, payload)
+                self._remember(what.trial_id, lease.trial, payload)
             self._queue.compiled(lease, what, payload)
         else:
             outcome, device_s, rss_mb = value
@@ -355,9 +356,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
             if outcome.status is Status.DEVICE_LOST:
                 self._pool.quarantine(worker, outcome.error_digest)
             if outcome.measurement is not None and lease.compiled is not None:
-                self._binaries.timed(
-                    lease.compiled.trial_id, lease.request, call.payload, outcome.measurement.median_us
-                )
+                self._binaries.timed(lease.compiled.trial_id, lease.trial, call.payload, outcome.measurement.median_us)
             identity = worker.facts.identity if worker.facts else None
             self._queue.finish(lease, outcome, identity or DeviceIdentity(worker.device_class), device_s)
         if worker not in self._pool:  # it was worn out
@@ -416,7 +415,7 @@ class RayEvaluator(QueuedEvaluator[Any]):
         """Compile again: the node that compiled this trial was lost before its binaries were taken."""
         self._pool.give_back(call.worker, 0.0, 0.0)
         outcome = Outcome(Status.WORKER_LOST, None, type(error).__name__, "the binaries went with their node")
-        self._queue.lost(lease, outcome, blame=False, recompile=not lease.request.candidates)
+        self._queue.lost(lease, outcome, blame=False, recompile=isinstance(lease.request, TrialRequest))
 
     def _raised(self, call: Call, lease: Lease[Any], error: exceptions.RayError) -> None:
         self._pool.give_back(call.worker, 0.0, 0.0)

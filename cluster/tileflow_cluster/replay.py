@@ -15,7 +15,7 @@ from tileflow.measure.types import Outcome, Status
 from tileflow.runtime.abi import Binary
 
 from .inline import InlineEvaluator
-from .protocol import TrialRequest
+from .protocol import AnyRequest, RaceRequest, TrialRequest
 from .trial import Build, DeviceIdentity, Facts, TrialResult
 
 BEFORE_THE_DEVICE = (Status.INVALID_STATIC, Status.COMPILE_ERROR, Status.COMPILE_TIMEOUT)
@@ -58,7 +58,7 @@ class _Replay:
     compiled_by: Facts = ()
     compile_limit_s: float = 0.0
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         return 0.0
 
     def open_compiler(self) -> _Replay:
@@ -83,8 +83,8 @@ class _Replay:
         self.clock.now += outcome.verify_s + outcome.bench_s
         return outcome
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
-        known = [self._look_up(replace(request, config=config, candidates=())) for _, config in request.candidates]
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        known = [self._look_up(request.alone(config)) for _, config in request.candidates]
         return Outcome(Status.OK, ranked=by_medians([result.outcome for result in known]))
 
     def close(self) -> None: ...

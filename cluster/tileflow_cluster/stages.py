@@ -12,7 +12,7 @@ from typing import Protocol
 from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
 
-from .protocol import TrialRequest
+from .protocol import AnyRequest, RaceRequest, TrialRequest
 from .trial import Build, DeviceIdentity, Facts
 
 
@@ -50,7 +50,7 @@ class Device(Protocol):
         """Measure (or model) one trial within the stages' ``device_limit_s``. Raises as :meth:`Compiler.compile`
         does."""
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         """Race the request's candidates; ``candidates``: their machine code. Limit and errors are those of
         :meth:`run`."""
 
@@ -65,7 +65,7 @@ class Stages(Protocol):
     def compile_limit_s(self) -> float:
         """Seconds after which a compile must have ended itself."""
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         """Return the seconds after which the request's run on a device must have ended itself."""
 
     def open_compiler(self) -> Compiler:

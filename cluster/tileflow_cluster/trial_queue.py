@@ -20,7 +20,7 @@ from tileflow.measure.failure import MESSAGE_CHARS
 from tileflow.measure.types import Outcome, Status
 from tileflow.target import target
 
-from .protocol import Counters, SchedulingPolicy, TrialRequest, config_trial_id
+from .protocol import AnyRequest, Counters, RaceRequest, SchedulingPolicy, TrialRequest, config_trial_id
 from .trial import Build, DeviceIdentity, Phases, TrialResult
 
 Payload = TypeVar("Payload")
@@ -38,12 +38,18 @@ class Lease(Generic[Payload]):
     For a race it needs ``candidates``, the payload of each.
     """
 
-    request: TrialRequest
+    request: AnyRequest
     phase: Phase
     worker: str
     compiled: Build | None = None
     payload: Payload | None = None
     candidates: tuple[Payload, ...] = ()
+
+    @property
+    def trial(self) -> TrialRequest:
+        """The request of a lease that is for no race."""
+        assert isinstance(self.request, TrialRequest)
+        return self.request
 
 
 @dataclass(slots=True)
@@ -58,9 +64,9 @@ class _WorkerQueue:
     first: dict[str, None] = field(default_factory=dict)
     selectable: dict[object, dict[str, TrialRequest]] = field(default_factory=dict)
 
-    def add(self, request: TrialRequest, whose: object, *, selectable: bool) -> None:
+    def add(self, request: AnyRequest, whose: object, *, selectable: bool) -> None:
         self.order[request.request_id] = None
-        if selectable:
+        if selectable and isinstance(request, TrialRequest):
             self.selectable.setdefault(whose, {})[request.request_id] = request
         else:
             self.first[request.request_id] = None
@@ -80,7 +86,7 @@ class _WorkerQueue:
 
 @dataclass(slots=True)
 class _PendingTrial(Generic[Payload]):
-    request: TrialRequest
+    request: AnyRequest
     whose: object
     key: str
     phase: Phase
@@ -124,7 +130,7 @@ class TrialQueue(Generic[Payload]):
         """Let ``policy`` select which built request a device worker gets."""
         self._policy = policy
 
-    def submit(self, request: TrialRequest, candidates: tuple[Payload, ...] = ()) -> None:
+    def submit(self, request: AnyRequest, candidates: tuple[Payload, ...] = ()) -> None:
         """Queue ``request`` for compiling, or a race, with its candidates' payloads, for its device.
 
         A request whose outcome is known is answered at once.
@@ -134,7 +140,7 @@ class TrialQueue(Generic[Payload]):
         trial = _PendingTrial[Payload](request, _whose(request), request.key, "compile", self._clock())
         self._trials[request.request_id] = trial
         self._in_flight[request.device_class] += 1
-        if request.candidates:
+        if isinstance(request, RaceRequest):
             first, _ = request.candidates[0]
             trial.phase, trial.compiled, trial.candidates = "device", Build(first), candidates
         known = self._known.get(self._trial_of_key.get(trial.key, ""))
@@ -163,8 +169,8 @@ class TrialQueue(Generic[Payload]):
 
     def compiling(self, device_class: str) -> list[TrialRequest]:
         """Return the requests on their way to a device of the class, the oldest first."""
-        trials = [e for e in self._trials.values() if e.phase == "compile"]
-        return [trial.request for trial in trials if trial.request.device_class == device_class]
+        requests = [e.request for e in self._trials.values() if e.phase == "compile"]
+        return [r for r in requests if isinstance(r, TrialRequest) and r.device_class == device_class]
 
     def waiting(self, phase: Phase, device_class: str = "") -> int:
         """Return how many requests wait for a worker of this phase and device class."""
@@ -367,9 +373,12 @@ class TrialQueue(Generic[Payload]):
             self._followers.setdefault(leader, []).append(trial.request.request_id)
 
     def _say_built(self, trial: _PendingTrial[Payload], compiled: Build) -> None:
-        if self._policy is not None and self._is_selectable(trial) and compiled.traffic is not None:
-            device = target(trial.request.device_class)
-            self._policy.built(trial.request, cost.static_facts(compiled.traffic, compiled.launches, device))
+        request = trial.request
+        if self._policy is None or not isinstance(request, TrialRequest) or not self._is_selectable(trial):
+            return
+        if compiled.traffic is not None:
+            device = target(request.device_class)
+            self._policy.built(request, cost.static_facts(compiled.traffic, compiled.launches, device))
 
     def _lose(
         self,
@@ -437,11 +446,11 @@ class TrialQueue(Generic[Payload]):
         queue = self._waiting.get(_queue_name(trial.phase, trial.request.device_class))
         if queue is not None:
             queue.remove(request_id, trial.whose)
-        self._counts["considered"] += not trial.request.candidates
+        self._counts["considered"] += isinstance(trial.request, TrialRequest)
         if outcome.measurement is not None:
             self._counts["measured" if outcome.measured else "modelled"] += 1
         self._results.append(result)
-        if result.blames_config and not trial.request.candidates:
+        if result.blames_config and isinstance(trial.request, TrialRequest):
             self._known.setdefault(result.trial_id, result)
             self._trial_of_key.setdefault(trial.key, result.trial_id)
         self._stop_leading(trial, result)
@@ -483,7 +492,8 @@ class TrialQueue(Generic[Payload]):
             blocklisted=blocklisted,
             kernel_error=kernel_error,
         )
-        if result.build is None and result.blames_config:  # it killed every compiler: it will never have a source
+        # It killed every compiler: no source will ever name it.
+        if result.build is None and result.blames_config and isinstance(request, TrialRequest):
             return replace(result, build=Build(config_trial_id(request)))
         return result
 
@@ -518,7 +528,7 @@ class QueuedEvaluator(Generic[Payload]):
         return self._draining
 
 
-def _whose(request: TrialRequest) -> tuple[object, ...]:
+def _whose(request: AnyRequest) -> tuple[object, ...]:
     """Return what a fault of the kernel affects: every field of a request but its config."""
     return request.kernel, request.problem, request.device_class, request.mode
 

@@ -20,7 +20,7 @@ from tileflow.measure.types import Outcome
 from tileflow.runtime.abi import Binary
 
 from .labels import DEVICE_CLASS
-from .protocol import TrialRequest
+from .protocol import RaceRequest, TrialRequest
 from .stages import Compiler, Device, Stages
 from .trial import Build, DeviceIdentity, Facts
 
@@ -120,7 +120,7 @@ class DeviceWorker:
         outcome = self._device.run(request, compiled, binaries)
         return outcome, time.perf_counter() - started, peak_rss_mb()
 
-    def race(self, request: TrialRequest, *candidates: Binaries) -> tuple[Outcome, float, float]:
+    def race(self, request: RaceRequest, *candidates: Binaries) -> tuple[Outcome, float, float]:
         """Race the candidates, as :meth:`run`. Each of ``candidates`` comes out of Ray's object store."""
         started = time.perf_counter()
         outcome = self._device.race(request, candidates)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tileflow_cluster.protocol import Evaluator, Mode, TrialRequest
+from tileflow_cluster.protocol import AnyRequest, Evaluator, Mode, RaceRequest, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
 from tileflow_search.protocol import Strategy
 from tileflow_search.registry import make
@@ -63,10 +63,11 @@ class _WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A request in flight. ``started_at``: seconds since 1970."""
+    """A request in flight. ``config``: its own, or the first of a race. ``started_at``: seconds since 1970."""
 
     study: Study
-    request: TrialRequest
+    config: Config
+    request: AnyRequest
     kind: Purpose
     started_at: float
 
@@ -261,12 +262,12 @@ class Driver:
 
     def _keep_race(self, flight: _Flight, result: TrialResult) -> None:
         """Journal a race: the time of each candidate, then the ranking."""
-        study, places = flight.study, result.outcome.ranked
-        pairs = list(zip(flight.request.candidates, places, strict=bool(places)))
+        study, race, places = flight.study, flight.request, result.outcome.ranked
+        assert isinstance(race, RaceRequest)
+        pairs = list(zip(race.candidates, places, strict=bool(places)))
         for (trial_id, config), place in pairs:
-            request = replace(flight.request, config=config, candidates=())
             alone = replace(result, build=Build(trial_id), outcome=place.outcome)
-            self._journal.add(self._record(flight, request, alone, "remeasure"))
+            self._journal.add(self._record(flight, race.alone(config), alone, "remeasure"))
         standings = [Standing.of(config, place).to_json() for (_, config), place in pairs]
         outcome = result.outcome
         self._journal.event(
@@ -423,20 +424,24 @@ class Driver:
 
     def _submit(self, item: _WorkItem, kind: Purpose) -> None:
         study = item.study
-        request = TrialRequest(
-            request_id=f"{self._journal.epoch}-{next(self._numbers)}",
-            kernel=study.task.kernel,
-            problem=study.task.key.problem,
-            device_class=study.task.key.device_class,
-            config=item.config,
-            mode=item.mode,
-            incumbent_us=study.incumbent_us,
-            seed=self._seed,
-            remeasure=kind != "trial",
-            candidates=item.candidates,
-            hasty=kind == "trial" and not study.postponed and self._others_wait(study),
-        )
-        self._flights[request.request_id] = _Flight(study, request, kind, time.time())
+        request_id, key = f"{self._journal.epoch}-{next(self._numbers)}", study.task.key
+        place = request_id, study.task.kernel, key.problem, key.device_class
+        request: AnyRequest
+        if item.candidates:
+            request = RaceRequest(
+                *place, item.candidates, mode=item.mode, incumbent_us=study.incumbent_us, seed=self._seed
+            )
+        else:
+            request = TrialRequest(
+                *place,
+                item.config,
+                mode=item.mode,
+                incumbent_us=study.incumbent_us,
+                seed=self._seed,
+                remeasure=kind != "trial",
+                hasty=kind == "trial" and not study.postponed and self._others_wait(study),
+            )
+        self._flights[request_id] = _Flight(study, item.config, request, kind, time.time())
         self.evaluator.submit(request)
 
     def _others_wait(self, study: Study) -> bool:
@@ -478,7 +483,7 @@ class Driver:
             return
         if result.final:
             del self._flights[result.request_id]
-        study, config = flight.study, flight.request.config
+        study, config = flight.study, flight.config
         study.gpu_s += gpu_seconds(result)
         if result.kernel_error is not None and flight.request.mode != study.task.mode:
             log.error(
@@ -502,6 +507,7 @@ class Driver:
             if result.final:
                 self._keep(flight, result)
             return
+        assert isinstance(flight.request, TrialRequest)
         entry = self._record(flight, flight.request, result, "trial")
         if entry.completed:
             if entry.trial_id not in study.completed:
@@ -533,7 +539,7 @@ class Driver:
         if final:
             self.cancelled += 1
             if flight.kind == "trial":
-                flight.study.cancelled(flight.request.config)
+                flight.study.cancelled(flight.config)
 
     def _lose(self, study: Study, config: Config, entry: TrialRecord) -> None:
         stopped = study.stopped

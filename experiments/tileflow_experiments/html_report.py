@@ -181,8 +181,10 @@ def _machines(folded: Folded) -> str:
     for key, records in sorted(groups.items()):
         facts = [r.result.outcome.device for r in records]
         ranges = [_range([f.sm_clock_mhz for f in facts], "MHz"), _range([f.temp_c for f in facts], "°C")]
-        rows.append([*map(escape, key), str(len(records)), *ranges])
-    return _table(("host", "GPU", "class", "versions", "trials", "clock", "temperature"), rows, numeric=(4,))
+        again = sum(bool(f.noise_retries) for f in facts)
+        rows.append([*map(escape, key), str(len(records)), *ranges, str(again)])
+    columns = ("host", "GPU", "class", "versions", "trials", "clock", "temperature", "measured again")
+    return _table(columns, rows, numeric=(4, 7))
 
 
 def _range(numbers: Sequence[float | None], unit: str) -> str:

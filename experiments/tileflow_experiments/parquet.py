@@ -21,6 +21,9 @@ _INTEGERS = {
     "flops",
     "sm_clock_mhz",
     "temp_c",
+    "mem_clock_mhz",
+    "foreign_processes",
+    "noise_retries",
 }
 _FLAGS = {"measured", "retried", "throttled"}
 _TEXTS = {
@@ -50,6 +53,8 @@ def write(records: Iterable[TrialRecord], path: Path) -> int:
 def _type(pa: Any, name: str) -> Any:
     if name == "samples_us":
         return pa.list_(pa.float64())
+    if name == "throttle_reasons":
+        return pa.list_(pa.string())
     if name in _INTEGERS:
         return pa.int64()
     if name in _FLAGS:

@@ -157,7 +157,7 @@ def build_row(order: Order) -> BuiltRow:
     modelled_us = None
     if order.kind == "static":
         modelled_us = _modelled_us(kernel, config, binaries, lowered)
-    elif order.kind == "portable":  # its guards decide about sizes
+    elif order.kind == "portable":  # its guards check the sizes
         requirements = tuple(r for r in requirements if all(s.startswith("target.") for s in r.check.symbols()))
     return BuiltRow(
         order,

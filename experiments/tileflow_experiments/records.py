@@ -160,6 +160,11 @@ class TrialRecord:
             "temp_c": card.temp_c,
             "power_w": card.power_w,
             "throttled": card.throttled,
+            "mem_clock_mhz": card.mem_clock_mhz,
+            "throttle_reasons": card.throttle_reasons,
+            "foreign_processes": card.foreign_processes,
+            "canary_ratio": card.canary_ratio,
+            "noise_retries": card.noise_retries,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -204,6 +209,18 @@ class TrialRecord:
         )
 
 
+_CARD = (
+    "sm_clock_mhz",
+    "temp_c",
+    "power_w",
+    "throttled",
+    "mem_clock_mhz",
+    "foreign_processes",
+    "canary_ratio",
+    "noise_retries",
+)
+
+
 def _made_up(data: Mapping[str, Any]) -> bool:
     """Whether the trial id is one that earlier versions gave to what was lost before its source was known."""
     lost = Status(data["status"]).is_infrastructure and (data.get("retried") or not data.get("blocklisted"))
@@ -236,7 +253,8 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
     if "median_us" in data:
         middle = (data[name] for name in ("median_us", "p20_us", "p80_us", "ci95_us"))
         times = Measurement(tuple(data.get("samples_us", ())), *middle)
-    card = DeviceFacts("", *(data.get(name) for name in ("sm_clock_mhz", "temp_c", "power_w", "throttled")))
+    card: dict[str, Any] = {name: data.get(name) for name in _CARD}
+    reasons = tuple(data.get("throttle_reasons", ()))
     return Outcome(
         status=Status(data["status"]),
         measurement=times,
@@ -244,7 +262,7 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         error_digest=data.get("error_digest", ""),
         max_err=data.get("max_err"),
         **{name: data.get(name, 0.0) for name in ("prepare_s", "load_s", "verify_s", "bench_s")},
-        device=card,
+        device=DeviceFacts(**card, throttle_reasons=reasons),
         measured=data["measured"],
         reference=data.get("reference", ""),
     )

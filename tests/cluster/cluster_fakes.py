@@ -9,10 +9,18 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from tileflow_cluster.protocol import KernelRef, TrialRequest, problem_items, source_hash, trial_id
+from tileflow_cluster.protocol import (
+    AnyRequest,
+    KernelRef,
+    RaceRequest,
+    TrialRequest,
+    problem_items,
+    source_hash,
+    trial_id,
+)
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow.config import Config, ConfigSpace, Knob
@@ -62,7 +70,7 @@ class FakeStages:
     compile_limit_s: float = 20.0
     device_limit: float = 20.0
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         return self.device_limit
 
     def open_compiler(self) -> FakeCompiler:
@@ -169,8 +177,8 @@ class FakeDevice:
         measurement = Measurement((time_us,), time_us, time_us, time_us, 0.0)
         return Outcome(Status.OK, measurement, bench_s=0.01, measured=self.measured)
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [request.alone(config) for _, config in request.candidates]
         outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
         return Outcome(Status.OK, ranked=by_medians(outcomes))
 

@@ -21,7 +21,7 @@ from test_evaluators import run
 from tileflow_cluster.binary_cache import BinaryCache
 from tileflow_cluster.inline import InlineEvaluator
 from tileflow_cluster.labels import DEVICE_CLASS
-from tileflow_cluster.protocol import TrialRequest, problem_items
+from tileflow_cluster.protocol import RaceRequest, TrialRequest, problem_items
 from tileflow_cluster.ray_evaluator import RayEvaluator, Timeouts
 from tileflow_cluster.trial import TrialResult
 from tileflow_cluster.worker_pool import Recycling
@@ -99,8 +99,8 @@ def test_a_fault_after_many_runs_takes_its_process_alone(start: Start) -> None:
     (again,) = run(evaluator, [replace(late, request_id="again", remeasure=True)])["again"]
     assert statuses([one, two, again]) == [Status.OK] * 3
     candidates = ((one.trial_id, late.config), (two.trial_id, other.config))
-    race = replace(late, request_id="contest", remeasure=True, candidates=candidates)
-    first, last = run(evaluator, [race])["contest"]
+    race = RaceRequest("race", late.kernel, late.problem, late.device_class, candidates)
+    first, last = run(evaluator, [race])["race"]
     assert (first.retried, first.outcome.status) == (True, Status.WORKER_LOST)
     assert last.outcome.status is Status.OK and len(last.outcome.ranked) == 2
     assert all(place.outcome.measurement is not None for place in last.outcome.ranked)

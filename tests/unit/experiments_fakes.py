@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tileflow_cluster.inline import InlineEvaluator
-from tileflow_cluster.protocol import KernelRef, Mode, TrialRequest, source_hash, trial_id
+from tileflow_cluster.protocol import AnyRequest, KernelRef, Mode, RaceRequest, TrialRequest, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 from tileflow_experiments.portable import BuiltRow, Order
 from tileflow_experiments.records import StudyKey
@@ -75,7 +75,7 @@ class FakeStages:
     compiled: list[TrialRequest] = field(default_factory=list)
     compile_limit_s: float = 10.0
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         return 10.0
 
     def open_compiler(self) -> FakeCompiler:
@@ -129,8 +129,8 @@ class FakeDevice:
             outcome = Outcome(Status.OK, measurement, max_err=0.25, bench_s=0.001, measured=self.measured)
         return self.stages.run(request, outcome)
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
-        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+        alone = [request.alone(config) for _, config in request.candidates]
         outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
         return Outcome(Status.OK, ranked=by_medians(outcomes))
 
@@ -151,7 +151,7 @@ def fake_rows(orders: Sequence[Order], stopping: Callable[[], bool]) -> list[Bui
     for order in orders:
         problem = prepare(StudyKey(order.kernel, order.problem, order.device_class), "dynamic").problem
         request = TrialRequest(
-            "", KernelRef(order.kernel, "c0ffee"), order.problem, order.device_class, SPACE.default, "dynamic"
+            "", KernelRef(order.kernel, "c0ffee"), order.problem, order.device_class, SPACE.default, mode="dynamic"
         )
         code = replace(fake_binary(request), code=f"portable {order.device_class}".encode())
         rows.append(BuiltRow(order, "c0ffee", SPACE.fingerprint, problem, SPACE.default, (), (code,), ()))

@@ -15,6 +15,7 @@ from tileflow_cluster.labels import ARCH, DEVICE_CLASS, VENDOR, labels_for
 from tileflow_cluster.placement import Node, gpus_for, plan, replan, unlabelled
 from tileflow_cluster.protocol import (
     KernelRef,
+    RaceRequest,
     TrialRequest,
     config_trial_id,
     problem_items,
@@ -171,3 +172,36 @@ def test_a_time_is_above_0() -> None:
         Measurement((0.0,), 0.0, 0.0, 0.0, 0.0)
     outcome = cost.model(Traffic(0, 0, "float32"), (), target("nvidia-h200"))
     assert outcome.status is Status.INVALID_STATIC and "launches nothing" in outcome.error_digest
+
+
+class TestRaces:
+    CONFIGS = tuple(Config.of({"x": x}) for x in (1, 2))
+    PLACE = ("r", KernelRef("m:k", "h"), (("n", 1),), "nvidia-h200")
+
+    def test_a_race_is_no_trial(self) -> None:
+        """It had a config of its own, and trials had candidates that meant nothing."""
+        race = RaceRequest(*self.PLACE, (("t1", self.CONFIGS[0]), ("t2", self.CONFIGS[1])), seed=3, attempt=2)
+        assert not hasattr(race, "config") and not hasattr(TrialRequest(*self.PLACE, self.CONFIGS[0]), "candidates")
+        assert pickle.loads(pickle.dumps(race)) == race
+
+    def test_its_key_is_that_of_its_candidates(self) -> None:
+        pair = (("t1", self.CONFIGS[0]), ("t2", self.CONFIGS[1]))
+        keys = {
+            RaceRequest(*self.PLACE, pair).key,
+            RaceRequest(*self.PLACE, pair[:1]).key,
+            RaceRequest(*self.PLACE, pair, mode="dynamic").key,
+            *(TrialRequest(*self.PLACE, config).key for config in self.CONFIGS),
+        }
+        assert len(keys) == 5
+        assert RaceRequest("another", *self.PLACE[1:], pair).key in keys
+
+    def test_a_candidate_by_itself_is_measured_once_more(self) -> None:
+        race = RaceRequest(*self.PLACE, (("t1", self.CONFIGS[0]),), incumbent_us=5.0, seed=3, attempt=2, epoch=4)
+        alone = race.alone(self.CONFIGS[0])
+        assert alone == TrialRequest(
+            *self.PLACE, self.CONFIGS[0], incumbent_us=5.0, seed=3, attempt=2, epoch=4, remeasure=True
+        )
+
+    def test_nobody_races_nobody(self) -> None:
+        with pytest.raises(InternalError, match="must have a candidate"):
+            RaceRequest(*self.PLACE, ())

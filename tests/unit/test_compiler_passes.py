@@ -19,7 +19,7 @@ from tileflow.ir.printer import render
 from tileflow.lowered import Lowered
 from tileflow.passes import specialise
 from tileflow.passes.masks import MaskedValues
-from tileflow.passes.roll import rollable
+from tileflow.passes.roll import apart, rollable
 from tileflow.passes.structural_choice import StructuralChoice
 from tileflow.target import target
 
@@ -51,6 +51,43 @@ def kinds(ir: KernelIR) -> Counter[str]:
 
 def ops(ir: KernelIR, kind: str) -> list[Op]:
     return [op for op in ir.walk() if op.kind == kind]
+
+
+def sum_of_groups(x):
+    """A sum over two dimensions, of which the inner one is reduced for itself too."""
+    out, most = torch.empty_like(x), torch.empty_like(x[:, :, 0])
+    for tile in tfl.tile(x.size(0), block_size=1):
+        row = x[tile, :, :]
+        scaled = row * torch.rsqrt((row * row).sum(dim=(1, 2)))[:, None, None]
+        most[tile, :] = scaled.amax(-1)
+        out[tile, :, :] = scaled
+    return out, most
+
+
+def test_an_outer_dimension_is_rolled_before_one_that_is_reduced_within_its_blocks() -> None:
+    """Issue 18: rolled the other way around, a norm by groups read a value before there was one (InternalError)."""
+    ir = region(sum_of_groups, meta(100, 40, 128))
+    inner, outer = rollable(ir)
+    for sites in ((inner, outer), (outer, inner)):
+        rolled = specialise(ir, StructuralChoice(sites))  # verified: TILEFLOW_VERIFY is set
+        loops = [len(list(body.ops)) for op in ops(rolled, "for") for body in op.regions]
+        assert len(loops) == 3, "two loops over groups, and one over the inner dimension in the first of them"
+
+
+def test_reductions_that_need_each_other_whole_are_not_both_loops() -> None:
+    def crossed(x):
+        out = torch.empty_like(x)
+        for tile in tfl.tile(x.size(0), block_size=1):
+            row = x[tile, :, :]
+            out[tile, :, :] = row - row.amax(1)[:, None, :] - row.amax(2)[:, :, None]
+        return out
+
+    lowered = lower(crossed, meta(100, 256, 512))
+    (ir,) = lowered.regions
+    ((one, other),) = apart(ir)
+    names = [c.name for c in lowered.space.constraints]
+    assert f"{one} or {other} in one piece" in names
+    assert not (lowered.default[one] and lowered.default[other])
 
 
 # ---- masks --------------------------------------------------------------------------------------

@@ -45,7 +45,11 @@ def records(draw: st.DrawFn) -> TrialRecord:
         build = replace(build, compiled_by=pairs, traffic=Traffic(1000, 10, ""), roofline_us=number, occupancy=0.5)
     if draw(st.booleans()):
         times = Measurement((number, 2.0), abs(number) + 1, number, number, number)
-    card = draw(st.sampled_from([DeviceFacts(), DeviceFacts("", 1980, 45, 350.5, False)]))
+    known = DeviceFacts("", 1980, 45, 350.5, False)
+    noisy = replace(
+        known, throttle_reasons=("power cap", text), mem_clock_mhz=3201, foreign_processes=0, canary_ratio=1.25
+    )
+    card = draw(st.sampled_from([DeviceFacts(), known, noisy, replace(noisy, noise_retries=2)]))
     outcome = Outcome(draw(st.sampled_from(list(Status))), times, text, text, max_err=number, device=card)
     result = replace(
         RESULT, build=build, outcome=outcome, phases=Phases(0.5, number, 0.0), attempt=draw(st.integers(1, 5)),

@@ -14,8 +14,10 @@ import torch
 from tileflow.config import Config
 from tileflow.errors import LaunchError
 from tileflow.measure import child, input_cache
+from tileflow.measure.canary import Canary, NoiseGuard
 from tileflow.measure.device import DeviceInfo
 from tileflow.measure.failure import NO_ROOM
+from tileflow.measure.monitor import NullMonitor
 from tileflow.measure.racing import Rules
 from tileflow.measure.request import Candidate, MeasureRequest
 from tileflow.measure.types import DeviceFacts, Status
@@ -64,6 +66,7 @@ class Twice:
 
 
 twice = Twice()
+steady = NoiseGuard(Canary(lambda count: [10.0] * count), NullMonitor("GPU-0"))
 
 
 def load(reference: str) -> Any:
@@ -81,7 +84,7 @@ class Sampler:
 @pytest.fixture(autouse=True)
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(child, "_identified", lambda index: DeviceInfo("card", "nvidia-h200", "GPU-0", 1, 1, "", ""))
-    monkeypatch.setattr(child.device_facts, "facts", lambda uuid: DeviceFacts(uuid))
+    monkeypatch.setattr(child, "_noise_guard", lambda index: steady)
     monkeypatch.setattr(child, "DeviceSampler", Sampler)
     monkeypatch.setattr(child, "sample_in_turn", lambda samplers: [s.us for s in samplers])
     monkeypatch.setattr(input_cache, "_make_room", lambda: None)
@@ -198,3 +201,46 @@ def test_what_is_kept_makes_room_for_a_librarys_workspace(monkeypatch: pytest.Mo
     monkeypatch.setattr(twice, "reference", broken, raising=False)
     with pytest.raises(RuntimeError, match="own mistake"):
         ask(("", 50.0), n=16)
+
+
+class Crowded(NullMonitor):
+    """A card that two more processes compute on."""
+
+    def foreign_processes(self) -> tuple[int, ...] | None:
+        return 4711, 4712
+
+
+def test_memory_that_is_short_names_who_else_is_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 8: a foreign process was blamed on nobody."""
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(child, "_noise_guard", lambda index: NoiseGuard(steady.canary, Crowded("GPU-0")))
+    monkeypatch.setattr(child, "DeviceSampler", full)
+    outcome = ask(("", 50.0))
+    assert outcome.status is Status.OOM and "beside this process: 4711, 4712" in outcome.error_digest
+
+
+def test_a_condemned_measurement_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 18: the times beside a slow canary are not those that come back, of a config and of a race."""
+    canaries = iter([10.0] * 3 + [20.0, 10.0] + [20.0, 10.0])
+    watched = NoiseGuard(Canary(lambda count: [next(canaries)] * count), NullMonitor("GPU-0"), lambda seconds: None)
+    monkeypatch.setattr(child, "_noise_guard", lambda index: watched)
+    for _ in range(3):
+        assert ask(("", 50.0)).device == DeviceFacts("GPU-0", canary_ratio=1.0)
+    assert ask(("", 50.0)).device == DeviceFacts("GPU-0", canary_ratio=1.0, noise_retries=1)
+    held = race(("", 50.0), ("", 60.0))
+    assert held.device.noise_retries == 1 and {p.outcome.device.noise_retries for p in held.ranked} == {1}
+
+
+def test_each_attempt_has_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    phases: list[str] = []
+    canaries = iter([10.0] * 3 + [20.0, 10.0])
+    watched = NoiseGuard(Canary(lambda count: [next(canaries)] * count), NullMonitor("GPU-0"), lambda seconds: None)
+    monkeypatch.setattr(child, "_noise_guard", lambda index: watched)
+    for _ in range(3):
+        ask(("", 50.0))
+    monkeypatch.setattr(child, "report", phases.append)
+    ask(("", 50.0))
+    assert phases.count("time") == 3, "before the graph is captured, and before each attempt"

@@ -19,7 +19,15 @@ from tileflow_experiments import mlflow_log, sweep
 from tileflow.runtime.table import load_table
 
 OLD = Path(__file__).parents[1] / "data" / "journals"
-NEW_COLUMNS = {"roofline_us", "reference"}
+NEW_COLUMNS = {
+    "roofline_us",
+    "reference",
+    "mem_clock_mhz",
+    "throttle_reasons",
+    "foreign_processes",
+    "canary_ratio",
+    "noise_retries",
+}
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from tileflow_benchmarks.scaling.simulated_stages import Pace, SimulatedStages
 from tileflow_benchmarks.search_replay.record import Compilers
 from tileflow_benchmarks.search_replay.regret import POOL, regret
-from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.protocol import RaceRequest, TrialRequest
 from tileflow_cluster.trial import Build, TrialResult
 from tileflow_experiments import journal as journals
 from tileflow_experiments import sweep
@@ -109,10 +109,10 @@ def test_a_lucky_measurement_does_not_win(tmp_path: Path) -> None:
 
 def test_a_candidate_found_wrong_in_the_race_does_not_win(tmp_path: Path) -> None:
     class Device(fakes.FakeDevice):
-        def race(self, request: TrialRequest, candidates: Any) -> Outcome:
+        def race(self, request: RaceRequest, candidates: Any) -> Outcome:
             outcomes = []
             for (_, config), code in zip(request.candidates, candidates, strict=True):
-                alone = self.run(replace(request, config=config, candidates=()), Build(""), code)
+                alone = self.run(request.alone(config), Build(""), code)
                 best = (config["x"], config["y"]) == (6, 2)
                 outcomes.append(Outcome(Status.INCORRECT, error_digest="on the other seed") if best else alone)
             return Outcome(Status.OK, ranked=by_medians(outcomes))
@@ -131,7 +131,7 @@ def test_a_candidate_found_wrong_in_the_race_does_not_win(tmp_path: Path) -> Non
 
 def test_a_race_that_its_device_does_not_survive_leaves_the_searchs_order(tmp_path: Path) -> None:
     class Device(fakes.FakeDevice):
-        def race(self, request: TrialRequest, candidates: Any) -> Outcome:
+        def race(self, request: RaceRequest, candidates: Any) -> Outcome:
             return Outcome(Status.ILLEGAL_ACCESS, error_digest="an illegal memory access")
 
     class Stages(fakes.FakeStages):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tileflow_cluster.protocol import KernelRef, Selection, TrialRequest, Waiting
+from tileflow_cluster.protocol import KernelRef, RaceRequest, Selection, TrialRequest, Waiting
 from tileflow_cluster.trial import Build, DeviceIdentity, TrialResult
 from tileflow_cluster.trial_queue import MAX_ATTEMPTS, POISON_KILLS, PRUNED, Lease, TrialQueue
 
@@ -283,7 +283,8 @@ def test_the_incumbent_is_that_of_the_moment_of_measuring() -> None:
 def test_a_race_goes_straight_to_its_device_and_teaches_nothing_of_its_first_config() -> None:
     queue: TrialQueue[str] = TrialQueue()
     first, second = request("a1", 1), request("b2", 2)
-    race = replace(first, request_id="c", remeasure=True, candidates=(("t1", first.config), ("t2", second.config)))
+    candidates = (("t1", first.config), ("t2", second.config))
+    race = RaceRequest("c", first.kernel, first.problem, first.device_class, candidates)
     queue.submit(race, ("code of 1", "code of 2"))
     assert queue.lease("compile", "c") is None
     lease = device_next(queue)

@@ -18,6 +18,7 @@ from ..errors import BuildError, OutOfResources, TileflowError
 from ..runtime.abi import Binary, LaunchAbi, LaunchArg
 from ..target import Target
 from . import compat
+from .code_object import check_code_object
 from .resources import read_resources
 
 _TENSOR_MEMORY_COLUMNS = 512  # of a Blackwell SM
@@ -88,6 +89,8 @@ def build(source: TritonSource, target: Target) -> Binary:
         cooperative=compiled.cooperative,
         pdl=compiled.pdl,
     )
+    if compiled.format == "hsaco":
+        check_code_object(compiled.code, abi, target.arch, target.warp_size)
     resources = read_resources(compiled, target)
     return Binary(
         source.region, target.name, compiled.format, compiled.code, abi, source.guards, resources, source.mode

@@ -71,7 +71,7 @@ def read_resources(compiled: Compiled, target: Target) -> Resources:
 def cubin_registers(code: bytes, symbol: str) -> tuple[int, int]:
     """(registers a thread, bytes of local memory a thread) of the kernel ``symbol`` in a cubin."""
     try:
-        sections = _elf_sections(code)
+        sections = elf_sections(code)
         names = _symbol_names(*sections[".symtab"], strings=sections[".strtab"][0])
         found = {
             attribute: value
@@ -136,7 +136,7 @@ def occupancy(resources: Resources, target: Target) -> float:
     return min(min(limits) * warps * target.warp_size / target.max_threads_per_sm, 1.0)
 
 
-def _elf_sections(code: bytes) -> dict[str, tuple[bytes, int]]:
+def elf_sections(code: bytes) -> dict[str, tuple[bytes, int]]:
     """(contents, entry size) of each section of a 64-bit little-endian ELF file, by name."""
     if code[:6] != b"\x7fELF\x02\x01":
         raise KeyError("not a 64-bit little-endian ELF file")

@@ -12,23 +12,26 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..build.serve import report
 from ..runtime.launch import Launcher, launcher_for
 from . import device as device_facts
 from . import input_cache
+from .canary import Canary, NoiseGuard
 from .check import Verdict, check_call
 from .failure import NO_ROOM, checked, failed, launch_failure
 from .input_cache import CachedInputs
 from .kernel import MeasurableKernel, unload_kernels
+from .monitor import open_monitor
 from .racing import Ranking, Rules, race
 from .request import Candidate, MeasureRequest
-from .timing import DeviceSampler, measure, sample_in_turn, summarise
-from .types import Outcome, RankedResult, Status
+from .timing import DeviceSampler, measure, read_memory, sample_in_turn, summarise
+from .types import DeviceFacts, Outcome, RankedResult, Status
 from .warmup import warm_up_libraries
 
 Call = Callable[..., Any]
+T = TypeVar("T")
 _WRONG = (Status.INCORRECT, Status.NONFINITE)
 
 
@@ -42,6 +45,12 @@ def identify(device_index: int) -> device_facts.DeviceInfo:
 
 
 _identified = functools.cache(identify)
+
+
+@functools.cache
+def _noise_guard(device_index: int) -> NoiseGuard:
+    """The card's canary and monitor, as long as this process lives."""
+    return NoiseGuard(Canary(read_memory), open_monitor(_identified(device_index)))
 
 
 def warm_up(device_index: int) -> None:
@@ -72,7 +81,7 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     What is kept of earlier requests must not cost a config its verdict: where it is in the way of memory, or where an
     earlier config may have written over it, it is made anew and the request tried once more.
     """
-    info = _identified(device_index)
+    _identified(device_index)
     before = input_cache.cached()
     outcome = _run(request, device_index)
     if outcome.status is Status.OOM and before:
@@ -81,8 +90,17 @@ def run(request: MeasureRequest, device_index: int) -> Outcome:
     elif outcome.status in _WRONG and input_cache.key(request) in before:
         input_cache.forget(request)
         outcome = _run(request, device_index)
-    where = "cpu" if request.reference_on == "cpu" else ""
-    return replace(outcome, device=device_facts.facts(info.uuid), reference=where)
+    if outcome.device == DeviceFacts():  # nothing was timed
+        outcome = replace(outcome, device=_noise_guard(device_index).monitor.facts())
+    if outcome.status is Status.OOM:
+        outcome = replace(outcome, error_digest=outcome.error_digest + _neighbours(device_index))
+    return replace(outcome, reference="cpu" if request.reference_on == "cpu" else "")
+
+
+def _neighbours(device_index: int) -> str:
+    """What the driver says of other processes on the card, for the message of memory that is short."""
+    others = _noise_guard(device_index).monitor.foreign_processes()
+    return f"\non the card beside this process: {', '.join(map(str, others))}" if others else ""
 
 
 def _run(request: MeasureRequest, device_index: int) -> Outcome:
@@ -116,10 +134,12 @@ class _Trial:
         started = time.perf_counter()
         try:
             sampler = DeviceSampler(call, self._data[0].args)
-            found = measure(sampler, self._request.effort, self._request.incumbent_us)
+            found, card = self._measure_stable(
+                lambda: measure(sampler, self._request.effort, self._request.incumbent_us)
+            )
         except Exception as error:
             return self._failed(error, outcome)
-        return replace(outcome, measurement=found, bench_s=time.perf_counter() - started)
+        return replace(outcome, measurement=found, bench_s=time.perf_counter() - started, device=card)
 
     def race(self, rules: Rules) -> Outcome:
         """Each candidate's check, then rounds of all that passed. Fails as a whole where the device does."""
@@ -138,20 +158,28 @@ class _Trial:
         spent = Outcome(Status.OK, load_s=sum(o.load_s for o in outcomes), verify_s=sum(o.verify_s for o in outcomes))
         if not samplers:
             return replace(spent, ranked=tuple(RankedResult(outcome) for outcome in outcomes))
-        report("time")
         started = time.perf_counter()
         playing = list(samplers)
+        rng = random.Random(self._request.seeds[0])
         try:
-            ranking = race(
-                lambda order: sample_in_turn([samplers[playing[i]] for i in order]),
-                len(playing),
-                rules,
-                random.Random(self._request.seeds[0]),
+            ranking, card = self._measure_stable(
+                lambda: race(
+                    lambda order: sample_in_turn([samplers[playing[i]] for i in order]), len(playing), rules, rng
+                )
             )
         except Exception as error:
             return self._failed(error, spent)
-        ranked = _ranked(outcomes, playing, ranking)
-        return replace(spent, ranked=ranked, bench_s=time.perf_counter() - started)
+        ranked = _ranked(outcomes, playing, ranking, card)
+        return replace(spent, ranked=ranked, bench_s=time.perf_counter() - started, device=card)
+
+    def _measure_stable(self, time_it: Callable[[], T]) -> tuple[T, DeviceFacts]:
+        """Each attempt has the whole limit of the phase: it is not the config's doing that there are several."""
+
+        def attempt() -> T:
+            report("time")
+            return time_it()
+
+        return _noise_guard(self._device_index).measure_stable(attempt)
 
     def _checked(self, candidate: Candidate) -> tuple[Outcome, Call | None]:
         """How loading and checking ended, and what to time where all is right."""
@@ -193,10 +221,12 @@ class _Trial:
         return replace(launch_failure(error), load_s=so_far.load_s, verify_s=so_far.verify_s)
 
 
-def _ranked(outcomes: Sequence[Outcome], playing: Sequence[int], ranking: Ranking) -> tuple[RankedResult, ...]:
+def _ranked(
+    outcomes: Sequence[Outcome], playing: Sequence[int], ranking: Ranking, card: DeviceFacts
+) -> tuple[RankedResult, ...]:
     ranked = [RankedResult(outcome) for outcome in outcomes]
     for i, position in enumerate(playing):
-        outcome = replace(outcomes[position], measurement=summarise(ranking.times_us[i]))
+        outcome = replace(outcomes[position], measurement=summarise(ranking.times_us[i]), device=card)
         ranked[position] = RankedResult(outcome, ranking.ratio[i], ranking.low[i], ranking.high[i], ranking.tied[i])
     return tuple(ranked)
 

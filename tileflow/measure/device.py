@@ -1,22 +1,18 @@
-"""What the driver says of a card: its identity, and its state while it measured (through NVML, where that is there)."""
+"""What torch says of a card: its identity."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
 from ..runtime.describe import device_class
-from .types import DeviceFacts
-
-# NVML's clock event reasons that make a measurement suspect; the ordinary power cap (0x4) is not among them.
-_SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """The card that a measuring process stands on. ``device_class``: the catalogue's or a described one; ``uuid``:
-    ``GPU-...``; ``runtime``: ``cuda 13.0``, ``hip 7.1``."""
+    ``GPU-...``; ``runtime``: ``cuda 13.0``, ``hip 7.1``. ``pci_address``: as ``lspci`` writes it,
+    ``0000:c1:00.0``; empty where torch does not say."""
 
     display_name: str
     device_class: str
@@ -25,6 +21,7 @@ class DeviceInfo:
     free_bytes: int
     torch: str
     runtime: str
+    pci_address: str = ""
 
 
 def identity() -> DeviceInfo:
@@ -36,35 +33,21 @@ def identity() -> DeviceInfo:
     free, total = torch.cuda.mem_get_info(index)
     runtime = f"hip {torch.version.hip}" if torch.version.hip else f"cuda {torch.version.cuda}"
     return DeviceInfo(
-        properties.name, device_class(index), f"GPU-{properties.uuid}", total, free, torch.__version__, runtime
+        properties.name,
+        device_class(index),
+        f"GPU-{properties.uuid}",
+        total,
+        free,
+        torch.__version__,
+        runtime,
+        pci_address(properties),
     )
 
 
-def facts(uuid: str) -> DeviceFacts:
-    """The card's state now; all None where NVML is not installed or does not know the card."""
+def pci_address(properties: Any) -> str:
+    """As ``lspci`` writes it, of torch's properties of a device."""
     try:
-        nvml: Any = importlib.import_module("pynvml")
-    except ImportError:
-        return DeviceFacts(uuid)
-    try:
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
-    except nvml.NVMLError:
-        return DeviceFacts(uuid)
-    reasons = _ask(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-    power_mw = _ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
-    return DeviceFacts(
-        uuid,
-        sm_clock_mhz=_ask(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-        temp_c=_ask(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
-        power_w=None if power_mw is None else power_mw / 1000,
-        throttled=None if reasons is None else bool(reasons & _SLOWDOWN),
-    )
-
-
-def _ask(nvml: Any, question: Any, *args: Any) -> Any:
-    """One fact; None where this driver does not tell it."""
-    try:
-        return question(*args)
-    except nvml.NVMLError:
-        return None
+        domain, bus, device = (getattr(properties, f"pci_{name}_id") for name in ("domain", "bus", "device"))
+    except AttributeError:  # of an earlier torch
+        return ""
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 from ..errors import (
@@ -20,22 +21,38 @@ from .types import Outcome, Status
 MESSAGE_CHARS = 2000
 NO_ROOM = "NoRoomForTheProblem"  # the error class where a problem's own data does not fit, whatever the config
 
-# What CUDA and HIP say when the context is lost for good, and when the card is.
+# What CUDA and HIP say when the context is lost for good, and when the card is; drivers say it by the names of their
+# enumerations, which are matched with spaces for underscores.
 _STICKY = (
-    "illegal memory access", "illegal_address", "misaligned address", "misaligned_address", "illegal instruction",
-    "illegal_instruction", "unspecified launch failure", "launch_failed", "device-side assert",
-    "invalid program counter", "hardware stack error", "address space",
+    "illegal memory access", "illegal address", "misaligned address", "illegal instruction",
+    "unspecified launch failure", "launch failed", "launch timeout", "device-side assert", "cuda error assert",
+    "invalid program counter", "invalid pc", "hardware stack error", "address space",
 )  # fmt: skip
 _LOST = (
     "uncorrectable ecc",
-    "ecc_uncorrectable",
+    "ecc uncorrectable",
     "device lost",
     "gpu is lost",
     "fallen off the bus",
     "no cuda-capable device",
+    "cuda error no device",
     "devices unavailable",
-    "devices_unavailable",
 )
+_FULL = ("out of memory",)
+_HIP_NAME = re.compile(r"\bhipError\w+")
+_HIP_STICKY = frozenset(
+    {
+        "hipErrorIllegalAddress",
+        "hipErrorLaunchFailure",
+        "hipErrorLaunchTimeOut",
+        "hipErrorAssert",
+        "hipErrorPriorLaunchFailure",
+        "hipErrorIllegalState",
+        "hipErrorContextIsDestroyed",
+    }
+)
+_HIP_LOST = frozenset({"hipErrorNoDevice", "hipErrorInvalidDevice", "hipErrorECCNotCorrectable"})
+_HIP_FULL = frozenset({"hipErrorOutOfMemory", "hipErrorMemoryAllocation"})
 
 
 def build_failure(error: Exception) -> Outcome:
@@ -54,12 +71,13 @@ def build_failure(error: Exception) -> Outcome:
 
 def launch_failure(error: Exception) -> Outcome:
     """The outcome of a config whose loading or running raised ``error``; the text tells a sticky error from others."""
-    text = str(error).lower()
-    if any(words in text for words in _LOST):
+    text = str(error).lower().replace("_", " ")
+    names = set(_HIP_NAME.findall(str(error)))
+    if names & _HIP_LOST or any(words in text for words in _LOST):
         return failed(Status.DEVICE_LOST, error)
-    if any(words in text for words in _STICKY):
+    if names & _HIP_STICKY or any(words in text for words in _STICKY):
         return failed(Status.ILLEGAL_ACCESS, error)
-    if "out of memory" in text or "out_of_memory" in text:
+    if names & _HIP_FULL or any(words in text for words in _FULL):
         return failed(Status.OOM, error)
     match error:
         case LaunchError():

@@ -147,6 +147,21 @@ def sample_in_turn(samplers: Sequence[DeviceSampler]) -> list[float]:
     return [start.elapsed_time(end) * 1e3 for start, end in pairs]
 
 
+def read_memory(count: int) -> list[float]:
+    """So many times of the reading that empties the L2, in microseconds: work that never changes."""
+    import torch
+
+    read = _l2_reader(torch.cuda.current_device())
+    event: Any = torch.cuda.Event
+    pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(count)]
+    for start, end in pairs:
+        start.record()
+        read()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+
+
 @functools.cache
 def _l2_reader(device: int) -> Callable[[], Any]:
     """A function that reads four times the L2's size (at least 128 MiB)."""

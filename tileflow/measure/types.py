@@ -79,13 +79,23 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """The card while it measured. None where the driver does not say."""
+    """The card while it measured. None where the driver does not say.
+
+    ``throttled``: held down by heat or by its board, for the reasons in ``throttle_reasons``, which name the ordinary
+    power cap too. ``foreign_processes``: that compute on it beside the measuring one. ``canary_ratio``: the time of a
+    fixed piece of work just after, over its usual time; ``noise_retries``: how often the measurement was repeated.
+    """
 
     gpu_uuid: str = ""
     sm_clock_mhz: int | None = None
     temp_c: int | None = None
     power_w: float | None = None
     throttled: bool | None = None
+    mem_clock_mhz: int | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    foreign_processes: int | None = None
+    canary_ratio: float | None = None
+    noise_retries: int | None = None
 
     def __post_init__(self) -> None:
         require_finite(self)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from ..errors import InternalError
 from ..ir.graph import KernelIR
 from ..ir.verify import verify
 from .await_dot import await_dots
@@ -14,7 +15,7 @@ from .fuse_dot import fuse_dot
 from .gradual import keep_small_exponentials
 from .masks import place_masks
 from .nibbles import convert_nibbles
-from .roll import roll
+from .roll import roll_all
 from .strength import reduce_strength
 from .structural_choice import StructuralChoice
 from .subtile import subtile
@@ -45,8 +46,8 @@ def prepare(ir: KernelIR) -> KernelIR:
 
 def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
     """One structural variant of a prepared region, then the masks that it needs."""
-    for site in choice.rolled_reductions:
-        ir = _run(roll, ir, site)
+    if choice.rolled_reductions:
+        ir = _run(_rolled, ir, choice.rolled_reductions)
     for site in choice.subtiled_stores:
         ir = _run(subtile, ir, site)
     for site in choice.transposed_products:
@@ -56,6 +57,14 @@ def specialise(ir: KernelIR, choice: StructuralChoice) -> KernelIR:
     for step in (place_masks, remove_dead_code, await_dots):
         ir = _run(step, ir)
     return ir
+
+
+def _rolled(ir: KernelIR, sites: tuple[str, ...]) -> KernelIR:
+    """Raises InternalError where not all can be: the space has a constraint for those."""
+    rolled = roll_all(ir, sites)
+    if rolled is None:
+        raise InternalError("reductions that are loops together must be rollable in some order", got=", ".join(sites))
+    return rolled
 
 
 def _run(step: Callable[..., KernelIR], ir: KernelIR, *choice: object) -> KernelIR:

@@ -15,7 +15,7 @@ from ..ir.graph import KernelIR
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value
 from . import specialise
-from .roll import rollable
+from .roll import roll_all, rollable
 from .structural_choice import StructuralChoice
 
 ROLLED = 1 << 17  # of what a loop takes block by block
@@ -49,7 +49,11 @@ def never_looped(ir: KernelIR) -> set[Expr]:
 
 
 def _looped(ir: KernelIR) -> KernelIR:
-    return specialise(ir, StructuralChoice(rolled_reductions=tuple(rollable(ir))))
+    sites: tuple[str, ...] = ()
+    for site in rollable(ir):
+        if roll_all(ir, (*sites, site)) is not None:
+            sites += (site,)
+    return specialise(ir, StructuralChoice(rolled_reductions=sites))
 
 
 def _in_one_piece(ir: KernelIR) -> set[Expr]:

@@ -8,6 +8,8 @@ the one before (:mod:`online`).
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..expr import Expr
@@ -48,6 +50,33 @@ def rollable(ir: KernelIR) -> dict[str, Expr]:
             if _is_whole(dim) and dim.extent not in found.values() and _can_roll(ir, block, dim):
                 found[site_of(op)] = dim.extent
     return found
+
+
+def roll_all(ir: KernelIR, sites: Iterable[str]) -> KernelIR | None:
+    """The region with each of ``sites`` rolled, in the first order in which each can be after those before it; None
+    where there is none. An outer dimension goes before one that is reduced within each of its blocks."""
+    wanted = tuple(sites)
+    if not wanted:
+        return ir
+    possible = rollable(ir)
+    for site in wanted:
+        if site in possible:
+            rolled = roll_all(roll(ir, site), [other for other in wanted if other != site])
+            if rolled is not None:
+                return rolled
+    return None
+
+
+@once
+def apart(ir: KernelIR) -> tuple[tuple[str, str], ...]:
+    """The pairs of reductions that cannot be loops both: in each of one's loops the other is needed in one piece."""
+    extents = rollable(ir)
+    together = {frozenset(d.extent for d in v.dims) for op in ir.walk() for v in op.outputs}
+    return tuple(
+        (one, other)
+        for one, other in itertools.combinations(extents, 2)
+        if any({extents[one], extents[other]} <= dims for dims in together) and roll_all(ir, (one, other)) is None
+    )
 
 
 def roll(ir: KernelIR, site: str) -> KernelIR:

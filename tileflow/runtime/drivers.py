@@ -329,7 +329,7 @@ def _cuda_attribute(driver: Any, name: str, words: tuple[int, ...]) -> Any:
 # ---- HIP ----------------------------------------------------------------------------------------------------------
 
 _HIP_OUT_OF_RESOURCES = 701  # hipErrorLaunchOutOfResources
-_HIP_OUT_OF_MEMORY = 2
+_HIP_LIBRARY = "libamdhip64.so"
 
 
 def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
@@ -343,7 +343,7 @@ def hip_load(binary: Binary, index: int, library: Any = None) -> Loaded:
         raise LaunchError(
             "AMD devices have neither block clusters nor dependent launches", got=str(abi.cluster), where=where
         )
-    hip = library or _hip_library()
+    hip = library or hip_library()
 
     def checked(status: int) -> None:
         if status:
@@ -394,13 +394,25 @@ def _hip_enqueue(hip: Any, abi: LaunchAbi, function: Any) -> Enqueue:
         native = enqueuer(address, function.value, threads, shared, formats)
         if native is not None:
             return native
-    launch_kernel = hip.hipModuleLaunchCooperativeKernel if cooperative else hip.hipModuleLaunchKernel
+    launch_kernel = _cooperative_launch(hip, abi) if cooperative else hip.hipModuleLaunchKernel
     extra = () if cooperative else (0,)
 
     def launch(stream: int, gx: int, gy: int, gz: int, params: int) -> int:
         return int(launch_kernel(function, gx, gy, gz, threads, 1, 1, shared, stream, params, *extra))
 
     return python_enqueue(launch, formats)
+
+
+def _cooperative_launch(hip: Any, abi: LaunchAbi) -> Any:
+    try:
+        return hip.hipModuleLaunchCooperativeKernel
+    except AttributeError as error:
+        raise LaunchError(
+            "a cooperative grid needs hipModuleLaunchCooperativeKernel",
+            got=str(error),
+            where=abi.symbol,
+            hint="ROCm 5.5 brought it",
+        ) from error
 
 
 def _no_tensor_map(arg: LaunchArg, where: str) -> Callable[..., Encoded]:
@@ -410,7 +422,7 @@ def _no_tensor_map(arg: LaunchArg, where: str) -> Callable[..., Encoded]:
 def _hip_error(hip: Any, status: int, where: str) -> LaunchError:
     name = hip.hipGetErrorName(status)
     text = name.decode() if isinstance(name, bytes) else str(name)
-    if status in (_HIP_OUT_OF_RESOURCES, _HIP_OUT_OF_MEMORY):
+    if status == _HIP_OUT_OF_RESOURCES:
         return OutOfResources(
             "the device must have the registers and the LDS of this binary",
             got=text,
@@ -420,18 +432,33 @@ def _hip_error(hip: Any, status: int, where: str) -> LaunchError:
     return LaunchError("the HIP driver must accept the launch", got=text, where=where)
 
 
-def _hip_library() -> Any:
+def hip_library(path: str = "") -> Any:
+    """HIP's library, at ``path``; else the one that this process has loaded already, torch's own in its ROCm builds,
+    since streams and memory of one copy mean nothing to another; else the system's. Raises LaunchError."""
+    path = path or _loaded_library(_HIP_LIBRARY) or _HIP_LIBRARY
     try:
-        hip = ctypes.CDLL("libamdhip64.so")
+        hip = ctypes.CDLL(path)
     except OSError as error:
         raise LaunchError(
-            "launching an hsaco needs libamdhip64.so", got=str(error), hint="torch's ROCm builds bring it"
+            f"launching an hsaco needs {_HIP_LIBRARY}", got=str(error), hint="torch's ROCm builds bring it"
         ) from error
     pointer, unsigned = ctypes.c_void_p, ctypes.c_uint
     hip.hipModuleLaunchKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer, pointer]
-    hip.hipModuleLaunchCooperativeKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer]
     hip.hipModuleLoadData.argtypes = [pointer, ctypes.c_char_p]
     hip.hipModuleGetFunction.argtypes = [pointer, pointer, ctypes.c_char_p]
     hip.hipGetErrorName.argtypes = [ctypes.c_int]
     hip.hipGetErrorName.restype = ctypes.c_char_p
+    if hasattr(hip, "hipModuleLaunchCooperativeKernel"):  # not in ROCm before 5.5
+        hip.hipModuleLaunchCooperativeKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer]
     return hip
+
+
+def _loaded_library(name: str) -> str | None:
+    """The path of a shared library that this process has in memory, whatever version its file's name ends in; None
+    where there is none, or where the system does not tell."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = [line.split(maxsplit=5)[5].rstrip("\n") for line in maps if name in line]
+    except OSError:
+        return None
+    return next((path for path in paths if path.rpartition("/")[2].startswith(name)), None)

@@ -101,8 +101,8 @@ def hip_launcher(
     library: Any = None,
     stream: Callable[[], Any] | None = None,
 ) -> Launcher:
-    """The twin for AMD, through ``libamdhip64.so``'s module API. Written from HIP's documentation and tested against a
-    stand-in library; it has not run on hardware yet.
+    """The twin for AMD, through ``libamdhip64.so``'s module API. Tested against HIP's headers, its library on hosts
+    without a card, and the metadata of code objects; it has not run on hardware yet.
     """
     index = _index(device)
     loaded = hip_load(binary, index, library)

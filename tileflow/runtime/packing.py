@@ -25,6 +25,7 @@ _FORMATS = {
 _TENSOR_MAP = "M"  # the value is the address of the parameter itself
 _NULL = "N"  # a null pointer, for which a launch gives no value
 _LEADING = "QIII"  # stream, gx, gy, gz
+_SIZES = {_NULL: "Q"}
 _SLOTS = {_TENSOR_MAP: "0QQ", _NULL: "0Q8x"}  # an empty 0Q aligns what follows it
 
 # (stream, gx, gy, gz, address of the array of pointers to the parameters) -> status
@@ -42,6 +43,13 @@ def parameter_formats(abi: LaunchAbi) -> str:
     """A character for each kernel parameter: struct's code of its value, M for a tensor map, N for a null pointer."""
     scratch = "".join("Q" if size else _NULL for _, size, _ in abi.scratch)
     return "".join(_argument_formats(arg) for arg in abi.args) + scratch
+
+
+def parameter_sizes(abi: LaunchAbi) -> tuple[int, ...]:
+    """How many bytes of each parameter a driver reads. Raises TableError for a descriptor, which only CUDA takes."""
+    if any(arg.kind == "descriptor" for arg in abi.args):
+        raise TableError("only CUDA takes descriptors", got=abi.symbol)
+    return tuple(struct.calcsize("@" + _SIZES.get(code, code)) for code in parameter_formats(abi))
 
 
 def _argument_formats(arg: LaunchArg) -> str:

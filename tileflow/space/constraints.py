@@ -12,6 +12,7 @@ from ..ir.graph import KernelIR
 from ..ir.kinds import OpKind
 from ..ir.op_table import PRODUCTS
 from ..ir.types import Value, itemsize
+from ..passes.roll import apart
 from ..target import Target
 from .dtypes import unsupported
 from .extents import Extents
@@ -40,6 +41,7 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
     found += _updates_fit(ir, extents, knobs, target)
     found += warp_groups_share(ir, extents, knobs, target)
     found += _reshapes_come_out(ir, knobs)
+    found += _rolled_apart(ir)
     found += unsupported(ir, target)
     if target.vendor == "amd":
         limit = 1024 // target.warp_size
@@ -52,6 +54,16 @@ def constraints(ir: KernelIR, extents: Extents, knobs: dict[str, Knob], target: 
             )
         )
     return found
+
+
+def _rolled_apart(ir: KernelIR) -> Iterator[Constraint]:
+    for one, other in apart(ir):
+        yield Constraint(
+            f"{one} or {other} in one piece",
+            Expr.sym(one).eq(0).or_(Expr.sym(other).eq(0)),
+            ((other, "down"), (one, "down")),
+            "each of the two reductions needs the other's dimension whole in its loops",
+        )
 
 
 def _shrink(e: Expr, knobs: dict[str, Knob]) -> list[tuple[str, Direction]]:

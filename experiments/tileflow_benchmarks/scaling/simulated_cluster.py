@@ -29,6 +29,7 @@ from typing import Any
 
 from tileflow_cluster.fair_share import SweepEntry, fair_shares
 from tileflow_cluster.protocol import (
+    AnyRequest,
     Counters,
     DeviceClass,
     Ordered,
@@ -150,10 +151,10 @@ class SimulatedCluster:
                 ended_at, _, lease = heapq.heappop(self._events)
                 self._free[lease.phase].append(lease.worker)
                 if lease.phase == "compile":
-                    ended.append((lease, self._built(lease.request)))
+                    ended.append((lease, self._built(lease.trial)))
                 else:
                     self.measured_at.append(ended_at)
-                    ended.append((lease, self._measured(lease.request)))
+                    ended.append((lease, self._measured(lease.trial)))
         for lease, what in ended:
             if isinstance(what, Build):
                 self._queue.compiled(lease, what, "code")
@@ -217,7 +218,7 @@ class SimulatedCluster:
     def announce(self, status: Mapping[str, Any]) -> None:
         """Do nothing: nobody asks."""
 
-    def submit(self, request: TrialRequest) -> None:
+    def submit(self, request: AnyRequest) -> None:
         """Queue one request."""
         self._queue.submit(request)
 

@@ -13,9 +13,9 @@ import random
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from tileflow_cluster.protocol import TrialRequest, source_hash, trial_id
+from tileflow_cluster.protocol import AnyRequest, RaceRequest, TrialRequest, source_hash, trial_id
 from tileflow_cluster.trial import Build, DeviceIdentity, Facts
 
 from tileflow import cost
@@ -51,7 +51,7 @@ class SimulatedStages:
     pace: Pace = field(default_factory=Pace)
     compile_limit_s: float = 60.0
 
-    def device_limit_s(self, request: TrialRequest) -> float:
+    def device_limit_s(self, request: AnyRequest) -> float:
         """Return the seconds that a trial may take."""
         return 60.0
 
@@ -142,9 +142,9 @@ class SimulatedDevice:
             bench_s=bench_s,
         )
 
-    def race(self, request: TrialRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
+    def race(self, request: RaceRequest, candidates: Sequence[tuple[Binary, ...]]) -> Outcome:
         """Run every candidate and rank them by their medians."""
-        alone = [replace(request, config=config, candidates=()) for _, config in request.candidates]
+        alone = [request.alone(config) for _, config in request.candidates]
         outcomes = [self.run(each, Build(""), code) for each, code in zip(alone, candidates, strict=True)]
         return Outcome(Status.OK, ranked=by_medians(outcomes))
 

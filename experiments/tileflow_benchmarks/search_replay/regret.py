@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tileflow_cluster.pipeline import TileflowStages
-from tileflow_cluster.protocol import TrialRequest
+from tileflow_cluster.protocol import RaceRequest, TrialRequest
 from tileflow_cluster.stages import Device
 from tileflow_experiments import journal, spec
 from tileflow_experiments.driver import study_keys
@@ -77,19 +77,14 @@ def regret(task: TuningTask, folded: Folded, compilers: Compilers, device: Devic
     ]
     built = [future.result() for future in [compilers.submit(request) for request in requests]]
     able = [(r, compiled, code) for r, (compiled, code) in zip(requests, built, strict=True) if not compiled.rejected]
-    race = TrialRequest(
-        "regret",
-        task.kernel,
-        key.problem,
-        key.device_class,
-        first,
-        incumbent_us=won.time_us,
-        seed=SEED,
-        remeasure=True,
-        candidates=tuple((compiled.trial_id, r.config) for r, compiled, _ in able),
+    if not able or able[0][0].config != first:
+        return None
+    candidates = tuple((compiled.trial_id, r.config) for r, compiled, _ in able)
+    race = RaceRequest(
+        "regret", task.kernel, key.problem, key.device_class, candidates, incumbent_us=won.time_us, seed=SEED
     )
     ranked = device.race(race, [code for _, _, code in able]).ranked
-    if not ranked or able[0][0].config != first:
+    if not ranked:
         return None
     best = min(range(len(ranked)), key=lambda i: _or_inf(ranked[i].ratio))
     mine, timed = ranked[0], ranked[0].outcome.measurement
